@@ -113,6 +113,7 @@ class _LoneCore:
                 peer=peer,
                 mode=self._mode,
                 client_state=client_state,
+                session=pump.SESSION,
             )
             if self._desk is not None:
                 transport.hand_over()

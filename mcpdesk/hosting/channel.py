@@ -212,7 +212,7 @@ class HostedDialogue:
 
     def leave(self) -> None:
         """Forget the peer, which goes on elsewhere: what it owns stays as it is."""
-        self.conversation.requests.number("", 0)
+        self.conversation.requests.disown()
         self.close("the session goes on elsewhere")
 
     def end_listening(self) -> None:
@@ -452,8 +452,12 @@ class Pipe(FrameChannel):
         peer: str,
         send_bytes: Callable[[bytes], None],
         limit: int = DEFAULT_LIMIT,
+        session: str = "",
     ) -> None:
+        """`session` is the mark of a session that other processes may have served before."""
         super().__init__(endpoint, transport, peer, self._write_lines)
+        if session:
+            self.dialogue.conversation.continue_session(session)
         self._send_bytes = send_bytes
         self._framer = LineFramer(limit)
         self._dropped = 0

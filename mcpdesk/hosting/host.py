@@ -471,8 +471,11 @@ class Host:
         send: Callable[[bytes], None],
         peer: str = "",
         mode: str = "",
+        session: str = "",
     ) -> Pipe:
         """A byte pipe to a server; the first one without a name.
+
+        `session` is the mark of a session that other processes may have served before.
 
         Raises: TransportError when there is no such server, or it is withheld; UnknownMode for a mode it does
         not have.
@@ -483,7 +486,7 @@ class Host:
         endpoint = self.endpoint(server or "", mode)
         if endpoint is None:
             raise TransportError(f"no server is called {server!r}")
-        return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes)
+        return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes, session)
 
     def passed_clients(self) -> list[PassedClient]:
         """The clients of servers that are not ours. From any thread."""

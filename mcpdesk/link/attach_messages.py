@@ -125,7 +125,7 @@ PARTS: Final[dict[str, Any]] = {
 """Name of a `State` -> its type."""
 TOLD: Final = (
     "reload", "drop_token", "watch", "unwatch", "choose_policy", "revoke", "kill_job", "fire_callback",
-    "cancel_callback", "disconnect", "log_in", "remove_server", "speak",
+    "cancel_callback", "end_plan", "disconnect", "log_in", "remove_server", "speak",
 )  # fmt: skip
 """Methods of `Link` that give nothing back."""
 ASKED: Final = (

@@ -259,9 +259,12 @@ class WorkFacet:
         """The newest tasks of the lists clients keep, oldest first (bounded)."""
         return ()
 
-    def plan_text(self, server: str) -> str | None:
-        """The Markdown of a server's plan; None where there is none. Reads a file: for another thread."""
+    def plan_text(self, server: str, session: str) -> str | None:
+        """The Markdown of a session's plan, or None without one. Reads a file: call it on a worker thread."""
         return None
+
+    def end_plan(self, server: str, session: str) -> None:
+        """End the plan mode of a session; ignored when it has ended."""
 
 
 class ClientFacet:

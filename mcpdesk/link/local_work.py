@@ -31,7 +31,7 @@ from mcpdesk.link.values import (
     WorkView,
 )
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.state.server_state import ServerState, written
+from mcpdesk.server.state.server_state import Plan, ServerState, end_plan, written
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.programs import Program
@@ -76,7 +76,11 @@ class LocalWork(WorkFacet):
             callbacks_version=sum(state.callbacks.version for _, state in self._states("callbacks")),
             next_callback=min(self._due(), default=None),
             todo_version=todo,
-            plans=tuple(_plan(name, state) for name, state in self._states() if state.plan is not None),
+            plans=tuple(
+                _plan(name, session, plan)
+                for name, state in self._states()
+                for session, plan in state.shown_plans
+            ),
         )
 
     def jobs(self) -> tuple[JobView, ...]:
@@ -151,13 +155,16 @@ class LocalWork(WorkFacet):
             _todo(name, task) for name, state in self._states("todo") for task in state.todo.snapshot
         )
 
-    def plan_text(self, server: str) -> str | None:
+    def plan_text(self, server: str, session: str) -> str | None:
         """The text of a plan. Reads a file; None where there is none."""
         state = self._host.folders[server].server.hosted if server in self._host.folders else None
-        if state is None or state.plan is None:
-            return None
-        found = written(state.plan, PLAN_BYTES)
+        plan = None if state is None else dict(state.shown_plans).get(session)
+        found = None if plan is None else written(plan, PLAN_BYTES)
         return None if found is None else found[0].decode(errors="replace")
+
+    def end_plan(self, server: str, session: str) -> None:
+        """End the plan mode of a session; ignored when it has ended."""
+        self._start(lambda: end_plan(self._state(server), session))
 
     def _states(self, made: str = "") -> Iterator[tuple[str, ServerState]]:
         """Servers that keep something of that kind, with their state. Folders may still be loading."""
@@ -276,10 +283,10 @@ def _progress(latest: ProgressReport | None) -> str:
     return f"{share} {latest.message}".strip()
 
 
-def _plan(server: str, state: ServerState) -> PlanView:
-    plan = state.plan
-    assert plan is not None
-    return PlanView(server, plan.goal, plan.file, plan.since, plan.is_active)
+def _plan(server: str, session: str, plan: Plan) -> PlanView:
+    return PlanView(
+        server, plan.goal, plan.file, plan.since, plan.is_active, session=session, client=plan.client
+    )
 
 
 def _callback(server: str, kept: Callback) -> CallbackView:

@@ -501,7 +501,7 @@ class TodoView(Struct, frozen=True):
 
 
 class PlanView(Struct, frozen=True):
-    """What a server's clients are planning, or planned last. `since` is ISO 8601, `file` an absolute path."""
+    """Plan of one session, active or the last one. `since` is ISO 8601, `file` an absolute path."""
 
     server: str
     goal: str
@@ -510,6 +510,10 @@ class PlanView(Struct, frozen=True):
     is_active: bool
     replica: str = ""
     """Of several machines, the one whose plan it is."""
+    session: str = ""
+    """Key of its session."""
+    client: str = ""
+    """Display name of the client."""
 
 
 class WorkView(Struct, frozen=True):

@@ -111,9 +111,15 @@ async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
         path = _own(ctx.hosted, wanted, now)
     else:
         path = await asyncio.to_thread(_inside, ctx.hosted.folder, plan_file)
+    if not ctx.session:
+        raise HandlerError(
+            "plan mode belongs to a session, and this request has none. Connect over stdio, or in a revision "
+            "with sessions (2025-11-25)"
+        )
     is_new = await asyncio.to_thread(_begin, path, wanted)
     since = now.isoformat(timespec="milliseconds")
-    await remember(ctx.hosted, Plan(wanted, str(path), since, is_active=True, is_own=is_new), ctx.session)
+    plan = Plan(wanted, str(path), since, is_active=True, is_own=is_new, client=ctx.peer)
+    await remember(ctx.hosted, plan, ctx.session)
     return (
         "Plan mode is on: tools that are not read-only are refused until exit. "
         f"{'Write' if is_new else 'Go on with'} the plan in {path}: call PlanMode with action enter and the "

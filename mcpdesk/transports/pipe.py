@@ -60,7 +60,8 @@ class FramePipe(Protocol):
 class OpenPipe(Protocol):
     """Opens a pipe. `server` None is the first one.
 
-    `send` gets whole lines with their newlines, a large one in two pieces, and must not block.
+    `send` gets whole lines with their newlines, a large one in two pieces, and must not block. `session` is
+    the mark of a session that other processes may have served before; empty for a new one.
     Raises: DeskError when there is no such server, or it has no such mode.
     """
 
@@ -71,6 +72,7 @@ class OpenPipe(Protocol):
         send: Callable[[bytes], None],
         peer: str = "",
         mode: str = "",
+        session: str = "",
     ) -> FramePipe: ...
 
 

@@ -37,6 +37,9 @@ UNREAD_LINES = 1 << 20
 REPLAY_S = 2.0
 """How long a desk may take to answer what is repeated to it."""
 
+SESSION = os.urandom(8).hex()
+"""Mark of this process's client. What servers keep for its session stays with it from server to server."""
+
 EXIT_DONE = 0
 EXIT_REFUSED = 2
 EXIT_INTERRUPTED = 130
@@ -152,7 +155,12 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
 def greeting_line(folder: str, mode: str) -> bytes:
     """The line that tells the desk who the client is, before the first frame."""
     parent = os.getppid()
-    facts = {"folder": os.path.abspath(folder), "mode": mode, "name": rendezvous.process_name(parent)}
+    facts = {
+        "folder": os.path.abspath(folder),
+        "mode": mode,
+        "name": rendezvous.process_name(parent),
+        "session": SESSION,
+    }
     texts = ",".join(f'"{key}":{quote(value)}' for key, value in facts.items())
     return f'{{"mcpdesk":1,"pid":{parent},"leaves":true,{texts}}}\n'.encode("ascii")
 

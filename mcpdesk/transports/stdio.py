@@ -42,14 +42,16 @@ class StdioTransport:
         peer: str = "",
         mode: str = "",
         client_state: ClientState | None = None,
+        session: str = "",
     ) -> None:
-        """`client_state` is what the client said to other servers before."""
+        """`client_state` is what the client said to other servers before, `session` marks its session."""
         self._source = source
         self._sink = sink
         self._open_pipe = open_pipe
         self._server = server
         self._peer = peer
         self._mode = mode
+        self._session = session
         self._client_state = client_state
         self.left: ClientState | None = None
         """What the client's next server must know, once another server may continue."""
@@ -107,7 +109,7 @@ class StdioTransport:
 
     async def _converse(self) -> None:
         send = self._write if self._client_state is None else self._answer
-        self._pipe = self._open_pipe(self._server, "stdio", send, self._peer, self._mode)
+        self._pipe = self._open_pipe(self._server, "stdio", send, self._peer, self._mode, self._session)
         UNREAD.add(self)
         try:
             if self._client_state is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from typing import cast
 
 from msgspec import Struct
@@ -25,6 +26,7 @@ from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 log = logging.getLogger(__name__)
 
 PREFIX = b'{"mcpdesk":'
+SESSION_MARK = re.compile("[0-9a-f]{16,64}")
 LIMIT = 64 * 1024
 """The longest greeting in bytes."""
 
@@ -42,6 +44,8 @@ class PumpGreeting(Struct, frozen=True):
     """The name of that process; may be empty."""
     leaves: bool = False
     """Whether it understands `LEAVE`."""
+    session: str = ""
+    """Mark of the client's session, the same for every server that answers it; empty for an older pump."""
 
 
 class GreetingReader:
@@ -78,7 +82,10 @@ def parse_greeting(line: bytes) -> PumpGreeting:
     facts = json.loads(line)
     match facts:
         case {"mcpdesk": 1, "folder": str(folder), "mode": str(mode), "pid": int(pid), "name": str(name)}:
-            return PumpGreeting(folder, mode, pid, name, facts.get("leaves") is True)
+            session = facts.get("session")
+            if not isinstance(session, str) or SESSION_MARK.fullmatch(session) is None:
+                session = ""
+            return PumpGreeting(folder, mode, pid, name, facts.get("leaves") is True, session)
     raise ValueError(f"not a greeting of this version: {line[:200]!r}")
 
 
@@ -244,7 +251,7 @@ class _Connection(asyncio.Protocol):
         if hello is None:
             return self._open_pipe(self._server, "unix", self._write, rendezvous.process_name(self._pid or 0))
         self._may_leave = hello.leaves
-        return self._open_pipe(self._server, "stdio", self._write, hello.name, hello.mode)
+        return self._open_pipe(self._server, "stdio", self._write, hello.name, hello.mode, hello.session)
 
     def _write(self, data: bytes) -> None:
         if self._transport.is_closing():

@@ -257,6 +257,7 @@ ACTIONS: tuple[Action, ...] = (
     _todo("fold", "enter,space", "fold", "Hide the steps of the task, or show them."),
     _todo("copy", "y", "copy", "Copy the task with its steps, or the line."),
 
+    _plan("end", "x", "end", "End plan mode for its client; asks once more."),
     _plan("copy", "y", "copy", "Copy the plan, its file or its goal."),
 
     _question("choose", "space,1,2,3,4,5,6,7,8,9,0", "choose",

@@ -85,7 +85,7 @@ def folder(tmp_path: Path) -> Path:
     place = tmp_path / "shared"
     (place / "tools").mkdir(parents=True)
     (place / "resources").mkdir()
-    (place / "mcp.json").write_text('{"name": "shared", "builtins": ["BackgroundBash"]}')
+    (place / "mcp.json").write_text('{"name": "shared", "builtins": ["BackgroundBash", "PlanMode"]}')
     (place / "tools" / "tools.py").write_text(TOOLS)
     (place / "resources" / "note.md").write_text("---\nuri: resource://note\n---\nhello")
     return place
@@ -279,6 +279,35 @@ def test_what_a_client_asked_for_is_kept_in_both_directions(
         assert [each["data"] for each in logged] == ["loud"]
         service.end(number)
         assert one.is_served_by(one.process.pid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_stateless", [False, True])
+def test_plan_mode_stays_with_its_client_in_both_directions(
+    folder: Path, client: Start, serve: Serve, is_stateless: bool
+) -> None:
+    meta = {"_meta": META} if is_stateless else {}
+    one, other = client(shakes=not is_stateless), client(shakes=not is_stateless)
+
+    def call(of: Client, name: str, **arguments: str) -> str:
+        return of.text(of.send("tools/call", {"name": name, "arguments": arguments, **meta}))
+
+    def moves_to(of: Client, process: int) -> None:
+        while call(of, "who") != str(process):
+            continue
+
+    assert "Plan mode is on" in call(one, "PlanMode", action="enter", goal="Move house")
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        service = served(serve, folder)
+        moves_to(one, service.process.pid)
+        moves_to(other, service.process.pid)
+        assert "plan mode is on" in call(one, "BackgroundBash", command="true")
+        assert "plan mode is on" not in call(other, "BackgroundBash", command="true")
+        assert "Goal: Move house" in call(one, "PlanMode", action="status")
+        service.end(number)
+        moves_to(one, one.process.pid)
+        assert "plan mode is on" in call(one, "BackgroundBash", command="true")
+    assert "Plan mode is off" in call(one, "PlanMode", action="exit")
 
 
 @pytest.mark.process

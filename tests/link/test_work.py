@@ -160,17 +160,21 @@ async def test_lists_are_read_when_somebody_looks_and_again_after_a_restart(fold
 
 async def test_plans_are_seen_with_their_text(folder: Path) -> None:
     async with running_desk(folder) as desk:
-        assert desk.view().work.plans == () and desk.plan_text("own") is None
+        assert desk.view().work.plans == () and desk.plan_text("own", "") is None
         plan = await call(desk, "PlanMode", action="enter", goal="Tidy up")
         (seen,) = desk.view().work.plans
         assert (seen.server, seen.goal, seen.is_active) == ("own", "Tidy up", True)
-        assert desk.view().work.is_planning and desk.plan_text("own") == "# Plan: Tidy up\n\n"
+        session = seen.session
+        assert desk.view().work.is_planning and desk.plan_text("own", session) == "# Plan: Tidy up\n\n"
         Path(plan["plan_file"]).unlink()
-        assert desk.plan_text("own") is None and desk.plan_text("nobody") is None
+        assert desk.plan_text("own", session) is None and desk.plan_text("nobody", session) is None
         os.mkfifo(plan["plan_file"])
-        assert desk.plan_text("own") is None, "nobody waits for somebody to write"
+        assert desk.plan_text("own", session) is None, "nobody waits for somebody to write"
         await call(desk, "PlanMode", action="exit")
         assert not desk.view().work.is_planning
+        await call(desk, "PlanMode", action="enter", goal="Tidy up again")
+        desk.end_plan("own", session)
+        await until(lambda: not desk.view().work.is_planning)
 
 
 async def test_a_server_that_keeps_nothing_gets_no_state_file(folder: Path) -> None:

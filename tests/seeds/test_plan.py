@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from mcp.client.session import ClientSession
 
-from tests.support.toolbox import toolbox
+from tests.support.toolbox import KEY, toolbox
 
 REFUSED: dict[str, dict[str, Any]] = {
     "Bash": {"command": "touch made"},
@@ -79,12 +80,34 @@ async def test_the_plan_mode_of_a_session_ends_with_it_and_its_plan_stays(tmp_pa
 
 
 @pytest.mark.slow
-async def test_a_client_without_sessions_is_told_apart_by_its_name(tmp_path: Path) -> None:
+async def test_a_client_without_a_session_cannot_begin_plan_mode(tmp_path: Path) -> None:
     with toolbox(tmp_path) as box, box.served() as url:
-        async with box.over_http(url, "2026-07-28") as planner, box.over_http(url, "2025-11-25") as worker:
-            await plan(planner, action="enter", goal="Move house")
-            assert (await use(planner, "Bash", {"command": "true"}))[1] is None
-            assert (await use(worker, "Bash", {"command": "true"}))[1] is not None
+        async with box.over_http(url, "2026-07-28") as client:
+            text, structured = await use(client, "PlanMode", {"action": "enter", "goal": "Move house"})
+            assert structured is None and "plan mode belongs to a session" in text
+            assert not (await plan(client, action="status"))["active"]
+            assert (await use(client, "Bash", {"command": "true"}))[1] is not None
+
+
+@pytest.mark.slow
+async def test_a_session_that_never_said_that_it_is_ready_has_a_plan_mode_of_its_own(tmp_path: Path) -> None:
+    headers = {"Accept": "application/json, text/event-stream", "X-API-Key": KEY}
+    info = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+
+    async def post(http: aiohttp.ClientSession, session: str, method: str, params: dict[str, Any]) -> Any:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        extra = {"Mcp-Session-Id": session} if session else {}
+        async with http.post(url, json=message, headers=headers | extra) as response:
+            return response.headers.get("Mcp-Session-Id", ""), await response.text()
+
+    with toolbox(tmp_path) as box, box.served() as url:
+        async with aiohttp.ClientSession() as http:
+            first, second = [(await post(http, "", "initialize", info))[0] for _ in range(2)]
+            enter = {"name": "PlanMode", "arguments": {"action": "enter", "goal": "g"}}
+            bash = {"name": "Bash", "arguments": {"command": "echo on"}}
+            await post(http, first, "tools/call", enter)
+            assert "plan mode is on" in (await post(http, first, "tools/call", bash))[1]
+            assert "plan mode is on" not in (await post(http, second, "tools/call", bash))[1]
 
 
 @pytest.mark.process

@@ -242,10 +242,11 @@ async def test_rules_that_change_between_two_calls_count_for_the_second(peer: Gu
     await next_policy(peer.hosted.approvals, "free")
     assert await fails("free")  # denied now
     plan = Plan("Move", "/tmp/p.md", "2026-01-01", is_active=True)
-    call = Call(1, "tools/call", {}, Terms(V2026_07_28), NULL_OUTLET, peer="tester")
-    peer.hosted.take_plans({call.session: plan}, plan)
+    session = peer.channel.dialogue.conversation.requests.owner
+    peer.hosted.join(session)
+    peer.hosted.take_plans({session: plan}, plan)
     assert await fails("run")
-    peer.hosted.take_plans({call.session: replace(plan, is_active=False)}, plan)
+    peer.hosted.take_plans({session: replace(plan, is_active=False)}, plan)
     assert not await fails("run")
 
 

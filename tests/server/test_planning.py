@@ -6,15 +6,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.errors import StorageError
 from mcpdesk.server.offer.tool import Tool
-from mcpdesk.server.state.server_state import PLAN_KEY, Plan, ServerState, refused, remember
+from mcpdesk.server.state.server_state import PLAN_KEY, Plan, ServerState, end_plan, refused, remember
 from mcpdesk.storage.facts import keep
 from tests.support.policies import next_policy
 
 PLAN = Plan("Move house", "/tmp/plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
+SESSION = "session:a"
 
 
 @pytest.fixture
@@ -46,16 +49,54 @@ def test_nothing_is_refused_without_a_plan_being_made(plan: Plan | None) -> None
 
 
 async def test_a_plan_is_taken_up_by_the_next_run(home: ServerState) -> None:
-    await remember(home, PLAN)
-    assert home.plan == PLAN
+    await remember(home, PLAN, SESSION)
+    assert home.plan == PLAN and home.shown_plans == [(SESSION, PLAN)]
     again = ServerState(home.folder, home.state)
     await again.wake()
-    assert again.plan == PLAN
+    assert again.plans == {SESSION: PLAN} and again.is_free(tool())
+    again.join(SESSION)
+    assert again.shown_plans == [(SESSION, PLAN)] and not again.is_free(tool())
     await again.close()
 
 
+async def test_a_session_that_comes_from_another_process_brings_its_plan(home: ServerState) -> None:
+    other = ServerState(home.folder, home.state)
+    await remember(home, PLAN, SESSION)
+    other.join(SESSION, is_read=False)
+    assert not other.is_free(tool()) and not other.is_settled
+    await other.settle()
+    assert "plan mode is on" in other.refusal(tool(), SESSION) and other.is_settled
+    assert other.refusal(tool(), "session:other") == "", "plan mode is of one session"
+    other.join(SESSION, is_read=False)
+    other.leave(SESSION)
+    await other.settle()
+    assert "plan mode is on" in other.refusal(tool(), SESSION), "another connection of it is open"
+    await end_plan(other, SESSION)
+    assert other.refusal(tool(), SESSION) == "" and other.is_free(tool())
+    await other.close()
+
+
+async def test_all_active_plans_are_shown_and_without_one_the_last(home: ServerState) -> None:
+    later = replace(PLAN, goal="Paint", since="2026-08-02T10:00:00+00:00")
+    await remember(home, PLAN, SESSION)
+    await remember(home, later, "session:b")
+    assert home.shown_plans == [("session:b", later), (SESSION, PLAN)]
+    home.leave("session:b")
+    assert home.shown_plans == [(SESSION, PLAN)]
+    await end_plan(home, SESSION)
+    ((_, last),) = home.shown_plans
+    assert not last.is_active and last.goal == "Move house"
+
+
+async def test_a_plan_of_callers_without_a_session_counts_no_longer(home: ServerState) -> None:
+    text = msgspec.json.encode(PLAN).decode()
+    await home.data.run(lambda connection: keep(connection, f"{PLAN_KEY}|claude-code", text))
+    await home.wake()
+    assert not home.plans and home.is_free(tool())
+
+
 async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts(home: ServerState) -> None:
-    await home.data.run(lambda connection: keep(connection, PLAN_KEY, '{"goal": 5}'))
+    await home.data.run(lambda connection: keep(connection, PLAN_KEY + SESSION, '{"goal": 5}'))
     await next_policy(home.approvals, "Bash")
     await home.callbacks.set("later", 3600, 1, "peer", lambda level, data: True)
     again = ServerState(home.folder, home.state)
@@ -67,8 +108,8 @@ async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts
 
 
 async def test_a_forgotten_plan_stays_forgotten(home: ServerState) -> None:
-    await remember(home, PLAN)
-    await remember(home, None)
+    await remember(home, PLAN, SESSION)
+    await remember(home, None, SESSION)
     await home.wake()
     assert home.plan is None
 

@@ -71,6 +71,7 @@ class EchoCore:
         send: Callable[[bytes], None],
         peer: str = "",
         mode: str = "",
+        session: str = "",
     ) -> EchoPipe:
         if mode:
             raise DeskUserError(f"there is no mode {mode!r}")

@@ -442,6 +442,7 @@ class FakeLink(Link):
         self.cancelled_callbacks: list[tuple[str, int]] = []
         self.todo_list: list[TodoView] = []
         self.plan_texts: dict[str, str] = {}
+        self.ended_plans: list[tuple[str, str]] = []
         self.granted: tuple[GrantView, ...] = ()
         self.details = sample_details()
         self.disconnected: list[int] = []
@@ -488,8 +489,11 @@ class FakeLink(Link):
     def todo(self) -> tuple[TodoView, ...]:
         return tuple(self.todo_list)
 
-    def plan_text(self, server: str) -> str | None:
+    def plan_text(self, server: str, session: str) -> str | None:
         return self.plan_texts.get(server)
+
+    def end_plan(self, server: str, session: str) -> None:
+        self.ended_plans.append((server, session))
 
     def logs(self, after: int = -1) -> list[LogLine]:
         return [line for line in self.log_lines if line.number > after]

@@ -34,7 +34,7 @@ class ToolContext:
         self.environment = dict(os.environ)
         self.peer = "client"
         self.caller = "client"
-        self.session = "client"
+        self.session = "session:client"
         self.is_desk = False
         self.feed: CallFeed | None = None
         self.reports: list[tuple[float, str]] = []

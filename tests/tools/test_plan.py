@@ -61,12 +61,17 @@ async def test_plan_mode_survives_the_server(home: ServerState, context: ToolCon
     await home.close()
     again = ServerState(home.folder, home.state)
     await again.wake()
-    assert again.plan is not None and again.plan.is_active and again.plan.goal == "Move house"
+    kept = again.plans["session:client"]
+    assert kept.is_active and kept.goal == "Move house" and kept.client == "client"
+    ((_, shown),) = again.shown_plans
+    assert not shown.is_active, "its session ended with the process"
+    again.join("session:client")
+    assert again.shown_plans == [("session:client", kept)]
     await again.close()
 
 
 async def test_a_plan_nobody_can_read_can_be_forgotten(home: ServerState, context: ToolContext) -> None:
-    await home.data.run(lambda connection: keep(connection, PLAN_KEY, '{"goal": 5}'))
+    await home.data.run(lambda connection: keep(connection, f"{PLAN_KEY}session:x", '{"goal": 5}'))
     with pytest.raises(StorageError, match="cannot be read; PlanMode reset forgets it"):
         await plan(context, "enter", goal="Move house")
     assert not (await plan(context, "reset"))["active"]

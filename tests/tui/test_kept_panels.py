@@ -187,6 +187,14 @@ async def test_plan_mode_is_obvious_and_what_is_written_appears() -> None:
         link.works(plans=(plan(is_active=False, since="some\x07time"),))
         await until(pilot, lambda: "plan mode is off" in rows(pane)[0] and "since some␇time" in title(pane))
         assert tabs(pane)[4] == "Plan" and "plan mode" not in app.main.header.render().plain
+        first = plan(session="session:a", client="claude-code")
+        second = plan(session="session:b", client="cursor", goal="Paint")
+        link.works(plans=(first, second))
+        await until(pilot, lambda: len(rows(pane)) == 2 and "cursor Paint" in rows(pane)[1])
+        assert tabs(pane)[4] == "Plan on (2)"
+        await pilot.press("j")
+        await choose(app, pilot, "x", "x")
+        await until(pilot, lambda: link.ended_plans == [("profiles", "session:b")])
         link.works(plans=())
         await until(pilot, lambda: "PlanMode" in lesson(part(pane, PlanPanel)))
 

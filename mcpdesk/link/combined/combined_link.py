@@ -473,11 +473,20 @@ class CombinedLink(Link):
         living, former = self._kept_by(CoreCopy.todo)
         return merged_todo((*living, *former))
 
-    def plan_text(self, server: str) -> str | None:
-        """The plan of the first replica that has one."""
+    def plan_text(self, server: str, session: str) -> str | None:
+        """The plan of a session, from the first replica that has it."""
+        copy = self._planning(server, session)
+        return None if copy is None else copy.plan_text(server, session)
+
+    def end_plan(self, server: str, session: str) -> None:
+        """End the plan mode of a session where that is."""
+        if (copy := self._planning(server, session)) is not None:
+            copy.end_plan(server, session)
+
+    def _planning(self, server: str, session: str) -> CoreCopy | None:
         for copy in self._living(server):
-            if any(plan.server == server for plan in copy.view().work.plans):
-                return copy.plan_text(server)
+            if any((plan.server, plan.session) == (server, session) for plan in copy.view().work.plans):
+                return copy
         return None
 
     def _kept_by(

@@ -169,7 +169,7 @@ def _ended_job(job: JobView) -> JobView:
 
 
 def _plan(plan: PlanView) -> Hashable:
-    return plan.server, plan.goal, plan.file, plan.since, plan.is_active
+    return plan.server, plan.session, plan.goal, plan.file, plan.since, plan.is_active
 
 
 def _distinct(values: Iterable[Kept], key: Callable[[Kept], Hashable]) -> Iterable[Kept]:

@@ -53,6 +53,8 @@ class ClientRequests:
         """Those that are waited for."""
         self._numbers = count(1)
         self._prefix = ""
+        self.session_mark = ""
+        """Mark of a session that outlives this conversation; empty if it has none."""
 
     async def ask(self, call: AskingCall, asking: ClientQuestion[T], limit_s: float) -> T:
         """Send a question on the stream of a call and wait for the answer.
@@ -99,12 +101,12 @@ class ClientRequests:
     @property
     def owner(self) -> str:
         """What belongs to this conversation alone is marked with it."""
-        return f"session:{self._name()}"
+        return f"session:{self.session_mark or self._name()}"
 
     @property
     def may_own(self) -> bool:
         """Whether anything can have been marked."""
-        return bool(self._prefix)
+        return bool(self._prefix or self.session_mark)
 
     @property
     def mark(self) -> str:
@@ -118,6 +120,10 @@ class ClientRequests:
     def number(self, mark: str, first: int) -> None:
         """Name requests `<mark>-<number>` from now on, beginning with a number."""
         self._prefix, self._numbers = mark, count(first)
+
+    def disown(self) -> None:
+        """Forget the session, which continues in another conversation."""
+        self._prefix = self.session_mark = ""
 
     def _identifier(self) -> str:
         return f"{self._name()}-{next(self._numbers)}"

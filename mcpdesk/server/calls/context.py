@@ -68,7 +68,7 @@ class CallContext:
 
     @property
     def session(self) -> str:
-        """The session it belongs to; of a client without one, who calls."""
+        """The session it belongs to; empty for a client without one."""
         return self._call.session
 
     @property

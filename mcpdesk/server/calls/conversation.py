@@ -186,9 +186,17 @@ class Conversation:
         """
         self.session.restore(state)
         self.requests.mark = state.mark
+        if state.mark and (hosted := self.dispatcher.server.hosted) is not None:
+            hosted.join(self.requests.owner)
         self.announce(self.session.terms)
         if state.is_ready:
             self._hear_changes()
+
+    def continue_session(self, mark: str) -> None:
+        """Belong to the session of a client that other processes may have answered before."""
+        self.requests.session_mark = mark
+        if (hosted := self.dispatcher.server.hosted) is not None:
+            hosted.join(self.requests.owner, is_read=False)
 
     def catch_up(self, state: SessionState) -> None:
         """Take over what its client said to another replica."""
@@ -214,8 +222,8 @@ class Conversation:
         for call in self.running:
             call.end(reason)
         state = self.dispatcher.server.hosted
-        if state is not None and state.plans and self.requests.may_own:
-            state.leave_plan(self.requests.owner)
+        if state is not None and self.requests.may_own:
+            state.leave(self.requests.owner)
         if self.requests.may_own:
             jobs = self.dispatcher.services.jobs
             jobs.forget_owner(self.dispatcher.server.name, self.requests.owner, reason)
@@ -274,6 +282,8 @@ class Conversation:
             call.progress_token = progress_token(meta)
         if self.session.phase is Phase.READY and not is_stateless:
             call.requests = self.requests
+        if headers is None or (self.session.is_open and not is_stateless):
+            call.home = self.requests
         if dialect is not None:
             call.dialect = dialect
             call.wants_job = method == "tools/call" and dialect.wants_job(params)

@@ -91,6 +91,8 @@ class Call(Struct, eq=False):
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None
+    home: ClientRequests | None = None
+    """Requests of its session, whether or not that may be asked; None without a session."""
     round: Operation | None = None
     connection: int = 0
     """That of its client, by its number in the record."""
@@ -134,8 +136,8 @@ class Call(Struct, eq=False):
 
     @property
     def session(self) -> str:
-        """What it belongs to: its session, or, of a client without one, its principal and name."""
-        return self.requests.owner if self.requests is not None else f"{self.principal.identity}|{self.peer}"
+        """The session it belongs to; empty for a request without one."""
+        return "" if self.home is None else self.home.owner
 
     @property
     def place(self) -> tuple[int, Id]:

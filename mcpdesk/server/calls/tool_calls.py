@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from mcpdesk.errors import BadArgument, HandlerError, MissingCapability, Refusal
+from mcpdesk.errors import BadArgument, HandlerError, MissingCapability, Refusal, StorageError
 from mcpdesk.protocol import gateway_dialect, shaping
 from mcpdesk.protocol.headers import check_parameters
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
@@ -174,7 +174,7 @@ class ToolCalls:
         """
         began: float | None = None
         try:
-            ended = None if plan.is_free else self._refusal(call, plan, arguments)
+            ended = None if plan.is_free else await self._refusal(call, plan, arguments)
             check = plan.check_input
             if ended is None and check is None:
                 ended = ToolOutcome(outcomes.failed(plan.problem), OutcomeKind.CRASH)
@@ -205,10 +205,18 @@ class ToolCalls:
             self._services.log("notice", name, told, "", self._server.name, call.trace.id, call.place)
         return ended
 
-    def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
+    async def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
         """The outcome of a call that plan mode, a policy or the server's end forbids; None: nothing does."""
         state = self._server.hosted
-        reason = "" if state is None else state.refusal(plan.tool, call.session, arguments)
+        if state is None:
+            return None
+        if not state.is_settled:
+            try:
+                await state.settle()
+            except StorageError as error:
+                reason = f"{plan.tool.name} was not called: plan mode cannot be read. {error.message}"
+                return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED)
+        reason = state.refusal(plan.tool, call.session, arguments)
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _disapproval(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:

@@ -40,7 +40,7 @@ NEWEST_TASKS = 100
 """Tasks in a snapshot of the task lists."""
 PLAN_KEY = "plan:"
 """What the keys of plans in the state file begin with; the session follows."""
-MOST_PLANS = 50
+MOST_PLANS = 500
 """Plans kept of a server, the newest."""
 PROGRAMS_KEY = "programs:"
 """What the keys of programs in the state of all replicas begin with; the replica's mark follows."""
@@ -49,7 +49,7 @@ MOST_PROGRAMS = 100
 COMMAND_CHARS = 500
 """Of its command."""
 SESSION = "session:"
-"""What the keys of sessions begin with that end with their connection."""
+"""What the keys of sessions begin with."""
 
 
 class ToolOptions(Struct, frozen=True):
@@ -82,6 +82,8 @@ class Plan(Struct, frozen=True):
     is_active: bool
     is_own: bool = False
     """Whether the file was made for the plan, and may be written anew."""
+    client: str = ""
+    """Display name of the client that planned."""
 
 
 class ProgramRecord(Struct, frozen=True):
@@ -169,6 +171,10 @@ class ServerState:
         """What was planned last, by whichever session."""
         self.plans: Mapping[str, Plan] = {}
         """What each session plans, or planned last, by `Call.session`."""
+        self._sessions: dict[str, int] = {}
+        """Sessions here that may have a plan, with the number of their conversations."""
+        self._unread: set[str] = set()
+        """Sessions of which another process may have kept a plan that was not read yet."""
         self.broken_skills: Mapping[str, str] = {}
         """Skills that cannot be used, and why."""
         self.skills = tuple(skills)
@@ -187,8 +193,52 @@ class ServerState:
             self.rules += 1
         self.plans, self.plan = plans, last
 
-    def leave_plan(self, session: str) -> None:
-        """A session ended: nobody is in its plan mode any more. What was kept of its plan stays."""
+    def join(self, session: str, *, is_read: bool = True) -> None:
+        """A conversation begins of a session that other processes may have served before.
+
+        `is_read`: its plan is among those that were read, if it has one.
+        """
+        if not is_read and self.has_state:
+            self._unread.add(session)
+        if self._unread or session not in self._sessions:
+            self.rules += 1
+        self._sessions[session] = self._sessions.get(session, 0) + 1
+
+    def serves(self, session: str) -> bool:
+        """True if a session that may have a plan is here."""
+        return session in self._sessions
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the plans of all sessions here were read."""
+        return not self._unread
+
+    async def settle(self) -> None:
+        """Read the plans of sessions that continue here. Raises: StorageError."""
+        joined = set(self._unread)
+        await recall(self)
+        self._unread -= joined
+        self.rules += 1
+
+    @property
+    def shown_plans(self) -> list[tuple[str, Plan]]:
+        """Active plans of the sessions here, the newest first; without any the last one that was made.
+
+        May be read on any thread.
+        """
+        plans, sessions, last = self.plans, self._sessions, self.plan
+        active = [(key, plan) for key, plan in plans.items() if plan.is_active and key in sessions]
+        if active or last is None:
+            return sorted(active, key=lambda each: each[1].since, reverse=True)
+        return [(next((key for key, plan in plans.items() if plan == last), ""), last)]
+
+    def leave(self, session: str) -> None:
+        """A conversation ended. With its last one a session is in plan mode no longer; the plan is kept."""
+        count = self._sessions.pop(session, 1)
+        if count > 1:
+            self._sessions[session] = count - 1
+            return
+        self._unread.discard(session)
         plan = self.plans.get(session)
         if plan is not None:
             last = replace(plan, is_active=False) if plan == self.plan else self.plan
@@ -203,8 +253,11 @@ class ServerState:
 
     def is_free(self, tool: Tool) -> bool:
         """Whether a tool may run now, whoever calls and how."""
-        is_planned = not is_exempt(tool) and any(plan.is_active for plan in self.plans.values())
-        return not is_planned and not self.refusal(tool)
+        sessions, plans = self._sessions, self.plans
+        is_planned = bool(self._unread) or any(
+            plan.is_active for key, plan in plans.items() if key in sessions
+        )
+        return (not is_planned or is_exempt(tool)) and not self.refusal(tool)
 
     def stop(self) -> None:
         """Begin no calls of tools any more; those that run go on."""
@@ -390,15 +443,26 @@ async def recall(state: ServerState) -> None:
 
     kept = await state.data.run(lambda connection: facts(connection, PLAN_KEY))
     try:
-        plans = {session: msgspec.json.decode(text, type=Plan) for session, text in kept.items()}
+        plans = {
+            session: msgspec.json.decode(text, type=Plan)
+            for session, text in kept.items()
+            if session.startswith(SESSION)
+        }
     except msgspec.DecodeError as error:
         reason = f"{state.data.place} holds a plan that cannot be read; PlanMode reset forgets it: {error}"
         raise StorageError(reason) from error
     newest = max(plans, key=lambda session: plans[session].since, default="")
     last = plans.get(newest)
-    if last is not None and newest.startswith(SESSION) and newest not in state.plans:
+    if last is not None and not state.serves(newest):
         last = replace(last, is_active=False)  # its session ended with the process it was in
     state.take_plans(plans, last)
+
+
+async def end_plan(state: ServerState, session: str) -> None:
+    """End the plan mode of a session, as a person decided; its plan stays. Raises: StorageError."""
+    plan = state.plans.get(session)
+    if plan is not None and plan.is_active and state.serves(session):
+        await remember(state, replace(plan, is_active=False), session)
 
 
 async def remember_programs(state: ServerState, core: CoreMark) -> None:
@@ -456,7 +520,7 @@ async def forget_unreadable(state: ServerState) -> None:
     await state.data.run(work)
 
 
-async def remember(state: ServerState, plan: Plan | None, session: str = "") -> None:
+async def remember(state: ServerState, plan: Plan | None, session: str) -> None:
     """Keep the plan of a session; None forgets it. Raises: StorageError, and nothing has changed then."""
     from mcpdesk.storage import facts
 
@@ -468,5 +532,7 @@ async def remember(state: ServerState, plan: Plan | None, session: str = "") -> 
             facts.keep_newest(connection, PLAN_KEY, "since", MOST_PLANS)
 
     await state.data.run(work)
+    if not state.serves(session):
+        state.join(session)
     others = {key: each for key, each in state.plans.items() if key != session}
     state.take_plans(others if plan is None else {**others, session: plan}, plan)

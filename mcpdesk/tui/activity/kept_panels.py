@@ -267,7 +267,7 @@ def _markdown(task: TodoView) -> str:
 
 
 class PlanPanel(Section[PlanView]):
-    """What is being planned, or was planned last, on each server, and the plan file as it is written."""
+    """Every active plan, or the last one of each server, and the plan file as it is written."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
     DEFAULT_CSS = """
@@ -300,10 +300,11 @@ class PlanPanel(Section[PlanView]):
         return sorted(self._plans, key=lambda plan: (plan.server != self.app.server, not plan.is_active))
 
     def count_of(self, rows: Sequence[PlanView]) -> str:
-        return "on" if any(plan.is_active for plan in rows) else ""
+        active = sum(plan.is_active for plan in rows)
+        return f"on ({active})" if active > 1 else "on" if active else ""
 
     def keys_of(self, row: PlanView) -> tuple[Hashable]:
-        return (row.server,)
+        return ((row.server, row.session),)
 
     def spans(self, row: PlanView, width: int) -> Iterable[Span]:
         if row.is_active:
@@ -311,12 +312,14 @@ class PlanPanel(Section[PlanView]):
         else:
             yield " ○ plan mode is off", "lines--muted"
         yield f"  {one_line(row.server, 30)}", "lines--key"
+        if row.client:
+            yield f"  {one_line(row.client, 30)}", "lines--muted"
         yield f"  {one_line(row.goal)}", "lines--head"
         if row.is_active:
             yield "  tools that are not read-only are refused", "lines--muted"
 
     def texts_of(self, row: PlanView) -> Iterable[str]:
-        return row.goal, row.server, row.file
+        return row.goal, row.server, row.file, row.client
 
     def detail_of(self, row: PlanView) -> tuple[str, Content]:
         began = f"since {_moment(row.since)} · {ending(row.file, max(20, self.size.width - 40))}"
@@ -333,8 +336,20 @@ class PlanPanel(Section[PlanView]):
     def update_clock(self, view: CoreView, now: float) -> None:
         """Read the file of the selected plan again each second."""
         if (plan := self.listing.selected) is not None:
-            source = partial(self.link.plan_text, plan.server)
+            source = partial(self.link.plan_text, plan.server, plan.session)
             self.read("plan", PLAN_READ_S, source, partial(self._show_text, plan.file))
+
+    @work
+    async def action_end(self) -> None:
+        """End the plan mode of the selected plan's client after asking."""
+        plan = self.listing.selected
+        if plan is None or not plan.is_active:
+            self.notify("No active plan is selected.", markup=False)
+            return
+        client = one_line(plan.client, 40) or "its client"
+        end = Choice("end it", True, f"{client} may call tools that change things; the plan stays", "x")
+        if await is_confirmed(self.app, f"End plan mode of {client}?", end, "keep it"):
+            self.link.end_plan(plan.server, plan.session)
 
     def show_detail(self) -> None:
         super().show_detail()
