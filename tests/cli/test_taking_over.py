@@ -281,7 +281,7 @@ def test_what_a_client_asked_for_is_kept_in_both_directions(
         assert one.is_served_by(one.process.pid)
 
 
-@pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("is_stateless", [False, True])
 def test_plan_mode_stays_with_its_client_in_both_directions(
     folder: Path, client: Start, serve: Serve, is_stateless: bool
