@@ -239,7 +239,8 @@ class CommandClient:
         try:
             return self._wait(future, timeout_s, progress)
         except TimeoutError:
-            message = f"{method}: no answer within {timeout_s:g} s."
+            came = f": {self._connection.silence}" if self._connection.silence else ""
+            message = f"{method}: no answer within {timeout_s:g} s{came}."
             raise DeskUserError(message, "See --timeout.", TIMED_OUT) from None
         except CallError as error:
             raise with_hint(error) from None

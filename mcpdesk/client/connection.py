@@ -171,6 +171,11 @@ class ServerConnection:
         return self._transport.target
 
     @property
+    def silence(self) -> str:
+        """What came so far instead of the latest answer, for a person; empty if that is not known."""
+        return self._transport.silence
+
+    @property
     def tools(self) -> Mapping[str, JSONObject]:
         """The tools listed last, by name."""
         return self._flows.tools

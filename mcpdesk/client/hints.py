@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from mcpdesk.client.answers.connection_faults import NO_HTTP, SPEAKS_TLS, WRONG_ENCODING
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.transport import REDIRECTS, REFUSED, excerpt
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, Unreachable
@@ -21,10 +22,16 @@ WRONG_PATH = "Is the path right? Most servers answer at /mcp, older ones at /sse
 REDIRECT = "Name the URL it redirects to, if you trust it; one that leads to a login page needs a token."
 FAILED = "The server itself failed: its own log says why."
 PAGE = "This is a page for people. Most servers answer at /mcp, older ones at /sse."
+EMPTY = "A request needs an answer; 202 and 204 are for notifications. The server's own log may say more."
+BAD_ENCODING = "The server, or a proxy before it, must send what the header says: switch its compression off."
+BROKEN_HTTP = "The server, or a proxy before it, breaks HTTP: its own log may say more."
+OTHER_PROTOCOL = "Does something else listen at this port? A server with TLS is reached by https://."
+BAD_BYTES = "The server breaks the protocol: the traffic of the desk (mcpdesk TARGET, then 2) has its bytes."
 TOO_MUCH = "The bound protects this machine's memory: the server must send less."
 OTHER_ID = "A server must answer with the id of the request, as it was sent: its own log may say more."
 NO_ANSWER = "The server, or a proxy before it, ended the stream too early: its own log may say why."
 NO_TOKEN = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
+LOG_IN = "T logs in with a browser, and so does `mcpdesk login` in a shell."
 NO_LOGIN_NAMED = "It names no place to log in."
 FORBIDDEN = "It refuses this caller: another token or key (--token-env, --key-env) may have the right."
 WRONG_HOST = (
@@ -135,6 +142,11 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return NOT_STARTED
         case HttpError(status=0) if "certificate" in error.message or "SSL" in error.message:
             return CERTIFICATE
+        case HttpError(status=0) if WRONG_ENCODING in error.message:
+            return BAD_ENCODING
+        case HttpError(status=0) if NO_HTTP in error.message:
+            is_other = SPEAKS_TLS in error.message or "status line" in error.message
+            return OTHER_PROTOCOL if is_other else BROKEN_HTTP
         case HttpError(status=0) if "reached" not in error.message:
             return CLOSED
         case HttpError(status=0):
@@ -161,8 +173,30 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return PAGE
         case InvalidAnswer() if "no end" in error.message or "more than" in error.message:
             return TOO_MUCH
-        case InvalidAnswer() if "the answer is to request" in error.message:
+        case InvalidAnswer() if re.search("the answer (?:is to request|has no id)", error.message):
             return OTHER_ID
+        case InvalidAnswer() if "an empty answer" in error.message:
+            return EMPTY
         case InvalidAnswer() if is_first:
             return NO_PROTOCOL
+        case InvalidAnswer():
+            return BAD_BYTES
     return ""
+
+
+AT_DESK = {
+    ENDED: "Its last lines are in the log (5).",
+    REVISION: "V speaks another revision with it.",
+    NO_PROTOCOL: "Is it an MCP server? V speaks an older revision with it.",
+    BAD_BYTES: "The server breaks the protocol: its bytes are in the traffic (2).",
+}
+"""Hints for a shell, and what is true at the desk instead."""
+
+
+def desk_hint(error: CallError, *, is_first: bool = False) -> str:
+    """Return what to try at the desk, where options of a command are no help."""
+    missing = missing_token(error) if isinstance(error, HttpError) else None
+    if missing is not None and (missing.scopes or missing.has_login):
+        return desk_token_hint(missing)
+    advice = hint(error, is_first=is_first)
+    return LOG_IN if advice in (NO_TOKEN, FORBIDDEN) else AT_DESK.get(advice, advice)

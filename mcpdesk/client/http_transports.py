@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit, urlunsplit
 
 from msgspec.structs import replace
 
+from mcpdesk.client.answers.connection_faults import connection_errors
 from mcpdesk.client.answers.http_answers import (
     CHUNK,
     EVENT_STREAM,
@@ -114,6 +114,8 @@ class HttpRequests:
         """Whether the revision has arrays of messages."""
         self._has_moved = False
         self._remarks: tuple[Remark, ...] = ()
+        self.reading: HttpAnswer | None = None
+        """The answer that is read now, or was read last; None before it begins."""
         """For the next reply."""
 
     async def close(self) -> None:
@@ -339,7 +341,8 @@ class HttpRequests:
         receive: Receive | None,
         framer: EventFramer,
     ) -> ServerReply:
-        reply = await HttpAnswer(identifier, receive, framer, self.has_batches).read(answer)
+        self.reading = HttpAnswer(identifier, receive, framer, self.has_batches)
+        reply = await self.reading.read(answer)
         remarks, self._remarks = self._remarks, ()
         return replace(reply, remarks=(*remarks, *reply.remarks)) if remarks else reply
 
@@ -377,6 +380,12 @@ class StreamableHttp(ClientTransport):
         """In the stateless era a closed connection cancels its request."""
         return self._is_stateless
 
+    @property
+    def silence(self) -> str:
+        """What came so far instead of the latest answer."""
+        reading = self._requests.reading
+        return "the request was sent, and no response has begun" if reading is None else reading.so_far
+
     async def open(self, receive: Receive) -> None:
         """Nothing is connected before the first request."""
         self._receive = receive
@@ -386,6 +395,7 @@ class StreamableHttp(ClientTransport):
     ) -> ServerReply:
         """Post a request. Raises: SessionGone; HttpError, InvalidAnswer without a reply."""
         used = self._headers_of(request)
+        self._requests.reading = None
         reply = await self._requests.post(request, {**used, **headers}, receive)
         if SESSION in used and is_lost_session(reply.status, reply.said):
             failure = reply.failure()
@@ -615,24 +625,6 @@ def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.Clien
     )
 
 
-@contextmanager
-def connection_errors() -> Iterator[None]:
-    """Raise HttpError for a connection that cannot be made, or breaks."""
-    import aiohttp
-
-    try:
-        yield
-    except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
-        if "content-encoding" in str(error).lower():
-            told = "the answer is not encoded as its Content-Encoding says, or in a way that is not known"
-            raise HttpError(f"{told}: {excerpt(str(error))}") from None
-        raise HttpError("the connection broke before the answer was whole") from None
-    except aiohttp.WSServerHandshakeError as error:
-        raise HttpError(f"HTTP {error.status}: {excerpt(error.message)}", status=error.status) from None
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise HttpError(f"cannot be reached: {_why(error)}") from None
-
-
 def _payload(
     body: bytes | AsyncIterator[bytes] | None,
 ) -> bytes | io.BytesIO | AsyncIterator[bytes] | None:
@@ -680,14 +672,3 @@ def _with_mode(url: str, mode: str) -> str:
     parts = urlsplit(url)
     query = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "mode"]
     return urlunsplit(parts._replace(query=urlencode([*query, ("mode", mode)])))
-
-
-def _why(error: Exception) -> str:
-    import aiohttp
-
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return "its certificate is not trusted"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        number = error.os_error.errno
-        return os.strerror(number) if number and number > 0 else excerpt(str(error.os_error))
-    return excerpt(str(error)) or type(error).__name__

@@ -23,6 +23,10 @@ MOST_CHALLENGE = 8 << 10
 """Characters of `WWW-Authenticate` that an error keeps."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REFUSED = frozenset({401, 403})
+GZIP = b"\x1f\x8b"
+"""First bytes of what is compressed with gzip."""
+SHOWN = 120
+"""Characters of a body that are shown where no answer is in it."""
 
 
 class Incoming(Struct, frozen=True):
@@ -148,9 +152,11 @@ class ServerReply(Struct, frozen=True):
         if not self.body.strip():
             is_stream = media_type.startswith("text/event-stream")
             return "an event stream that ended without the answer" if is_stream else "an empty answer"
+        if self.body.startswith(GZIP):
+            return "a body compressed with gzip, and no Content-Encoding that says so"
         if is_page(self.body, media_type):
             return f"no JSON-RPC answer, but text/html: {excerpt(words(self.body, media_type))}"
-        return f"no JSON-RPC answer, but {media_type[:80] or 'no content type'}"
+        return f"no JSON-RPC answer, but {media_type[:80] or 'no content type'}: {excerpt(self.body)[:SHOWN]}"
 
     @property
     def said(self) -> str:
@@ -164,7 +170,8 @@ class ServerReply(Struct, frozen=True):
         said = self.said
         if self.status in REDIRECTS:
             place = excerpt(without_query(self.headers.get("location", "")))
-            said = f"it redirects to {place or 'nowhere'}, and redirects are not followed"
+            where = f"it redirects to {place}" if place else "it redirects without a Location"
+            said = f"{where}, and such redirects are not followed"
         about = f"HTTP {self.status}{f': {said}' if said else ''}"
         if is_challenge(self.headers):
             about = f"{about}: a guard in front of the server wants to see a browser (challenge)"
@@ -199,6 +206,11 @@ class ClientTransport(ABC):
     def probe_s(self) -> float | None:
         """How long the first request may stay unanswered, before a handshake is tried; None: for ever."""
         return None
+
+    @property
+    def silence(self) -> str:
+        """What came so far instead of the latest answer, for a person; empty if that is not known."""
+        return ""
 
     @abstractmethod
     async def open(self, receive: Receive) -> None:
@@ -261,6 +273,8 @@ def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str])
     if is_error(message) and message.get("id") is None:
         return ""  # it could not read our id
     answered = message.get("id")
+    if answered is None:
+        return f"the answer has no id, and the request has {identifier!r}"
     if not is_id(answered) or answered != identifier:
         return f"the answer is to request {answered!r}, not to {identifier!r}"
     if ("result" in message) == ("error" in message):

@@ -8,8 +8,9 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Self
 
+from mcpdesk.client.answers.connection_faults import connection_errors
 from mcpdesk.client.answers.pending_replies import PendingReplies
-from mcpdesk.client.http_transports import CONNECT_S, checked_url, connection_errors
+from mcpdesk.client.http_transports import CONNECT_S, checked_url
 from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, excerpt, without_query
 from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol import codec

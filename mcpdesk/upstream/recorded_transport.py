@@ -83,6 +83,11 @@ class RecordedTransport(ClientTransport):
         return self._inner.closing_cancels
 
     @property
+    def silence(self) -> str:
+        """What came so far instead of the latest answer."""
+        return self._inner.silence
+
+    @property
     def probe_s(self) -> float | None:
         """How long the first request may stay unanswered, before a handshake is tried."""
         return self._inner.probe_s

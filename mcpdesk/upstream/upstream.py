@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.connection import Questions, ServerConnection
-from mcpdesk.client.hints import FORBIDDEN, NO_TOKEN, desk_token_hint, hint, missing_token
+from mcpdesk.client.hints import LOG_IN, desk_hint
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import OAuthGrant
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
-from mcpdesk.client.transport import ServerReply, excerpt
+from mcpdesk.client.transport import REFUSED, ServerReply, excerpt
 from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page
@@ -295,7 +295,8 @@ class Upstream:
             self.connection.listen()
             await self._read(agreement)
         except TimeoutError:
-            self._fail(f"it did not answer within {limit_s:g} s (connect_timeout_s)", AGAIN)
+            came = f": {self.connection.silence}" if self.connection.silence else ""
+            self._fail(f"it did not answer within {limit_s:g} s (connect_timeout_s){came}", AGAIN)
             await self.connection.close()
             return
         except DeskError as error:
@@ -427,16 +428,11 @@ def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
     """What a person can do about a connection that failed."""
     if isinstance(plan.target, BrokenTarget):
         return "Mend its entry in the file, and open the desk again."
-    advice = hint(error, is_first=is_first) if isinstance(error, CallError) else ""
-    missing = missing_token(error) if isinstance(error, HttpError) else None
-    if missing is not None and (missing.scopes or missing.has_login):
-        return desk_token_hint(missing)
-    is_refused = isinstance(error, HttpError) and advice in (NO_TOKEN, FORBIDDEN)
-    if isinstance(error, AuthorizationError) or is_refused:
-        return "T logs in with a browser, and so does `mcpdesk login` in a shell."
-    if isinstance(error, ProgramEnded):
-        return f"Its last lines are in the log (5). {AGAIN}"
-    return f"{advice} {AGAIN}".strip()
+    if isinstance(error, AuthorizationError):
+        return LOG_IN
+    advice = desk_hint(error, is_first=is_first) if isinstance(error, CallError) else ""
+    is_about_token = isinstance(error, HttpError) and error.status in REFUSED
+    return advice if is_about_token else f"{advice} {AGAIN}".strip()
 
 
 def login_text(grant: OAuthGrant, where: str) -> str:

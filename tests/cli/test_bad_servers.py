@@ -85,7 +85,7 @@ ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
     "/moved": (
         lambda: http(302, "", location="https://login.example/?next=secret"),
         3,
-        "it redirects to https://login.example/, and redirects are not followed",
+        "it redirects to https://login.example/, and such redirects are not followed",
         hints.REDIRECT,
     ),
     "/broken": (lambda: http(500, "boom"), 3, "HTTP 500: boom", hints.FAILED),

@@ -29,7 +29,7 @@ def value(message: Any, identifier: Any = 1) -> dict[str, Any]:
         (response(id="1", result={}), "to request '1', not to 1"),
         (response(id=True, result={}), "to request True"),
         (response(id=1.0, result={}), "to request 1.0"),
-        (response(id=None, result={}), "to request None"),
+        (response(id=None, result={}), "has no id"),
         (response(), "an empty answer"),
         (response(result={}, error={"code": 1, "message": "x"}), "either a result or an error"),
         (response(error="no"), "no code or no message"),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.client.answers.refusal_words import is_page, words
-from mcpdesk.client.transport import Incoming, Receive, ServerReply, excerpt
+from mcpdesk.client.transport import GZIP, Incoming, Receive, ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import Event, EventFramer
@@ -46,7 +46,8 @@ def own_answer(
     One with another id is taken for it, and fails: nothing else is answered here.
     """
     remarks, found = read.remarks, None
-    if isinstance(read.value, list) and not has_batches:
+    follow = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)
+    if isinstance(read.value, list) and not has_batches and not follow:
         remarks = (*remarks, batch_remark(len(read.value)))
     answers = [each for each in read.messages if is_answer(each)]
     for each in answers:
@@ -74,6 +75,9 @@ def read_event(data: bytes) -> ReadFrame:
         try:
             codec.decode(data)
         except ProtocolError as error:
+            if not data.lstrip().startswith(b"{"):
+                told = f"an event is not a message: {excerpt(data)[:80]!r}; it was left out"
+                return ReadFrame(None, (), Remark(RemarkKind.TEXT_AROUND, told))
             reason = f"an event is not JSON: {error.message}"
             raise InvalidAnswer(reason, excerpt=excerpt(data)) from None
     return read
@@ -88,17 +92,28 @@ class HttpAnswer:
         """`receive` gets what is not the response to `identifier`; `framer` has the limit of its size."""
         self._identifier, self._receive = identifier, receive
         self._framer, self._has_batches = framer, has_batches
+        self._status, self._is_stream, self._bytes, self._events = 0, False, 0, 0
+
+    @property
+    def so_far(self) -> str:
+        """What came until now, for a person."""
+        if not self._is_stream:
+            return f"HTTP {self._status} began, and {self._bytes:,} bytes of its body came"
+        came = f"{self._events:,} events" if self._events else f"no event in {self._bytes:,} bytes"
+        return f"an event stream began (HTTP {self._status}) and has brought {came}, and not the answer"
 
     async def read(self, answer: aiohttp.ClientResponse) -> ServerReply:
         """The reply. Raises: InvalidAnswer for one that is too large or cannot be used."""
         headers, status = lower(answer), answer.status
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        if media_type == EVENT_STREAM and status == 200:
+        self._status, self._is_stream = status, media_type == EVENT_STREAM and status == 200
+        if self._is_stream:
             found = await self._of_stream(answer)
             return ServerReply(found[0], found[1], status, headers, found[2])
         body = bytearray()
         async for piece in answer.content.iter_chunked(CHUNK):
             body += piece
+            self._bytes = len(body)
             if len(body) > self._framer.limit:
                 raise too_large(self._framer)
         data = bytes(body)
@@ -125,7 +140,7 @@ class HttpAnswer:
         try:
             other = codec.decode(data)
         except ProtocolError as error:
-            if status >= 300:
+            if status >= 300 or data.startswith(GZIP):
                 return None, data, ()
             raise InvalidAnswer(f"the answer is not JSON: {error.message}", excerpt=excerpt(data)) from None
         return other if is_answer(other) else None, data, ()
@@ -140,7 +155,9 @@ class HttpAnswer:
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
                 async for piece in answer.content.iter_any():
+                    self._bytes += len(piece)
                     events = framed(self._framer, piece)
+                    self._events += len(events)
                     has_events = has_events or bool(events)
                     if not has_events and len(head) + len(piece) <= self._framer.limit:
                         head += piece
@@ -210,8 +227,10 @@ def too_large(framer: EventFramer) -> InvalidAnswer:
 
 def type_remark(given: str, due: str) -> Remark:
     """The remark on an answer with a wrong `Content-Type`."""
-    told = f"the answer has the Content-Type {excerpt(given)[:80] or 'missing'}, and should have {due}"
-    return Remark(RemarkKind.CONTENT_TYPE, f"{told}; it was read as that")
+    has = f"the Content-Type {excerpt(given)[:80]}" if given else "no Content-Type"
+    return Remark(
+        RemarkKind.CONTENT_TYPE, f"the answer has {has}, and should have {due}; it was read as that"
+    )
 
 
 async def refusal_text(answer: aiohttp.ClientResponse) -> str:

@@ -1,0 +1,54 @@
+"""Connections that cannot be made, that break, or that carry something else than HTTP."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mcpdesk.client.transport import excerpt
+from mcpdesk.errors import HttpError
+
+WRONG_ENCODING = "the answer is not encoded as its Content-Encoding says, or in a way that is not known"
+NO_HTTP = "the answer is not HTTP"
+SPEAKS_TLS = "it speaks TLS"
+
+
+@contextmanager
+def connection_errors() -> Iterator[None]:
+    """Raise HttpError for a connection that cannot be made, or breaks."""
+    import aiohttp
+
+    try:
+        yield
+    except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
+        if "content-encoding" in str(error).lower():
+            raise HttpError(WRONG_ENCODING) from None
+        raise HttpError("the connection broke before the answer was whole") from None
+    except aiohttp.WSServerHandshakeError as error:
+        raise HttpError(f"HTTP {error.status}: {excerpt(error.message)}", status=error.status) from None
+    except aiohttp.ClientResponseError as error:
+        if "content-encoding" in error.message.lower():
+            raise HttpError(WRONG_ENCODING) from None
+        raise HttpError(f"{NO_HTTP}: {_broken_part(error.message)}") from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise HttpError(f"cannot be reached: {_why(error)}") from None
+
+
+def _broken_part(told: str) -> str:
+    """The part of an answer that breaks HTTP, from the words of aiohttp."""
+    words = " ".join(told.removesuffix("^").split())
+    if "\\x15\\x03" in words or "\\x16\\x03" in words:
+        return SPEAKS_TLS
+    return excerpt(words)
+
+
+def _why(error: Exception) -> str:
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "its certificate is not trusted"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno
+        return os.strerror(number) if number and number > 0 else excerpt(str(error.os_error))
+    return excerpt(str(error)) or type(error).__name__
