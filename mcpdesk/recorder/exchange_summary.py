@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.methods import METHODS
-from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import mask_message, mask_text
 from mcpdesk.recorder.readable_message import changed_request, unmasked
@@ -51,6 +51,7 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     if listed := _counted(index, exchange):
         return Summary(_asked(exchange, request, changed is not None)[:LONGEST], listed)
     answered, has_failed = _answer(exchange, _value(index, exchange, exchange.response))
+    has_failed = has_failed and exchange.status is not Status.NEGOTIATION
     if exchange.response is None and exchange.ended is None and exchange.notifications:
         answered = _latest(index, exchange)
     asked = _asked(exchange, request, changed is not None)

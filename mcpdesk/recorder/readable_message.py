@@ -35,7 +35,7 @@ from mcpdesk.protocol.reading.message import (
 )
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import BY_NAME, Revision
-from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
+from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.table import NO_FRAME
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_message, mask_text
@@ -78,9 +78,22 @@ def remarks(index: Index, exchange: Exchange) -> list[Remark]:
         for frame in (exchange.request, exchange.response):
             if frame is not None:
                 found.update((each.text, each) for each in _frame_remarks(index, exchange, frame))
+    if exchange.status is Status.NEGOTIATION:
+        negotiated = _negotiated(exchange.method)
+        found[negotiated.text] = negotiated
     found.update((each.remark.text, each.remark) for each in index.recorded_remarks(exchange))
     shown = list(found.values())
     return shown if index.reveals_secrets else [replace(each, text=mask_text(each.text)) for each in shown]
+
+
+def _negotiated(method: str) -> Remark:
+    """The remark on a request that a server does not have, and does not need."""
+    told = f"the server has no result for {method}"
+    if method == "subscriptions/listen":
+        told += ": changes of its lists are not reported; they show when the lists are read again"
+    else:
+        told += ", with which a client finds its revision; a handshake does so as well"
+    return Remark(RemarkKind.NEGOTIATION, told)
 
 
 def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Remark]:

@@ -10,6 +10,7 @@ const STATUSES = {
   pending: ["…", "warn", "pending"], ok: ["✓", "good", "ok"], error: ["✗", "bad", "error"],
   "tool-error": ["✗", "bad", "tool error"], cancelled: ["⊘", "warn", "cancelled"], late: ["!", "warn", "late"],
   lost: ["!", "warn", "lost"], malformed: ["✗", "bad", "broken"], sent: ["", "", ""], asks: ["?", "warn", "asks"],
+  negotiation: ["·", "muted", "negotiation"],
 };
 const LARGE = 1 << 20;
 const MOST = 2000;  // rows in the page, however many older ones are shown
@@ -109,6 +110,7 @@ function fill(node, row) {
   what.replaceChildren(...message(row));
   setText(id, row.id === null ? "" : `#${oneLine(row.id)}`);
   const [glyph, kind, word] = STATUSES[row.status] ?? ["", "", row.status];
+  node.firstElementChild.classList.toggle("negotiation", row.status === "negotiation");
   status.className = `status ${kind}`;
   setText(status, `${glyph} ${word}`.trim());
   took.className = row.slow ? "took warn" : "took";

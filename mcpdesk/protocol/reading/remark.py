@@ -39,6 +39,7 @@ class RemarkKind(StrEnum):
     SESSION = "session"
     REVISION = "revision"
     OAUTH = "oauth"
+    NEGOTIATION = "negotiation"
     NO_ANSWER = "no-answer"
 
 

@@ -45,6 +45,8 @@ class Status(StrEnum):
     """A notification: nothing ever answers it."""
     ASKS = "asks"
     """The response was `input_required`, and the client has not come back with answers."""
+    NEGOTIATION = "negotiation"
+    """The server lacks what a client asked for to learn its revision, and does not need it."""
 
 
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED})

@@ -42,6 +42,8 @@ class Head(msgspec.Struct, gc=False, frozen=True):
     """The request a cancellation names."""
     failed: bool = False
     """The response is a JSON-RPC error."""
+    code: int = 0
+    """The code of that error; 0 if it has none."""
     tool_failed: bool = False
     """The response is a result with `isError`."""
     asks: bool = False
@@ -109,6 +111,12 @@ class _Message(msgspec.Struct, gc=False):
 
 _Part = TypeVar("_Part", _Params, _Result)
 
+
+class _Error(msgspec.Struct, gc=False):
+    code: int
+
+
+_error = msgspec.json.Decoder(_Error).decode
 _one = msgspec.json.Decoder(_Message)
 _any = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
@@ -182,10 +190,18 @@ def _strict(message: _Message) -> Head:
     if message.method is not None:
         return _calling(message.method, message.params or _Params(), identifier, given is not msgspec.UNSET)
     if not isinstance(message.error, msgspec.UnsetType):
-        return Head(ExchangeKind.RESPONSE, _key(identifier), failed=True)
+        return Head(ExchangeKind.RESPONSE, _key(identifier), failed=True, code=_code(message.error))
     if isinstance(message.result, msgspec.UnsetType):
         return MALFORMED
     return _answering(message.result or _Result(), identifier, failed=False)
+
+
+def _code(error: bytes | msgspec.Raw) -> int:
+    """The code of an encoded error; 0 if it has none."""
+    try:
+        return _error(error).code
+    except UNREADABLE:
+        return 0
 
 
 def _answering(result: _Result, identifier: Id | None, *, failed: bool) -> Head:
@@ -237,7 +253,8 @@ def loose_head(message: Any) -> Head:
         return _calling(method, _taken(message.get("params"), _Params), identifier, "id" in message)
     if method is not None or not ("result" in message or "error" in message):
         return MALFORMED
-    return _answering(_taken(message.get("result"), _Result), identifier, failed="error" in message)
+    head = _answering(_taken(message.get("result"), _Result), identifier, failed="error" in message)
+    return replace(head, code=_code(_encode(message["error"]))) if head.failed else head
 
 
 def _taken(value: Any, kind: type[_Part]) -> _Part:

@@ -7,6 +7,7 @@ that was under way. What cannot be told for certain stays an exchange of its own
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left
 from collections import deque
@@ -18,6 +19,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from mcpdesk.protocol.catalogue.token_cost import cost_of, has_base64
+from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.reading.message import same_id
 from mcpdesk.recorder.index.exchange import STATUSES, ExchangeKind, Id, Status
 from mcpdesk.recorder.index.message_heads import Head, read_cut, read_heads
@@ -28,6 +30,11 @@ _CANCELLATIONS = frozenset({"notifications/cancelled", "notifications/canceled"}
 _LOG = "notifications/message"
 _ASKING = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 """What a server asks its client while a call is under way."""
+_PROBE = "server/discover"
+_LISTEN = "subscriptions/listen"
+_STATUS = re.compile(r"HTTP\S* (\d{3})")
+_REFUSED = frozenset({"401", "403", "407", "421", "429"})
+"""HTTP statuses that say nothing of a method."""
 _TASKS = "tasks/"
 _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
 """Requests whose work may ask the client."""
@@ -185,7 +192,7 @@ def task_key(server: str, task: str) -> Key:
 class RequestFlow:
     """The requests that went one way over one connection and may still be answered."""
 
-    __slots__ = ("cancelled", "malformed", "token_of", "tokens", "waiting")
+    __slots__ = ("agreed_at", "cancelled", "malformed", "probe", "token_of", "tokens", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[Id, deque[int]] = {}
@@ -196,6 +203,10 @@ class RequestFlow:
         self.token_of: dict[int, Id] = {}
         """The other way round."""
         self.malformed = NO_FRAME
+        self.agreed_at = inf
+        """Unix time in seconds of the first result."""
+        self.probe = -1
+        """The row of a request for `server/discover` that failed before that; -1 if there is none."""
 
 
 class Pairing:
@@ -479,6 +490,8 @@ class Pairing:
     def _stop(self, row: int, time: float, status: Status) -> None:
         """End a request without a response, and with it a round or a question of its operation."""
         table, whole = self.table, self.operations.whole.get(row)
+        if self._is_negotiation(row, self._flow(table.connection[row], table.direction[row])):
+            status = Status.NEGOTIATION
         table.end(row, time, status)
         self.altered.append(row)
         if whole is None:
@@ -492,6 +505,11 @@ class Pairing:
     def _end(self, row: int, head: Head, frame: Frame, flow: RequestFlow) -> None:
         """Enter a response in time, with what it says."""
         status = _status(head)
+        if status not in (Status.ERROR, Status.MALFORMED):
+            if flow.agreed_at == inf:
+                self._agreed(flow, frame.time)
+        elif self._is_negotiation(row, flow, head.code, frame.number):
+            status = Status.NEGOTIATION
         elapsed = self.table.answer(row, frame, status)
         self.table.tokens[row] = head.tokens
         elapsed = max(0.0, elapsed - self.operations.client_s(row) - self._held_s(row))
@@ -505,7 +523,41 @@ class Pairing:
             del flow.tokens[token]
 
     def _is_lost(self, row: int) -> bool:
-        return STATUSES[self.table.status[row]] is Status.LOST
+        return STATUSES[self.table.status[row]] in (Status.LOST, Status.NEGOTIATION)
+
+    def is_negotiation(self, row: int) -> bool:
+        """Whether a request ended as a part of the negotiation."""
+        return STATUSES[self.table.status[row]] is Status.NEGOTIATION
+
+    def _agreed(self, flow: RequestFlow, time: float) -> None:
+        """Note the first result of a flow: what failed before it was a part of the negotiation."""
+        flow.agreed_at, row = time, flow.probe
+        if row >= self.table.base:
+            self.table.end(row, self.table.ended[row], Status.NEGOTIATION)
+            self.remarked.discard(row)
+            self.altered.append(row)
+
+    def _is_negotiation(self, row: int, flow: RequestFlow, code: int = 0, frame: int = NO_FRAME) -> bool:
+        """Whether a request without a result is a part of the negotiation; `code` is of an error in `frame`.
+
+        Clients ask for `server/discover` before anything else to find the era. Many servers of the stateless
+        era have no `subscriptions/listen`.
+        """
+        method = self.table.method(row)
+        if method == _LISTEN:
+            return code == ErrorCode.METHOD_NOT_FOUND
+        if method != _PROBE or self.table.started[row] > flow.agreed_at:
+            return False
+        if flow.agreed_at < inf:
+            return True
+        flow.probe = row
+        return code != 0 and not self._is_refused_by_http(frame)
+
+    def _is_refused_by_http(self, frame: int) -> bool:
+        """Whether the status of an answer says that any other request would have been refused as well."""
+        note = self._source.note(frame)
+        status = _STATUS.match(note.line) if note is not None else None
+        return status is not None and (status[1] in _REFUSED or status[1] >= "500")
 
     def _answer_malformed(self, flow: RequestFlow, frame: Frame) -> int | None:
         """The malformed frame an error without id speaks of, if it is still unanswered."""

@@ -32,7 +32,7 @@ _CLOCK_S = 1.0
 _NOWHERE: Final = 0xFFFF
 _STATUS_ORDER = (
     Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.CANCELLED,
-    Status.ASKS, Status.PENDING, Status.OK, Status.SENT,
+    Status.ASKS, Status.PENDING, Status.OK, Status.NEGOTIATION, Status.SENT,
 )  # fmt: skip
 _STATUS_RANKS = [_STATUS_ORDER.index(status) for status in STATUSES]
 SORTABLE = {

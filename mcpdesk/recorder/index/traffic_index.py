@@ -366,12 +366,16 @@ class Index:
                 self._login_remarks.setdefault(row, []).append(one)
             else:
                 self._remarks.setdefault((one.connection, one.id), []).append(one)
-            if row >= 0:
-                self._pairing.remarked.add(row)
-                self.altered.append(row)
-                is_unusable = one.remark.is_fault and not is_silence
-                if is_unusable and not self._pairing.give_up(row, one.time, Status.MALFORMED):
+            if row < 0:
+                continue
+            pairing = self._pairing
+            if one.remark.is_fault and not is_silence:
+                is_over = not pairing.give_up(row, one.time, Status.MALFORMED)
+                if is_over and not pairing.is_negotiation(row):
                     table.end(row, one.time, Status.MALFORMED)
+            if not (one.remark.is_fault and pairing.is_negotiation(row)):
+                pairing.remarked.add(row)
+            self.altered.append(row)
 
     def _row_remarked(self, one: RecordedRemark) -> int:
         """The latest row that a remark may be about, -1 if there is none."""

@@ -62,6 +62,7 @@ _STYLES = {
     Status.TOOL_ERROR: "$text-error reverse",
     Status.MALFORMED: "$text-error reverse",
     Status.PENDING: "$text-accent reverse",
+    Status.NEGOTIATION: "$text-muted reverse",
 }
 _OTHER_STYLE = "$text-warning reverse"
 _WORDS = {

@@ -75,7 +75,10 @@ def exchange_cells(
         else _cells(exchange, column, now, marked, said, fold, former)
         for column in columns
     )
-    return _joined(map(_fit, cells, columns))
+    line = _joined(map(_fit, cells, columns))
+    if exchange.status is Status.NEGOTIATION:
+        return [(text, "traffic--muted") for text, _ in line]
+    return line
 
 
 def _time(moment: float, zero: float | None) -> Cell:
@@ -356,6 +359,8 @@ def _what(exchange: Exchange) -> list[Cell]:
         return [("response to no request", "traffic--warn")]
     if exchange.name:
         return [(f"{exchange.method} ", "traffic--method"), (mask_text(exchange.name), "traffic--name")]
+    if exchange.status is Status.NEGOTIATION:
+        return [(f"{exchange.method} ", "traffic--method"), (exchange.status.value, "traffic--muted")]
     return [(exchange.method, "traffic--method")]
 
 
@@ -385,6 +390,7 @@ _STATUSES: dict[Status, tuple[str, str, str]] = {
     Status.MALFORMED: ("✗", "broken", "traffic--bad"),
     Status.SENT: ("", "", ""),
     Status.ASKS: ("?", "asks", "traffic--warn"),
+    Status.NEGOTIATION: ("·", "", "traffic--muted"),
 }
 """Glyph, word and style of every status."""
 

@@ -1,0 +1,98 @@
+"""Requests by which a client finds the era of a server: what it does not have is no error."""
+
+from __future__ import annotations
+
+from time import time
+
+import pytest
+
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.exchange_summary import summary
+from mcpdesk.recorder.index.exchange import ExchangeKind, Status
+from mcpdesk.recorder.readable_message import remarks
+from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, RecordedRemark
+from tests.support.traffic import IN, OUT
+
+DISCOVER = b'{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{}}'
+INITIALIZE = b'{"jsonrpc":"2.0","id":2,"method":"initialize","params":{}}'
+INITIALIZED = b'{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-06-18"}}'
+UNKNOWN = b'{"jsonrpc":"2.0","id":%d,"error":{"code":-32601,"message":"Method not found"}}'
+SILENCE = Remark(RemarkKind.NO_ANSWER, "the program ended with exit code 1", is_fault=True)
+
+
+def opened(*frames: tuple[Direction, bytes, HttpNote | None], transport: str = "stdio") -> Recording:
+    """A recording of a connection that begins so."""
+    recording = Recording(None)
+    recording.start()
+    recording.connect(ConnectionInfo(1, "s", transport, "desk", "", time()))
+    for direction, data, note in frames:
+        recording.frame(1, direction, data, True, note)
+    return recording
+
+
+def statuses(recording: Recording) -> list[Status]:
+    """The statuses of the requests."""
+    while recording.index.catch_up(1.0):
+        pass
+    return [each.status for each in recording.index.exchanges if each.kind is ExchangeKind.REQUEST]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_refused_opening_probe_is_negotiation_and_a_later_one_an_error(transport: str) -> None:
+    later = DISCOVER.replace(b":1,", b":3,")
+    recording = opened(
+        (IN, DISCOVER, None),
+        (OUT, UNKNOWN % 1, None),
+        (IN, INITIALIZE, None),
+        (OUT, INITIALIZED, None),
+        (IN, later, None),
+        (OUT, UNKNOWN % 3, None),
+        transport=transport,
+    )
+    assert statuses(recording) == [Status.NEGOTIATION, Status.OK, Status.ERROR]
+    index = recording.index
+    assert [str(each.kind) for each in remarks(index, index.exchange(0))] == ["negotiation"]
+    assert not index.is_remarked(0)
+    assert not summary(index, index.exchange(0)).has_failed
+    recording.close()
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_an_unanswered_opening_probe_is_negotiation(transport: str, is_late: bool) -> None:
+    handshake = ((IN, INITIALIZE, None), (OUT, INITIALIZED, None))
+    recording = opened((IN, DISCOVER, None), *(() if is_late else handshake), transport=transport)
+    recording.remark(RecordedRemark(1, 1, time(), SILENCE))
+    if is_late:
+        assert statuses(recording) == [Status.LOST], "the server may not be there at all"
+        for direction, data, note in handshake:
+            recording.frame(1, direction, data, True, note)
+    assert statuses(recording) == [Status.NEGOTIATION, Status.OK]
+    assert not recording.index.is_remarked(0)
+    recording.frame(1, OUT, UNKNOWN % 1, True)
+    assert statuses(recording) == [Status.NEGOTIATION, Status.OK], "its answer came after the time was up"
+    recording.close()
+
+
+@pytest.mark.parametrize(("status", "expected"), [(401, Status.ERROR), (404, Status.NEGOTIATION)])
+def test_a_probe_that_any_request_would_have_failed_is_an_error(status: int, expected: Status) -> None:
+    recording = opened(
+        (IN, DISCOVER, None), (OUT, UNKNOWN % 1, HttpNote(f"HTTP {status}", ())), transport="http"
+    )
+    assert statuses(recording) == [expected]
+    recording.close()
+
+
+@pytest.mark.parametrize(("code", "expected"), [(-32601, Status.NEGOTIATION), (-32603, Status.ERROR)])
+def test_a_server_without_listening_is_no_error(code: int, expected: Status) -> None:
+    listen = DISCOVER.replace(b"server/discover", b"subscriptions/listen").replace(b":1,", b":3,")
+    refusal = (UNKNOWN % 3).replace(b"-32601", str(code).encode())
+    recording = opened(
+        (IN, INITIALIZE, None), (OUT, INITIALIZED, None), (IN, listen, None), (OUT, refusal, None)
+    )
+    assert statuses(recording) == [Status.OK, expected]
+    assert [str(each.kind) for each in remarks(recording.index, recording.index.exchange(1))] == (
+        ["negotiation"] if expected is Status.NEGOTIATION else []
+    )
+    recording.close()
