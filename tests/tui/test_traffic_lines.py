@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.exchange_summary import Summary
+from mcpdesk.recorder.exchange_summary import Summary, summary
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.traffic.line_columns import columns_for
@@ -23,6 +23,8 @@ from tests.support.traffic import (
     busy_recording,
     call,
     connection,
+    error,
+    request,
     settle,
     text,
 )
@@ -125,6 +127,19 @@ def test_every_status_has_a_word_or_needs_none() -> None:
     text = "\n".join(lines)
     for word in ("⊘ cancel", "! late", "✗ broken", "not a JSON-RPC message", "⇢", "⇠"):
         assert word in text
+
+
+def test_a_refused_opening_probe_is_grey_and_says_negotiation() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, request(1, "server/discover", {}))
+    recording.frame(1, OUT, error(1, -32601, "Method not found"))
+    settle(recording)
+    exchange = recording.index.exchange(0)
+    for width in (60, 150):
+        cells = exchange_cells(exchange, columns_for(width), 0, said=summary(recording.index, exchange))
+        assert "server/discover negotiation" in joined(cells) and "✗" not in joined(cells)
+        assert {style for _, style in cells} == {"traffic--muted"}
 
 
 def test_strangers_text_is_made_harmless_and_wide_letters_are_counted() -> None:
