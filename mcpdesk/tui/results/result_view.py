@@ -22,7 +22,6 @@ from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.protocol.catalogue.schema_shapes import Schema
-from mcpdesk.protocol.client_questions import wants_older_revision
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.recorder.exchange_summary import LEAST_PROGRESS
 from mcpdesk.tui.actions import bindings_for
@@ -32,6 +31,7 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.after_call import differences, logged_lines
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText, line_start
+from mcpdesk.tui.results.older_revision import offer_older
 from mcpdesk.tui.results.record_table import RecordTable
 from mcpdesk.tui.results.records import Records, as_csv
 from mcpdesk.tui.results.required_links import link_widgets
@@ -49,7 +49,6 @@ _TOKEN_HINTS = {
     ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
 }
 """Error code -> what to do about it."""
-_REVISION_HINT = "V speaks an older revision with this server, in which it may ask while a call runs."
 """What to do where a server asks in the way of an older revision."""
 _NO_MESSAGE = "There is no message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
@@ -457,8 +456,7 @@ def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
     yield Static(Content(clean(str(error.get("message", "no response")))), classes="error")
     if error.get("code") in _TOKEN_HINTS:
         yield Static(Content(_TOKEN_HINTS[error["code"]]), classes="note")
-    if wants_older_revision(str(error.get("message"))):
-        yield Static(Content(_REVISION_HINT), classes="note")
+    yield from offer_older(str(error.get("message")))
     yield from link_widgets(error)
     if "data" in error:
         yield Static(Content("data"), classes="note")
@@ -468,8 +466,7 @@ def _error_lines(outcome: CallOutcome) -> Iterator[Widget]:
 def _widgets(result: dict[str, Any], found: Sequence[Block]) -> Iterator[Widget]:
     if result.get("isError"):
         yield Static(Content("✗ the tool reports an error"), classes="error")
-        if wants_older_revision(content_text(result) or ""):
-            yield Static(Content(_REVISION_HINT), classes="note")
+        yield from offer_older(content_text(result) or "")
     for block in found[:MAX_BLOCKS]:
         if block.note and block.kind is not BlockKind.IMAGE:
             yield Static(Content(one_line(block.note)), classes="note")

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
     from mcpdesk.tui.forms.argument_editor import Arguments
     from mcpdesk.tui.results.json_tree import JsonTree
+    from mcpdesk.tui.results.older_revision import OlderRevision
     from mcpdesk.tui.results.result_view import ResultView
     from mcpdesk.tui.traffic.traffic_list import TrafficList
     from mcpdesk.tui.workbench.item_pane import ItemPane
@@ -424,6 +425,25 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         """Call, as the key does."""
         event.stop()
         self.action_call()
+
+    @work(exclusive=True, group="older")
+    async def on_older_revision_call_again(self, event: OlderRevision.CallAgain) -> None:
+        """Speak an older revision with the server, and make the call again if its item is still shown."""
+        from mcpdesk.tui.results.older_revision import OLDER, speak_older
+
+        event.stop()
+        server, item = self.server, self.item
+        self.app.notify(one_line(f"Connecting to {server} again, in {OLDER}."), markup=False)
+        if not await speak_older(self._link, server):
+            told = f"{server} is not ready in {OLDER}: nothing was called"
+            self.app.notify(one_line(told), severity="warning", markup=False)
+        elif item is not None and self._shows(server, item):
+            self.action_again()
+        else:
+            self.app.notify(one_line(f"{server} speaks {OLDER} now; call again with ctrl+r"), markup=False)
+
+    def _shows(self, server: str, item: CatalogueItem) -> bool:
+        return server == self.server and self.item is not None and is_same_item(item, self.item)
 
     def action_cancel(self) -> None:
         """Cancel the running call of this item."""

@@ -1,0 +1,81 @@
+"""The offer to make a call again in a revision in which the server may ask while the call runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+
+from mcpdesk.protocol.client_questions import wants_older_revision
+from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
+from mcpdesk.tui.widgets.choice_box import Chip
+
+if TYPE_CHECKING:
+    from mcpdesk.link.link import Link
+    from mcpdesk.link.values import UpstreamView
+
+OLDER = LATEST_HANDSHAKE.name
+"""The newest revision in which servers send requests of their own."""
+_HINT = "V speaks an older revision with this server, in which it may ask while a call runs."
+PATIENCE_S = 30.0
+"""How long a server may take to be ready in another revision."""
+_LOOK_S = 0.05
+
+
+class OlderRevision(Vertical):
+    """The hint, and a button that makes the call again in an older revision."""
+
+    DEFAULT_CSS: ClassVar[str] = """
+    OlderRevision { height: auto; }
+    OlderRevision Static { height: auto; }
+    """
+
+    class CallAgain(Message):
+        """The button was pressed: the person wants the call to be made again, with all its effects."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content(_HINT), classes="note")
+        yield Chip(f"▸ call again in {OLDER}")
+
+    @on(Chip.Pressed)
+    def _press(self, event: Chip.Pressed) -> None:
+        event.stop()
+        self.post_message(self.CallAgain())
+
+
+def offer_older(text: str) -> Iterator[OlderRevision]:
+    """The offer, if a server says in a text that it cannot ask its client in this revision."""
+    if wants_older_revision(text):
+        yield OlderRevision()
+
+
+async def speak_older(link: Link, server: str) -> bool:
+    """Connect to a server again in `OLDER`, unless an older revision is spoken already; False if that fails.
+
+    A folder of this desk can ask in every revision, and has none of its own.
+    """
+    if (known := _upstream(link, server)) is None:
+        return False
+    if known.revision != LATEST.name:
+        return True
+    link.speak(server, OLDER)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while (known := _upstream(link, server)) is not None and known.state != "failed":
+                if known.state == "ready" and known.revision != LATEST.name:
+                    return True
+                await asyncio.sleep(_LOOK_S)
+    except TimeoutError:
+        pass
+    return False
+
+
+def _upstream(link: Link, server: str) -> UpstreamView | None:
+    return next((each.upstream for each in link.view().servers if each.name == server), None)
