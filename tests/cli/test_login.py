@@ -112,6 +112,29 @@ async def test_logout_revokes_both_tokens_where_the_server_offers_it(tmp_path: P
 
 
 @pytest.mark.slow
+async def test_logout_repeats_the_secret_in_the_form_for_servers_that_want_it_there(tmp_path: Path) -> None:
+    def missing(document: Document) -> web.Response | None:
+        if "client_secret" in server.revocations[-1]:
+            return None
+        error = {"error": "invalid_request", "error_description": "client_secret: Field required"}
+        return web.json_response(error, status=400)
+
+    def metadata(document: Document) -> None:
+        document["revocation_endpoint"] = f"{server.origin}/revoke"
+        document["token_endpoint_auth_methods_supported"] = ["client_secret_basic"]
+
+    def registration(document: Document) -> None:
+        document["client_secret"] = "s3cret"
+
+    server = GuardedServer({"revocation": missing, "server": metadata, "registration": registration})
+    async with server.running():
+        assert (await _mcpdesk(tmp_path, "login", server.url, logs_in=True))[0] == 0
+        code, out, err = await _mcpdesk(tmp_path, "logout", server.url)
+    assert (code, "is revoked and forgotten" in out) == (0, True), err
+    assert ["client_secret" in each for each in server.revocations] == [False, True] * 2
+
+
+@pytest.mark.slow
 async def test_a_command_logs_in_as_the_client_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

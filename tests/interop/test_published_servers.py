@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,11 @@ from mcpdesk.client.targets import command_text
 from mcpdesk.upstream.target_transport import Reach
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.ports import free_port
+from tests.support.registries import FETCH_S, needs_package, needs_python_package, why_not
 from tests.support.trusting import agree
 
 pytestmark = pytest.mark.slow
 
-FETCH_S = 60.0
 START_S = 60.0
 """A program that a registry has just given may start as slowly as that."""
 FASTMCP = """\
@@ -83,39 +81,6 @@ PROGRAMS = [
     ),
     Case("@modelcontextprotocol/server-memory", (), "read_graph", {}, "entities"),
 ]
-
-
-_silent: set[str] = set()
-"""Programs that got no answer from their registry: they are not asked again."""
-
-
-@cache
-def why_not(*command: str) -> str:
-    """Why a command that fetches what a test needs cannot be used here; empty when it can."""
-    if shutil.which(command[0]) is None:
-        return f"there is no {command[0]} here"
-    if command[0] in _silent:
-        return f"{command[0]} gets no answer from its registry"
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        _silent.add(command[0])
-        return f"{command[0]} gave nothing in {FETCH_S:.0f} s"
-    return done.stderr[-200:] if done.returncode else ""
-
-
-def needs_package(package: str) -> None:
-    """Skip where npm does not give a package."""
-    if reason := why_not("npm", "exec", "--yes", "--package", package, "--", "node", "--version"):
-        pytest.skip(f"{package}: {reason}")
-
-
-def needs_python_package(requirement: str) -> None:
-    """Skip where uv does not give a package."""
-    if reason := why_not("uv", "run", "--no-project", "-q", "--with", requirement, "python", "--version"):
-        pytest.skip(f"{requirement}: {reason}")
 
 
 @asynccontextmanager

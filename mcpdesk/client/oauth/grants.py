@@ -187,6 +187,10 @@ def revoke(found: Discovery, grant: OAuthGrant) -> Flow[bool]:
             )
             body = urlencode(fields).encode()
             answer: Fetched = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
+            if answer.status == 400 and b"client_secret" in answer.body:
+                # The official Python SDK wants the field in the form whatever the method is.
+                body = urlencode({**fields, "client_secret": grant.client.secret}).encode()
+                answer = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
             if answer.status != 200:
                 raise _refused(what, answer)
     return True
