@@ -324,6 +324,10 @@ class ClientView:
         is_quiet = self.seen is not None and now - self.seen > QUIET_S
         return Presence.QUIET if is_quiet else Presence.CONNECTED
 
+    def falls_quiet(self, now: float) -> bool:
+        """True if it will count as quiet unless it is heard of again; `now` is Unix time in seconds."""
+        return self.seen is not None and self.presence(now) is Presence.CONNECTED
+
 
 def presences(clients: Iterable[ClientView], now: float) -> tuple[int, int]:
     """How many clients are connected, and how many are quiet, the desk itself not counted."""

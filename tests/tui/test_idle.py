@@ -23,11 +23,16 @@ from tests.support.patience import WITHIN_S
 @pytest.mark.slow
 async def test_idle_screen_waits_for_the_core_and_shows_what_it_reports(tmp_path: Path) -> None:
     (tmp_path / "mcp.json").write_text('{"name": "still"}')
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "tools.py").write_text(
+        'async def nod() -> str:\n    """Nod."""\n    return "yes"\n'
+    )
     async with running_desk(tmp_path, state_dir=tmp_path / "state") as link:
         app = DeskApp(link)
         async with app.run_test(size=(120, 40)) as pilot:
             refresher = app.main.refresher
-            for screen in ("1", "5", "3"):
+            await asyncio.wrap_future(link.request("still", "tools/call", {"name": "nod"}).outcome)
+            for screen in ("1", "5", "3", "6"):
                 await pilot.press(screen)
                 await until(lambda: refresher.is_waiting)
             link.host.journal.notify("something happened")

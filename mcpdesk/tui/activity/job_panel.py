@@ -20,6 +20,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobState, JobUse, JobView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.kept_panels import on_replica
+from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.render.amounts import clock, duration, size_text
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.results.program_output import OutputView
@@ -92,6 +93,8 @@ class JobPanel(Section[JobView]):
         self._read_to = -1
         self._is_whole = False
         """Whether its output was read to the end."""
+        self._comes = True
+        """True unless the last read of it brought nothing."""
         self._number_cells = NUMBER_CELLS
         self._left_out = 0
         """Bytes of output before what is shown."""
@@ -175,11 +178,15 @@ class JobPanel(Section[JobView]):
             source = partial(self.link.output, self._job, self._read_to)
             self.read("output", READ_S, source, partial(self._add_output, self._job))
 
+    def lasts(self, row: JobView) -> float | None:
+        return None if row.state.is_final else TICK_S
+
     def tick_s(self) -> float | None:
-        """Sooner while the output of a running job is shown."""
+        """Sooner while output comes, or the rest of an ended job is read."""
         job = self.listing.selected
-        is_growing = job is not None and job.has_output and not (job.state.is_final and self._is_whole)
-        return READ_S if is_growing and not self._is_whole else super().tick_s()
+        if job is not None and job.has_output and not self._is_whole:
+            return READ_S if self._comes or job.state.is_final else TICK_S
+        return TICK_S if self._uses else super().tick_s()
 
     def show_detail(self) -> None:
         """Show the selected job, and begin to read its output if another was selected before."""
@@ -187,6 +194,7 @@ class JobPanel(Section[JobView]):
         shown = "" if job is None else job.id
         if shown != self._job:
             self._job, self._read_to, self._is_whole, self._left_out = shown, -1, False, 0
+            self._comes = True
             self.read_now("output")
             self.output.clear()
         super().show_detail()
@@ -231,6 +239,7 @@ class JobPanel(Section[JobView]):
             self._is_whole = True
             return
         is_fresh = piece.start != self._read_to
+        self._comes = piece.end != self._read_to
         if is_fresh:
             follows = self.output.following
             self.output.clear()

@@ -17,7 +17,8 @@ from textual.widgets import Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CallbackView, CoreView, PlanView, StepView, TodoView
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.amounts import clock, countdown, since
+from mcpdesk.tui.following import TICK_S
+from mcpdesk.tui.render.amounts import clock, countdown, since, since_lasts
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice, is_confirmed
@@ -28,6 +29,8 @@ NARROW = 90
 STATE_CELLS, WHEN_CELLS, LEFT_CELLS, PEER_CELLS = 11, 10, 9, 18
 PLAN_READ_S = 1.0
 """Seconds between two reads of a plan's file, while the section is shown."""
+PLAN_REST_S = 5.0
+"""The same once the plan is made."""
 MARKDOWN_LIMIT = 16_000
 """Characters up to which a plan is shown as Markdown; a longer one is shown as plain text."""
 
@@ -110,6 +113,9 @@ class CallbackPanel(Section[CallbackView]):
     def copies_of(self, row: CallbackView) -> list[Choice]:
         facts = _facts(row)
         return [Choice("message", row.message, row.message, "m"), Choice("facts", facts, facts, "a")]
+
+    def lasts(self, row: CallbackView) -> float:
+        return TICK_S if row.due is not None else since_lasts(self.now - (row.last_fired or row.created))
 
     def update_ages(self) -> None:
         super().update_ages()
@@ -334,10 +340,15 @@ class PlanPanel(Section[PlanView]):
         return choices
 
     def update_clock(self, view: CoreView, now: float) -> None:
-        """Read the file of the selected plan again each second."""
+        """Read the file of the selected plan again."""
         if (plan := self.listing.selected) is not None:
             source = partial(self.link.plan_text, plan.server, plan.session)
             self.read("plan", PLAN_READ_S, source, partial(self._show_text, plan.file))
+
+    def tick_s(self) -> float | None:
+        """Sooner while the plan is being made."""
+        plan = self.listing.selected
+        return None if plan is None else PLAN_READ_S if plan.is_active else PLAN_REST_S
 
     @work
     async def action_end(self) -> None:

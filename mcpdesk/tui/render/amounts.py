@@ -42,6 +42,13 @@ def since(seconds: float) -> str:
     return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
 
 
+def since_lasts(seconds: float) -> float:
+    """Seconds until `since` shows another text."""
+    whole = max(0.0, seconds)
+    step = 1 if whole < 60 else 60 if whole < 86_400 else 3600
+    return step - whole % step
+
+
 def clock(moment: float) -> str:
     """Local time of day with milliseconds, `12:03:40.112`."""
     return time.strftime("%H:%M:%S", time.localtime(moment)) + f".{int(moment * 1000) % 1000:03}"

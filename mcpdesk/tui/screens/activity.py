@@ -23,8 +23,9 @@ from mcpdesk.link.values import CoreView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.activity.kept_panels import CallbackPanel, PlanPanel, TodoPanel, on_replica
+from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.forms.question_text import absence, ended_line, in_full, plain
-from mcpdesk.tui.render.amounts import since
+from mcpdesk.tui.render.amounts import since, since_lasts
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.line_list import Span, column
@@ -118,6 +119,11 @@ class InboxPanel(Section[Question]):
         if absences != self._absences:
             self._absences = absences
             self.update_ages()
+
+    def lasts(self, row: Question) -> float:
+        if row.state is QuestionState.WAITING:
+            return TICK_S
+        return since_lasts(self.now - (row.ended or row.asked))
 
     async def action_open(self) -> None:
         """Answer the selected question, or go to how it ended."""

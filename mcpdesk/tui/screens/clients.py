@@ -29,12 +29,13 @@ from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import CallTally
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import ClientConfigs, answer_of
-from mcpdesk.tui.render.amounts import duration, since, size_text
+from mcpdesk.tui.following import TICK_S
+from mcpdesk.tui.render.amounts import duration, since, since_lasts, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
-from mcpdesk.tui.widgets.section import SectionLesson
+from mcpdesk.tui.widgets.section import DIGITS, SectionLesson
 
 if TYPE_CHECKING:
     from mcpdesk.link.link import Over
@@ -214,6 +215,8 @@ COLUMNS: tuple[Column[ClientView], ...] = (
     Column("tools", lambda one, _: one.tools.value, lambda one: one.tools),
     Column("caller", lambda one, _: one_line(one.caller, 60) or "–", lambda one: one.caller, MUTED, least=24),
 )
+AGES = ("last seen", "since")
+"""Columns that time alone changes."""
 GIVING_WAY = ("era", "caller", "tools", "p50", "transport", "server", "revision", "since", "p95")
 """Columns that are left out where there is little room, the first one first."""
 SEEN_STYLES = {
@@ -276,7 +279,12 @@ class ClientsPane(ColumnSection[ClientView]):
         now, order = time.time(), COLUMNS[self.order].order
         self._clients = sorted(view.clients, key=lambda one: (_PLACES[one.presence(now)], order(one)))
         self.cells = {client.connection: cells_of(client, now) for client in self._clients}
-        return self.order, list(self.cells.items())
+        return self.order, [(one.connection, one.seen, self._ageless(one)) for one in self._clients]
+
+    def _ageless(self, client: ClientView) -> tuple[str, ...]:
+        """The cells of a client, with zeros as the digits of its ages: other digits change no width."""
+        cells = zip(COLUMNS, self.cells[client.connection], strict=True)
+        return tuple(DIGITS.sub("0", text) if column.name in AGES else text for column, text in cells)
 
     def fetch(self) -> Sequence[ClientView]:
         """Those who are connected come first, those who left last."""
@@ -332,7 +340,16 @@ class ClientsPane(ColumnSection[ClientView]):
             Choice("details", details, "everything below", "d"),
         ]
 
+    def lasts(self, row: ClientView) -> float:
+        if row.left is not None:
+            return since_lasts(self.now - row.left)
+        if row.running or row.transport == "http":
+            return TICK_S  # how long its calls run, and when its session was used
+        heard = self.now if row.seen is None else row.seen
+        return min(since_lasts(self.now - row.opened), since_lasts(self.now - heard))
+
     def update_ages(self) -> None:
+        super().update_ages()
         self.show_detail()
 
     def show_detail(self) -> None:

@@ -240,8 +240,9 @@ class MainScreen(Screen[None]):
             self._has_server = True
             self.set_timer(PERIOD_S, self.desk.server_is_painted)
         rates = self.link.traffic.rates(SPARK_SECONDS)
-        comers = any(client.transport != "memory" and client.left is None for client in view.clients)
-        ages = (waiting, view.stuck, view.silent_s, view.work.next_callback is not None, comers, any(rates))
+        may_fall_quiet = any(client.falls_quiet(time.time()) for client in view.clients)
+        next_callback = view.work.next_callback
+        ages = (waiting, view.stuck, view.silent_s, next_callback is not None, may_fall_quiet, any(rates))
         self._has_clock = any(ages)
         self.header.show_view(view, self.server, rates, len(waiting), self.link.held())
         self._footer.announce(is_asked=bool(waiting))

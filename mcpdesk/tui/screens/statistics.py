@@ -114,6 +114,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         self._looked = -math.inf
         self._more = False
         """Whether exchanges are left to count."""
+        self._is_stale = False
+        """True if something was counted that is not shown yet."""
         self._costs = DefinitionCosts(link)
         self._room = Size()
         """What the charts were drawn for."""
@@ -133,14 +135,15 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         if (now := time.monotonic()) >= self._looked + LOOK_S:
             self._looked = now
             self.update_data(view)
+        self._is_stale = self.version_of(view) != self._version
         if self.query_one(".detail").content_size != self._room:
             self.show_detail()
         if self.screen.focused is None:
             self.entry.focus()
 
     def tick_s(self) -> float | None:
-        """Soon while calls are left to count."""
-        return COUNT_S if self._more else super().tick_s()
+        """Soon while calls are left to count; None if all that was counted is shown."""
+        return COUNT_S if self._more else LOOK_S if self._is_stale else None
 
     def version_of(self, view: CoreView) -> object:
         return self._statistics.version, self._more, self._costs.version, self.subject, self.order

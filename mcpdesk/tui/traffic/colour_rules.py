@@ -31,8 +31,8 @@ _MOST_BYTES = 64_000
 _MOST_RULES = 200
 _MOST_KEPT = 2_000
 """Exchanges whose rule is remembered: those of some screens."""
-_PERIOD_S = 1.0
-"""How often the file is looked at."""
+PERIOD_S = 5.0
+"""Seconds between two looks at the file."""
 
 
 class ColourRule(NamedTuple):
@@ -62,7 +62,7 @@ class ColourRules:
         """Look whether the file was saved; True when there are other rules now."""
         if (now := monotonic()) < self._due:
             return False
-        self._due = now + _PERIOD_S
+        self._due = now + PERIOD_S
         try:
             status = self._path.stat()
             read = (status.st_mtime_ns, status.st_size)

@@ -291,6 +291,11 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         elif fresh.ended is None or fresh.asked_at is not None:
             self._show_facts(fresh)
 
+    @property
+    def is_ageing(self) -> bool:
+        """True if an exchange is shown that is not over."""
+        return self.shown is not None and (self.shown.ended is None or self.shown.asked_at is not None)
+
     def action_show_tab(self, by: int) -> None:
         """Go to another tab."""
         tabs = self._tabs

@@ -183,6 +183,17 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         return True
 
     @property
+    def is_ageing(self) -> bool:
+        """True if time alone changes what is shown: a pending exchange is in sight, or may come to pass."""
+        if not self.index.pending():
+            return False
+        if self.sorted is not None or self.node != EVERYTHING:
+            return True
+        shown = () if self.view.raw else self.lines[self._offset : self._offset + self.rows_visible]
+        exchanges = map(self.index.exchange, shown)
+        return any(one.ended is None or one.asked_at is not None for one in exchanges)
+
+    @property
     def _ordered(self) -> ShownLines:
         return self.sorted or self.view
 

@@ -35,6 +35,7 @@ from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.colour_rules import FILE_NAME as COLOURS_FILE
+from mcpdesk.tui.traffic.colour_rules import PERIOD_S as RULES_S
 from mcpdesk.tui.traffic.colour_rules import ColourRules
 from mcpdesk.tui.traffic.exchange_details import frame_text
 from mcpdesk.tui.traffic.exchange_menus import (
@@ -170,8 +171,9 @@ class TrafficPane(FilterPane):
         self._show_status()
 
     def tick_s(self) -> float | None:
-        """A second: the file of the colour rules is read again, and pending exchanges age."""
-        return TICK_S
+        """A second while a pending exchange is shown; else the time until the colour rules are read again."""
+        is_ageing = self.listing.is_ageing or (self.detail.display and self.detail.is_ageing)
+        return TICK_S if is_ageing else RULES_S
 
     def place(self) -> tuple[str, int | None]:
         """The filter, and the selected exchange unless the newest one is followed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -21,7 +22,6 @@ from textual.widgets import Input, Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
-from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS, SCROLL_BINDINGS, RowList, Span
@@ -30,6 +30,9 @@ from mcpdesk.tui.widgets.menu import Choice
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
+DIGITS = re.compile(r"\d")
+LEAST_TICK_S, MOST_TICK_S = 0.05, 60.0
+"""Bounds of the seconds until ages are drawn again. The clock of the system may be set meanwhile."""
 Row = TypeVar("Row")
 Found = TypeVar("Found")
 
@@ -172,6 +175,8 @@ class Section(FilterPane, Generic[Row]):
         self._version: object = None
         self._shown: Hashable = None
         """What identifies the row that is shown in full."""
+        self._ages_at = math.inf
+        """Unix time in seconds at which something that is shown has aged; infinite if nothing ages."""
         self._due: dict[str, float] = {}
         """What is read regularly -> when it is due next, in monotonic seconds."""
 
@@ -253,21 +258,32 @@ class Section(FilterPane, Generic[Row]):
             self.entry.focus()
 
     def apply_filter(self) -> None:
-        self.now = time.time()
+        self._set_now(time.time())
         self.listing.show([row for row in self.rows if has_words(self.words, self.texts_of(row))])
 
     def update_clock(self, view: CoreView, now: float) -> None:
         """Update what changes with time; called while the section is shown. `now` is Unix time in seconds."""
-        if int(now) != int(self.now):
-            self.now = now
+        if now >= self._ages_at or now < self.now:
+            self._set_now(now)
             self.update_ages()
 
     def tick_s(self) -> float | None:
-        """Seconds until something that is shown has aged; None while there is nothing."""
-        return TICK_S if self.rows else None
+        """Seconds until something that is shown has aged; None if nothing ages."""
+        if self._ages_at == math.inf:
+            return None
+        return min(max(self._ages_at - time.time(), LEAST_TICK_S), MOST_TICK_S)
+
+    def lasts(self, row: Row) -> float | None:
+        """Seconds after `now` until a row shows another text because time passes; None if it never does."""
+        return None
+
+    def _set_now(self, now: float) -> None:
+        self.now = now
+        lasts = (rest_s for row in self.rows if (rest_s := self.lasts(row)) is not None)
+        self._ages_at = now + min(lasts, default=math.inf)
 
     def update_ages(self) -> None:
-        """Draw what is computed from `now` again; called once a second."""
+        """Draw what is computed from `now` again."""
         self.listing.refresh()
 
     def read(
@@ -329,8 +345,14 @@ class Section(FilterPane, Generic[Row]):
                 self._shown = key
                 detail.scroll_home(animate=False)
             title, text = self.detail_of(row)
-            detail.border_title = Content(title)
-            detail.query(Static).first().update(text)
+            if title != str(detail.border_title):
+                detail.border_title = Content(title)
+            shown = detail.query(Static).first()
+            before = shown.content
+            if not isinstance(before, Content) or not text.is_same(before):
+                # Other digits change no width: the layout of the whole screen stays as it is.
+                layout = DIGITS.sub("0", text.plain) != DIGITS.sub("0", str(before))
+                shown.update(text, layout=layout)
 
     def on_resize(self) -> None:
         self.set_class(self.size.width >= self.beside_from, "-beside")
