@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -75,6 +76,8 @@ BEAT_S = 1.0
 """Seconds between two questions whether the core still answers."""
 SILENT_S = 3.0
 """Seconds without a word of it, after which the screen says so."""
+LOOK_S = 2.0
+"""Seconds after which the core is asked again for the client that is looked at."""
 TELL_S = 2.0
 """Seconds between two lines on frames that are left out."""
 PAIR_S, PAIR_REST_S = 0.003, 0.001
@@ -247,6 +250,8 @@ class CoreCopy(Link):
         self._parts: dict[tuple[str, str], Any] = {}
         self._checks = SchemaChecks()
         self._looked_at = 0
+        self._looked = -math.inf
+        """Monotonic time at which the core was asked last for the client that is looked at."""
         self._heard = time.monotonic()
         """When the core last said something."""
         self._asked: dict[int, tuple[str, Future[Any]]] = {}
@@ -296,8 +301,9 @@ class CoreCopy(Link):
 
     def client(self, connection: int) -> ClientDetail | None:
         """More about one client; it is little until the core has said it."""
-        if connection != self._looked_at:
-            self._looked_at = connection
+        now = time.monotonic()
+        if connection != self._looked_at or now - self._looked > LOOK_S:
+            self._looked_at, self._looked = connection, now
             self._ask("look", (connection & OWN,))
         if not any(one.connection == connection for one in self._view.clients):
             return None

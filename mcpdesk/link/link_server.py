@@ -1,8 +1,9 @@
 """The core's side of an attached screen: sends it what changed, and does what it asks.
 
-There is no queue of news. A thread looks at the link and sends what differs from what the screen has. For a
-screen that reads slowly it looks less often; one that falls far behind in the traffic loses frames, which are
-counted. So a slow screen costs the core nothing but a thread.
+There is no queue of news. When the core reports a change, or the screen asks for something, a thread looks at
+the link and sends what differs from what the screen has. For a screen that reads slowly it looks less often;
+one that falls far behind in the traffic loses frames, which are counted. So a slow screen costs the core no
+more than a thread. A screen of an idle core asks once a second whether the core still answers, no more.
 """
 
 from __future__ import annotations
@@ -48,12 +49,13 @@ from mcpdesk.version import __version__
 JOIN_S = 10.0
 """How long a visitor may take to say that it stays."""
 LOOK_S = 0.04
-"""Seconds between two looks at the core."""
-REST_S = 0.2
-"""The same once nothing has changed for `RESTING` looks."""
-RESTING = 100
+"""Least seconds between two looks at the core, unless the screen asks for something."""
+POLL_S = 0.2
+"""Seconds between two looks at a core that is stuck, or does not report its changes."""
 SLOW_S = 0.5
-"""Seconds between two looks at what has no version."""
+"""Least seconds between two looks at what has no version."""
+LOOKED_AT_S = 5.0
+"""Seconds for which a screen receives the details of a client after it has asked for them."""
 PAST = 20_000
 """Frames of the past that a screen gets at first, or after it has fallen behind."""
 BEHIND = 50_000
@@ -81,7 +83,7 @@ def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connectio
             if not isinstance(joined, Join) or joined.mcpdesk != __version__:
                 return
             connection.settimeout(None)
-            screen = _AttachedScreen(make_link(), connection)
+            screen = AttachedScreen(make_link(), connection)
             try:
                 screen.serve(reader.read)
             finally:
@@ -94,44 +96,65 @@ def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connectio
         connection.close()
 
 
-class _AttachedScreen:
+class AttachedScreen:
     """One screen that stays: the caller's thread reads what it asks, another sends."""
 
     def __init__(self, link: LocalLink, connection: socket) -> None:
         self._link = link
         self._connection = connection
-        self._over = self._is_quiet = False
+        self._over = False
+        self.is_waiting = False
+        """True while nothing but a reported change, or what the screen asks for, leads to the next look."""
         self._wake = threading.Event()
+        """Set when the core has changed or the screen has asked."""
+        self._asked = threading.Event()
+        """Set when something is due that the screen waits for."""
         self._room = threading.Semaphore(MOST_ASKS)
-        self._visit = ScreenVisit(link, self._wake.set)
+        self._visit = ScreenVisit(link, self._hurry)
         self._news = CoreNews(link, self._send, past=PAST)
         self._sender = threading.Thread(target=self._send_all, name="attached-screen", daemon=True)
 
     def serve(self, read: Callable[[int], bytes]) -> None:
         """Do what it asks until it leaves. Raises: EOFError, OSError, ValueError, MsgspecError."""
         self._sender.start()
-        while not self._over:
-            said = read_message(read)
-            self._room.acquire()
-            self._visit.take(said)
+        stop_listening = self._link.on_change(self._changed)
+        try:
+            while not self._over:
+                said = read_message(read)
+                self._room.acquire()
+                self._visit.take(said)
+        finally:
+            stop_listening()
 
     def end(self) -> None:
         """The screen has gone, and its calls with it."""
         self._over = True
-        self._wake.set()
+        self._hurry()
         self._visit.end()
+
+    def _changed(self) -> None:
+        """Called on any thread, and often."""
+        if not self._wake.is_set():
+            self._wake.set()
+
+    def _hurry(self) -> None:
+        self._asked.set()
+        self._wake.set()
 
     # The sender's thread
 
     def _send_all(self) -> None:
-        quiet = 0
         try:
             while not self._over:
-                self._is_quiet = True
-                self._send_news()
-                quiet = quiet + 1 if self._is_quiet else 0
-                self._wake.wait(REST_S if quiet > RESTING else LOOK_S)
                 self._wake.clear()
+                self._asked.clear()
+                looked = time.monotonic()
+                self._send_news()
+                rest_s = self._rest_s()
+                self.is_waiting = rest_s is None
+                self._wake.wait(rest_s)
+                self.is_waiting = False
+                self._asked.wait(max(0.0, looked + LOOK_S - time.monotonic()))
         except OSError:
             pass  # it left
         except Exception:
@@ -141,6 +164,15 @@ class _AttachedScreen:
             with suppress(OSError):
                 self._connection.shutdown(SHUT_RDWR)  # the reader notices
 
+    def _rest_s(self) -> float | None:
+        """Seconds until something has to be sent although nothing was reported; None if nothing has."""
+        if self._news.is_behind:
+            return 0.0
+        if self._news.is_stuck or not self._link.reports_changes:
+            return POLL_S
+        due = [each for each in (self._news.slow_due, self._visit.slow_due) if each is not None]
+        return max(0.0, min(due) - time.monotonic()) if due else None
+
     def _send_news(self) -> None:
         # An outcome comes after its frames: the screen looks for them at once.
         calls = self._visit.call_news()
@@ -149,14 +181,11 @@ class _AttachedScreen:
         self._news.send_state()
         for each in (*self._visit.own_parts(), *calls):
             self._send(each)
-        is_quiet = self._is_quiet
         for reply in self._visit.replies():
             self._send(reply)
             self._room.release()
-        self._is_quiet = is_quiet  # what an answer changed is news of its own
 
     def _send(self, message: Struct) -> None:
-        self._is_quiet = False
         self._connection.sendall(framed(message))
 
 
@@ -170,8 +199,9 @@ class ScreenVisit:
         self._replies: deque[Reply] = deque()
         self._calls: dict[int, _SentCall] = {}
         self._watching: set[str] = set()
-        self._looked_at = 0
-        self._slow_due = 0.0
+        self._looked_at = (0, 0.0)
+        """The connection of the client whose details the screen receives, and until which monotonic time."""
+        self._client = _SlowLook()
         self._sent = SentParts()
 
     def take(self, said: bytes) -> None:
@@ -186,6 +216,11 @@ class ScreenVisit:
         for sent in list(self._calls.values()):
             sent.call.cancel()
         self._link.close()
+
+    @property
+    def slow_due(self) -> float | None:
+        """Monotonic time at which `own_parts` has to be called again; None if that is not needed."""
+        return self._client.due
 
     @property
     def waiting(self) -> int:
@@ -210,10 +245,12 @@ class ScreenVisit:
         for server_name in list(self._watching):
             watched = dict(self._link.watched(server_name))
             yield from self._sent.changed("watched", watched, watched.copy, server_name)
-        if self._looked_at and time.monotonic() >= self._slow_due:
-            self._slow_due = time.monotonic() + SLOW_S
-            client = self._link.client(self._looked_at)
-            yield from self._sent.changed("client", client, lambda: client, str(self._looked_at))
+        connection, until = self._looked_at
+        if not connection or time.monotonic() > until:
+            self._client.due = None
+        elif self._client.is_due():
+            client = self._link.client(connection)
+            yield from self._sent.changed("client", client, lambda: client, str(connection))
 
     def _do(self, ask: Ask, arguments: tuple[Any, ...]) -> None:
         try:
@@ -262,8 +299,30 @@ class ScreenVisit:
             sent.call.cancel()
 
     def _look(self, connection: int) -> None:
-        self._looked_at = connection
-        self._slow_due = 0.0
+        self._looked_at = connection, time.monotonic() + LOOKED_AT_S
+        self._client.hasten()
+
+
+class _SlowLook:
+    """Lets what has no version be looked at `SLOW_S` after the last look at the earliest."""
+
+    def __init__(self) -> None:
+        self.due: float | None = None
+        """Monotonic time at which the look that had to wait is due; None if none waits."""
+        self._earliest = 0.0
+
+    def is_due(self) -> bool:
+        """True if now is the time for a look; otherwise one is due later."""
+        now = time.monotonic()
+        if now < self._earliest:
+            self.due = self._earliest
+            return False
+        self.due, self._earliest = None, now + SLOW_S
+        return True
+
+    def hasten(self) -> None:
+        """Let the next look not wait."""
+        self._earliest = 0.0
 
 
 class SentParts:
@@ -305,7 +364,9 @@ class CoreNews:
         self._send = send
         self._sent = SentParts()
         self._connections: dict[int, ConnectionInfo] = {}
-        self._slow_due = 0.0
+        self._slow = _SlowLook()
+        self.is_stuck = False
+        """True if the core was stuck when it was looked at last: it reports nothing then."""
         count = link.traffic.frame_count
         self._next_frame = max(0, count - past)
         self._missed, self._why = self._next_frame, "they passed before this screen was attached"
@@ -317,7 +378,17 @@ class CoreNews:
     def begin_again(self) -> None:
         """Send the whole state again, as somebody is there who does not have it."""
         self._sent.clear()
-        self._slow_due = 0.0
+        self._slow.hasten()
+
+    @property
+    def is_behind(self) -> bool:
+        """True if frames are left to send."""
+        return self._next_frame < self._link.traffic.frame_count
+
+    @property
+    def slow_due(self) -> float | None:
+        """Monotonic time at which `send_state` has to be called again; None if that is not needed."""
+        return self._slow.due
 
     def send_past(self, send: Callable[[Struct], object], frames: int, lines: int) -> None:
         """Send, to somebody who has just come, the newest of what was sent already."""
@@ -335,6 +406,7 @@ class CoreNews:
     def send_state(self) -> None:
         """Send what changed besides traffic and log."""
         link, view = self._link, self._link.view()
+        self.is_stuck = view.stuck is not None
         self._sent.keep_only("catalogue", {server.name for server in view.servers})
         for server in view.servers:
             self._send_changed(
@@ -344,7 +416,7 @@ class CoreNews:
         self._send_value("view", view)
 
     def _send_snapshots(self, view: CoreView) -> None:
-        work, is_due = view.work, time.monotonic() >= self._slow_due
+        work, is_due = view.work, self._slow.is_due()
         versions = {
             "questions": view.questions_version,
             "callbacks": work.callbacks_version,
@@ -358,7 +430,6 @@ class CoreNews:
             elif is_due or name == "held" or (name == "jobs" and are_jobs_new):
                 self._send_value(name, make())
         if is_due:
-            self._slow_due = time.monotonic() + SLOW_S
             self._send_connections(list(self._link.traffic.connections.values()))
 
     def _send_changed(self, part: str, version: object, make: Callable[[], object], key: str = "") -> None:

@@ -15,19 +15,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, QuestionState
 from mcpdesk.link import core_copy
-from mcpdesk.link.attach_messages import Ask, Join, TrafficBatch, Welcome, framed, pack, read_message
+from mcpdesk.link.attach_messages import Ask, Join, State, TrafficBatch, Welcome, framed, pack, read_message
 from mcpdesk.link.core_copy import _of_core
 from mcpdesk.link.link import Link
-from mcpdesk.link.link_server import BEHIND, PAST, serve_screen
+from mcpdesk.link.link_server import BEHIND, PAST, AttachedScreen, serve_screen
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.remote import RemoteLink, RunningCore, running_cores
-from mcpdesk.link.values import Severity, Verdict
+from mcpdesk.link.values import Notice, Severity, Verdict
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.transports import rendezvous
@@ -403,6 +404,7 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(fol
         total = BEHIND + 2 * PAST
         for _ in range(total):
             recording.frame(990, Direction.IN, b'{"jsonrpc":"2.0","method":"notifications/x"}', is_json=True)
+        desk.host.turns.changes.note()  # as the end of a turn does, in which frames are recorded
 
         def read_all() -> tuple[int, int]:
             came = missed = 0
@@ -419,6 +421,37 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(fol
         ours.close()
         await asyncio.to_thread(screen.join)
         await desk_until(lambda: desk.host.inbox.audience == 1)
+
+
+@pytest.mark.slow
+async def test_core_without_changes_sends_a_screen_nothing_and_then_each_change(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        ours, theirs = socket.socketpair()
+        screen = AttachedScreen(LocalLink(desk.host), theirs)
+
+        def serve() -> None:
+            with theirs.makefile("rb") as reader, suppress(EOFError, OSError):
+                screen.serve(reader.read)
+            screen.end()
+
+        def notices() -> Iterator[Notice]:
+            while True:
+                news = _of_core.decode(read_message(reader.read))
+                if isinstance(news, State) and news.part == "notices":
+                    yield from msgspec.msgpack.decode(news.value, type=list[Notice])
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        reader = ours.makefile("rb")
+        came = notices()
+        for text in ("one", "two"):
+            await desk_until(lambda: screen.is_waiting)
+            desk.host.journal.notify(text)
+            assert (await asyncio.to_thread(next, came)).text == text
+        reader.close()
+        ours.close()
+        await asyncio.to_thread(thread.join)
+        theirs.close()
 
 
 @pytest.mark.slow
