@@ -13,12 +13,12 @@ import msgspec
 
 from mcpdesk.hosting.holding.held_tap import HeldTap
 from mcpdesk.link.attach_messages import HEAD, METHODS, Ask, FromScreen, Reply, State, framed, length, pack
-from mcpdesk.link.values import HoldView, Notice, Severity
+from mcpdesk.link.values import Notice, Severity
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports import rendezvous
 
-LOOK_S = 0.05
-"""Seconds between two looks at what is held, while somebody is there."""
+GATHER_S = 0.05
+"""Seconds after a change of what is held until the screens receive it."""
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
@@ -31,10 +31,11 @@ class TapDoor:
     """Does what screens ask, and tells them what is held. When the last one leaves, nothing is held."""
 
     def __init__(self, recording: Recording, told: int, words: int) -> None:
-        self._tap = HeldTap(recording, self._notify)
+        self._tap = HeldTap(recording, self._notify, self._view_changed)
         self._pipes = told, words
         self._screens: set[asyncio.StreamWriter] = set()
-        self._shown = HoldView()
+        self._telling: asyncio.TimerHandle | None = None
+        """Set while screens are to receive what is held."""
         self._notices = count()
         holds = self._tap.holds
         self._methods: Final[dict[str, Any]] = {
@@ -52,7 +53,6 @@ class TapDoor:
         visits = set[asyncio.Task[None]]()
         await self._tap.connect(*self._pipes)
         judging = loop.create_task(self._tap.listen())
-        looking = loop.create_task(self._look())
         with suppress(OSError):  # closed
             visitor = first
             while not judging.done():
@@ -60,7 +60,6 @@ class TapDoor:
                 visits.add(visit)
                 visit.add_done_callback(visits.discard)
                 visitor, _ = await loop.sock_accept(listener)
-        looking.cancel()
 
     async def _serve_screen(self, visitor: socket) -> None:
         if rendezvous.peer_credentials(visitor)[1] not in (None, os.getuid()):
@@ -94,14 +93,14 @@ class TapDoor:
         await self._tap.ready()
         return Reply(ask.id, pack(done is not False))
 
-    async def _look(self) -> None:
-        """Tell every screen what is held, whenever that changes."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            view = self._tap.holds.view
-            if view is not self._shown:
-                self._shown = view
-                self._tell(State("held", "", pack(view)))
+    def _view_changed(self) -> None:
+        """Let every screen receive what is held; changes that follow at once are gathered."""
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(GATHER_S, self._tell_view)
+
+    def _tell_view(self) -> None:
+        self._telling = None
+        self._tell(State("held", "", pack(self._tap.holds.view)))
 
     def _notify(self, text: str) -> None:
         notice = Notice(next(self._notices), text, Severity.INFO, "traffic")

@@ -26,9 +26,11 @@ READY_S = 1.0
 class HeldTap:
     """The dialogue that passes a tap. While something is to be held, its gate asks about every line."""
 
-    def __init__(self, recording: Recording, tell: Callable[[str], object]) -> None:
-        """`tell` is that of `Holds`."""
-        self.holds = Holds(recording, tell, lambda: (self,))
+    def __init__(
+        self, recording: Recording, tell: Callable[[str], object], on_view: Callable[[], object]
+    ) -> None:
+        """`tell` and `on_view` are those of `Holds`."""
+        self.holds = Holds(recording, tell, lambda: (self,), on_view=on_view)
         self._reader = asyncio.StreamReader()
         self._words: asyncio.WriteTransport | None = None
         self._is_asked = False

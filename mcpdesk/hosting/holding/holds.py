@@ -105,9 +105,10 @@ class Holds:
         tell: Callable[[str], object],
         endpoints: Callable[[], Iterable[GuardedEndpoint]] = tuple,
         hang_up: Callable[[int], object] = lambda connection: None,
+        on_view: Callable[[], object] = lambda: None,
     ) -> None:
         """`tell` shows a person that something is held now, where nothing was; `endpoints` hear of rules;
-        `hang_up` disconnects a client by its connection."""
+        `hang_up` disconnects a client by its connection; `on_view` is called when there is another `view`."""
         self.view = HoldView()
         self._recording = recording
         self._tell = tell
@@ -119,6 +120,7 @@ class Holds:
         """Requests that are delayed or get no answer, with connection and id; go on or not."""
         self._faults = FaultRules()
         self._hang_up = hang_up
+        self._on_view = on_view
         self._questions: dict[tuple[int, Id], JSONObject] = {}
         """Questions that were asked while something is held, by connection and id."""
         self._lines = WeakKeyDictionary[HeldLine, int]()
@@ -676,6 +678,7 @@ class Holds:
             self._faults.text,
             self.view.struck if struck is None else struck,
         )
+        self._on_view()
 
 
 def _rounds(answer: JSONObject) -> list[JSONObject]:
