@@ -22,6 +22,7 @@ import pytest
 from mcpdesk.cli.desk import capture_link
 from mcpdesk.cli.taps import RunningTap, running_taps, tap_of
 from mcpdesk.errors import DeskUserError
+from mcpdesk.link import tap_link
 from mcpdesk.link.tap_link import TapLink
 from mcpdesk.link.values import CannedCall, HeldMessage, Verdict
 from mcpdesk.recorder.archive import Archive
@@ -175,6 +176,29 @@ def test_a_call_through_a_tap_is_held_and_changed_while_others_pass(own_folders:
         [mark] = held_messages(link.traffic, changed)
         assert (mark.side, mark.how) == ("request", "changed")
         assert mark.was["params"]["arguments"] != mark.now["params"]["arguments"] == {"command": "ls"}
+
+
+def test_a_tap_that_is_stopped_holds_nobody_up_and_answers_later(
+    own_folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tap_link, "UNSENT_BYTES", 4 << 20)
+    with tapped() as client, looking(client) as link:
+        client.call(1)
+        assert client.hears()["id"] == 1
+        tap = psutil.Process(client.process.pid)
+        processes = [tap, *tap.children(recursive=True)]
+        for each in processes:
+            each.suspend()
+        try:
+            asked = [link.set_faults("#" * (1 << 20)) for _ in range(8)]
+        finally:
+            for each in processes:
+                each.resume()
+        with pytest.raises(ValueError, match="does not answer"):
+            asked[-1].result(0)
+        taken = [each for each in asked if not each.done() or each.exception() is None]
+        assert asked[0] in taken
+        assert all(each.result(WITHIN_S) for each in taken)
 
 
 def test_a_filter_that_is_none_is_refused_with_the_reason(own_folders: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,33 +11,34 @@ import psutil
 import pytest
 from textual.widgets import Static
 
-from mcpdesk.link import tap_link
 from mcpdesk.link.link import promise
 from mcpdesk.link.remote import RemoteLink, running_cores
-from mcpdesk.link.tap_link import TapLink
 from mcpdesk.link.values import JobUse
 from mcpdesk.link.waiting import result_of
-from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
+from mcpdesk.tui.widgets.menu import Menu
+from mcpdesk.tui.workbench.save_page import SavePage
 from tests.cli.conftest import Service, started_services
 from tests.support.desk import until
 from tests.support.folders import write
 from tests.support.frame import toasts
-from tests.support.patience import WITHIN_S
-from tests.support.traffic import IN, call
 from tests.support.workbench import Bench, bench
 
 FILES = {
     "mcp.json": '{"name": "far"}',
     "tools/tools.py": '''
+        from mcpdesk import tool
+
+
+        @tool(read_only=True)
         async def large(letter: str, words: str = "") -> str:
             """A text of 200 kB."""
             return letter * 200_000 + " the-last-word"
         ''',
 }
 
+ASKED_FOR = "The core is asked for all bytes of large messages."
 ON_ITS_WAY = "bytes of this frame are on their way from its core"
 
 
@@ -174,32 +174,74 @@ async def test_details_fill_in_when_the_core_answers(tmp_path: Path) -> None:
         await core.it.until(lambda: '"type": "text"' in core.it.shown() or "isError" in core.it.shown())
 
 
+@pytest.mark.slow
+async def test_pager_resend_mock_and_edit_wait_for_the_core_while_keys_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGER", "the-pager")
+    async with attached(tmp_path / "far", "a", "b", "c", "d") as core:
+        app, until_shown = core.it.app, core.it.until
+        paged, resent, mocked, edited = (
+            one.number for one in core.link.traffic.exchanges if one.method == "tools/call"
+        )
+
+        async def press_while_stopped(number: int, key: str) -> None:
+            """Choose an exchange whose bytes are not here, press a key that needs them, and go on."""
+            core.stop()
+            if app.main.shown != "traffic":
+                await core.press("2")
+            core.traffic_pane.open_exchange(number)
+            asked = toasts(app).count(ASKED_FOR)
+            await core.press(key)
+            await until_shown(lambda: toasts(app).count(ASKED_FOR) > asked)
+            await core.press("p", "p", "1", "2")
+            core.traffic_pane.open_exchange(number)
+
+        await press_while_stopped(paged, "v")
+        core.resume()
+        await until_shown(lambda: "This terminal cannot be left to the-pager." in toasts(app))
+
+        await press_while_stopped(resent, "r")
+        core.resume()
+        await until_shown(lambda: "sent again as desk: tools/call large" in toasts(app))
+        await until_shown(lambda: _answered(core.link) == 5)
+
+        await press_while_stopped(mocked, "M")
+        core.resume()
+        await until_shown(lambda: isinstance(app.screen, Menu))
+        core.stop()
+        await core.press("y")
+        await core.press("1", "3", "2")
+        assert not core.link.held().canned
+        core.resume()
+        await until_shown(lambda: any("answered as in the capture" in each for each in toasts(app)))
+        await until_shown(lambda: len(core.link.held().canned) == 1)
+
+        await press_while_stopped(edited, "i")
+        assert app.main.shown == "traffic"
+        core.resume()
+        await until_shown(lambda: app.main.shown == "workbench")
+        await until_shown(lambda: core.it.pane.draft is not None and core.it.pane.draft.item.name == "large")
+
+
+@pytest.mark.slow
+async def test_recorded_calls_are_made_again_once_the_core_answers(tmp_path: Path) -> None:
+    async with attached(tmp_path / "far", "a", "b") as core:
+        core.stop()
+        await core.press("R")
+        await core.it.until(lambda: isinstance(core.it.app.screen, SavePage))
+        await core.press("down", "escape")
+        await core.it.until(lambda: core.it.app.screen is core.it.app.main)
+        await core.press("2", "3", "1")
+        assert _answered(core.link) == 2
+        core.resume()
+        await core.it.until(lambda: _answered(core.link) == 4)
+        await core.it.until(lambda: any("recording of far: 2 same" in each for each in toasts(core.it.app)))
+
+
 async def test_a_wait_on_the_thread_of_an_event_loop_is_a_bug() -> None:
     with pytest.raises(RuntimeError, match="event loop"):
         result_of(promise())
     asked = promise()
     asked.set_result({"1": JobUse(0.0, 0, 1)})
     assert await asyncio.to_thread(result_of, asked) == asked.result()
-
-
-async def test_a_tap_that_does_not_read_holds_nobody_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.jsonl"
-    recording = Recording(path)
-    recording.start()
-    recording.frame(1, IN, call(1, "a"))
-    recording.close()
-    monkeypatch.setattr(tap_link, "UNSENT_BYTES", 4 << 20)
-    ours, theirs = socket.socketpair()
-    link = TapLink(Archive(path), ours)
-    try:
-        asked = [link.set_faults("x" * (1 << 20)) for _ in range(8)]
-        refused = [each for each in asked if each.done()]
-        assert asked[0] not in refused
-        with pytest.raises(ValueError, match="does not answer"):
-            refused[0].result(0)
-        theirs.close()
-        assert [await asyncio.to_thread(each.result, WITHIN_S) for each in asked if each not in refused]
-    finally:
-        await asyncio.to_thread(link.close)
