@@ -31,6 +31,7 @@ FAMILIES = {
     "replicas": "servers that share an engine beside one alone, and what lies in the engine",
     "manydesk": "one desk over eight replicas of 2,000 frames a second: its lag and what it costs",
     "rest": "CPU and memory of a desk nobody uses",
+    "idle": "wake-ups and CPU of a desk, an attached desk and `serve` that nobody uses, screen by screen",
     "desk": "keys and calls with the desk on screen",
     "tools": "programs, output, tasks and callbacks by the built-in tools",
     "traffic": "the traffic screen with 100,000 frames",
