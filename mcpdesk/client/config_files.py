@@ -40,7 +40,10 @@ PROJECT_FOLDERS = frozenset(
     {".vscode", ".cursor", ".codex", ".gemini", ".zed", ".opencode", ".windsurf", ".continue"}
 )
 """Folders of a project for the files of one program."""
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_COMMENT = re.compile(
+    r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|,(?=\s*+[}\]])', re.DOTALL
+)
+"""A string, a comment, or a comma that JSON does not have. What has no end goes to the end of the file."""
 
 
 class ConfigFile(Struct, frozen=True):
@@ -209,7 +212,8 @@ def without_comments(text: str) -> str:
 
     def blanked(found: re.Match[str]) -> str:
         whole = found[0]
-        return whole if whole[0] == '"' else re.sub(r"[^\n]", " ", whole)
+        has_end = not whole.startswith("/*") or (len(whole) > 3 and whole.endswith("*/"))
+        return re.sub(r"[^\n]", " ", whole) if whole[0] != '"' and has_end else whole
 
     # Twice: a comma may be the last one but for a comment.
     return _COMMENT.sub(blanked, _COMMENT.sub(blanked, re.sub("^\ufeff", " ", text)))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.client.config_files import ConfigFile, read_config
+from mcpdesk.client.config_files import ConfigFile, read_config, without_comments
 from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.configs.variables import expanded
 from mcpdesk.errors import DeskUserError
@@ -132,3 +132,8 @@ def test_a_server_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) 
     with pytest.raises(DeskUserError, match="no server 'x'") as refused:
         _read(tmp_path, CLAUDE).server("x")
     assert refused.value.hint == "Its servers: files, remote."
+
+
+@pytest.mark.parametrize("text", ["/* " * 200_000, '{"a":"' + '\\"' * 300_000])
+def test_comments_and_strings_without_an_end_are_read_once(text: str) -> None:
+    assert without_comments(text) == text

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame, same_id
+from mcpdesk.protocol.reading import lenient_json
+from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame, same_id, strange_id
 from mcpdesk.protocol.reading.message_framer import MessageFramer
 from mcpdesk.protocol.reading.remark import RemarkKind
 
@@ -227,3 +228,62 @@ def test_frames_beyond_the_limit_are_dropped_and_counted() -> None:
     assert framer.feed(b"{" + b" " * 20) == [] and framer.feed(b"}\n{}\n") == [b"", b"{}"]
     assert framer.feed(b"content-length: 99\n\n{" + b" " * 20) == [b""]
     assert framer.dropped == 3
+
+
+BEGUN = b'{"jsonrpc":"2.0","id":4,"result":[1,'
+LONG_WORK = [
+    b"/**/" * 400 + b"x]}",
+    b"//" * 400 + b"x\n y]}",
+    b",/*" * 30_000,
+    b"/* " * 50_000,
+    b'"' + b'\\"' * 100_000,
+    b"'" + b"\\'" * 100_000,
+    b"{" + b",".join(b'"k%d":1,"k%d":1' % (each, each) for each in range(10_000)) + b"},]}",
+]
+"""Ends of a message that a reader which goes back would read for minutes, or for ever."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", LONG_WORK, ids=range(len(LONG_WORK)))
+def test_the_time_to_read_a_message_grows_with_its_size_only(end: bytes) -> None:
+    read = read_frame(BEGUN + end)
+    assert read.is_message
+    assert len(read.remarks) <= 5
+
+
+def test_few_keys_that_are_given_twice_have_a_remark() -> None:
+    pairs = b",".join(b'"k%d":1,"k%d":1' % (each, each) for each in range(10))
+    read = read_frame(b'{"jsonrpc":"2.0","id":4,"result":{' + pairs + b",}}")
+    assert [each.kind for each in read.remarks].count(RemarkKind.DUPLICATE_KEY) == 3
+
+
+def test_a_text_of_very_many_parts_is_not_repaired(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lenient_json, "MOST_TOKENS", 1_000)
+    assert read_frame(BEGUN + b"1," * 100 + b"]}").value is not None
+    read = read_frame(BEGUN + b"1," * 1_000 + b"]}")
+    assert read.value is None
+    assert read.fault is not None
+
+
+@pytest.mark.parametrize("value", [{"a": "x" * 10_000}, [[1]], "x" * 10_000, 10**3_000])
+def test_a_remark_quotes_little_of_what_a_server_sent(value: Any) -> None:
+    assert len(strange_id(value).text) < 150
+    frame = json.dumps({"jsonrpc": value, "id": 4, "result": {}}).encode()
+    assert all(len(each.text) < 150 for each in read_frame(frame).remarks)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 64])
+def test_a_long_line_in_utf16_is_dropped_once_and_the_next_one_is_read(step: int) -> None:
+    framer = MessageFramer(limit=100)
+    data = ("\ufeff" + json.dumps({"a": "x" * 200}) + '\n{"id":1}\n').encode("utf-16-le")
+    frames = [each for at in range(0, len(data), step) for each in framer.feed(data[at : at + step])]
+    assert frames == [b"", '{"id":1}'.encode("utf-16-le")]
+    assert (framer.dropped, framer.unread) == (1, 0)
+
+
+@pytest.mark.slow
+def test_a_line_in_utf16_that_comes_in_many_pieces_is_joined_once() -> None:
+    line = (json.dumps({"a": "x" * (8 << 20)}) + "\n").encode("utf-16-le")
+    framer = MessageFramer(limit=1 << 30)
+    frames = [each for at in range(0, len(line), 4096) for each in framer.feed(line[at : at + 4096])]
+    assert [len(each) for each in frames] == [len(line) - 2]

@@ -18,12 +18,20 @@ MOST_VALUES = 1_000
 """Values in a row that are read; a longer text is no frame of messages."""
 _NAME = 60
 """Characters of a key that a remark quotes."""
+MOST_TOKENS = 500_000
+"""Tokens of a text that are looked at one by one, which takes about a microsecond each."""
+_MOST_REPEATED = 3
+"""Keys that are given twice with a remark of their own."""
+_COMMENT = r"(?>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
 _TOKEN = re.compile(
-    r"""
-    (?P<string>"(?:[^"\\]|\\.)*")
-  | (?P<single>'(?:[^'\\]|\\.)*')
-  | (?P<comment>//[^\n]*|/\*.*?\*/)
-  | (?P<trailing>,(?=(?:\s|//[^\n]*|/\*.*?\*/)*[\]}]))
+    # Atomic groups, and ends at the end of the text: whatever a stranger sends is read once, not again and
+    # again for each bracket, quotation mark or comment without an end.
+    rf"""
+    (?P<string>"(?:[^"\\]|\\.)*+(?:"|\\?\Z))
+  | (?P<single>'(?:[^'\\]|\\.)*+(?:'|\\?\Z))
+  | (?P<comment>{_COMMENT})
+  | (?P<trailing>,(?=(?>(?:\s|{_COMMENT})*)[\]}}]))
+  | (?P<space>\s++)
   | (?P<word>[-+]?[A-Za-z_][A-Za-z_0-9]*|[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)
   | (?P<other>.)
     """,
@@ -111,8 +119,8 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
         if isinstance(first, RecursionError):
             raise NotJson("it is nested too deeply", offset(start)) from None
         reader, repairs = _Reader(), _Repairs(offset)
-        repaired, back = _repaired(text, start, repairs)
         try:
+            repaired, back = _repaired(text, start, repairs)
             found, end = _in_a_row(reader, repaired, 0)
         except (RecursionError, ValueError):
             at = first.pos if isinstance(first, json.JSONDecodeError) else start
@@ -120,7 +128,8 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
             raise NotJson(f"{reason} at byte {offset(at)}", offset(at)) from None
         end = start + back(end)
         remarks += repairs.remarks
-    for key, is_same in reader.repeated:
+    unclear = [each for each in reader.repeated if not each[1]]
+    for key, is_same in (unclear or reader.repeated)[:_MOST_REPEATED]:
         remarks.append(_repeated(key, is_same, text, start, offset))
     if reader.not_finite and not any(each.kind is RemarkKind.NUMBER for each in remarks):
         remarks += _numbers(text[start:end], start, offset)
@@ -177,8 +186,8 @@ def _quoted(key: str) -> str:
 
 
 def tokens(text: str, start: int) -> Iterator[re.Match[str]]:
-    """The tokens of a text from `start` on: strings, words, comments, and any other character."""
-    return _TOKEN.finditer(text, start)
+    """The first tokens of a text from `start` on: strings, words, comments, and any other character."""
+    return islice(_TOKEN.finditer(text, start), MOST_TOKENS)
 
 
 class _Repairs:
@@ -208,7 +217,7 @@ def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[
     written, name, previous = 0, "", ""
     for token in tokens(text, start):
         kind, piece = token.lastgroup, token[0]
-        if kind == "single":
+        if kind == "single" and len(piece) > 1 and piece.endswith("'"):
             piece = _double_quoted(piece)
             repairs.note(kind, "a string is in single quotes at byte {at}", token.start())
         elif kind == "comment":
@@ -228,6 +237,8 @@ def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[
         pieces.append(piece)
         written += len(piece)
         marks.append((written, token.end() - start))
+    if marks and marks[-1][1] < len(text) - start:
+        raise ValueError("it is too long to be read leniently")
 
     def back(position: int) -> int:
         return next((at for end, at in marks if end >= position), len(text) - start)

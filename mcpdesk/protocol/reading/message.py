@@ -94,7 +94,7 @@ def _as_number(value: str | int | float) -> int | float | None:
 
 def id_remark(given: Any, identifier: Id) -> Remark:
     """The remark on the id of a response that is not of the type the request's has."""
-    theirs, ours = json.dumps(given)[:_QUOTED], json.dumps(identifier)[:_QUOTED]
+    theirs, ours = _shown(given), _shown(identifier)
     told = f"the response has the id {theirs}, the request {ours}"
     return Remark(RemarkKind.ID_TYPE, told)
 
@@ -108,7 +108,14 @@ def strange_id(identifier: Any) -> Remark:
     """The remark on a response with the id of no request, or none."""
     if identifier is None:
         return Remark(RemarkKind.NO_ID, "a response has no id")
-    return Remark(RemarkKind.UNKNOWN_ID, f"a response has the id {identifier!r}, which no request has")
+    return Remark(RemarkKind.UNKNOWN_ID, f"a response has the id {_shown(identifier)}, which no request has")
+
+
+def _shown(value: Any) -> str:
+    """The beginning of a value as JSON; of a list or an object only what it is."""
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return json.dumps(value[:_QUOTED] if isinstance(value, str) else value)[:_QUOTED]
 
 
 def batch_remark(count: int) -> Remark:
@@ -206,9 +213,7 @@ def _enveloped(value: Any, told: dict[str, Remark]) -> JSONObject | None:
     if not ("jsonrpc" in value or is_call or (is_answer(value) and "id" in value)):
         return None
     is_missing = "jsonrpc" not in value
-    words = (
-        'the member "jsonrpc" is missing' if is_missing else f'"jsonrpc" is {json.dumps(version)[:_QUOTED]}'
-    )
+    words = 'the member "jsonrpc" is missing' if is_missing else f'"jsonrpc" is {_shown(version)}'
     told["jsonrpc"] = Remark(RemarkKind.JSONRPC, f'{words}; it must be "2.0"')
     return {**value, "jsonrpc": "2.0"}
 

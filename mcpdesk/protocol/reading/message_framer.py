@@ -87,6 +87,8 @@ class MessageFramer:
         """The first bytes, until they tell the encoding."""
         self._encoding = ""
         """The UTF-16 encoding of the output, if it has one."""
+        self._half = b""
+        """The first byte of a UTF-16 unit whose second one has not come."""
 
     @property
     def is_within_message(self) -> bool:
@@ -97,15 +99,15 @@ class MessageFramer:
     def unread(self) -> int:
         """Bytes that are not part of a frame yet."""
         counted = 0 if self._counted is None else len(self._counted)
-        return sum(map(len, self._pieces)) + self._lines_size + counted + len(self._beginning)
+        return sum(map(len, self._pieces)) + self._lines_size + counted + len(self._beginning + self._half)
 
     def take_unread(self) -> bytes:
         """Return the bytes that are not part of a frame yet, and forget them."""
         newline = _NEWLINES.get(self._encoding, b"\n")
         lines = b"".join(line + newline for line in self._lines)
-        unread = b"".join((lines, self._counted or b"", *self._pieces, self._beginning))
+        unread = b"".join((lines, self._counted or b"", *self._pieces, self._beginning, self._half))
         self._lines, self._lines_size, self._counted, self._beginning = [], 0, None, b""
-        self._pieces, self._held = [], 0
+        self._pieces, self._held, self._half = [], 0, b""
         return unread
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -150,8 +152,8 @@ class MessageFramer:
 
     def close(self) -> list[bytes]:
         """Return what was left at the end of the stream."""
-        left = b"" if self._is_skipping else b"".join((*self._pieces, self._beginning))
-        self._beginning = b""
+        left = b"" if self._is_skipping else b"".join((*self._pieces, self._beginning, self._half))
+        self._beginning = self._half = b""
         self._pieces, self._held, self._is_skipping = [], 0, False
         frames: list[bytes] = []
         if left.strip(b"\0\r\n\t "):
@@ -241,21 +243,24 @@ class MessageFramer:
 
     def _wide(self, data: bytes) -> list[bytes]:
         """The frames that bytes in UTF-16 complete."""
-        data = b"".join((*self._pieces, data))
+        data = self._half + data
+        stop = len(data) & ~1
+        data, self._half = data[:stop], data[stop:]
         frames: list[bytes] = []
-        self._pieces, newline = [], _NEWLINES[self._encoding]
+        newline = _NEWLINES[self._encoding]
         begin = place = 0
         while (found := data.find(newline, place)) >= 0:
             place = found + 1
-            if (found - begin) % 2:
+            if found % 2:
                 continue
-            self._line(data[begin:found].removesuffix(newline.replace(b"\n", b"\r")), frames)
+            line = self._joined(data[begin:found])
+            if line is _TOO_LONG or len(line) > self.limit:
+                self.dropped += 1
+                frames += [*self.give_up(), b""]
+            else:
+                self._line(line.removesuffix(newline.replace(b"\n", b"\r")), frames)
             begin = place = found + 2
-        if len(data) - begin > self.limit:
-            self.dropped += 1
-            frames.append(b"")
-        elif begin < len(data):
-            self._pieces.append(data[begin:])
+        self._hold(data[begin:])
         return frames
 
 
