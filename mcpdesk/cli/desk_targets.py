@@ -150,7 +150,8 @@ def desk_targets(
             if not isinstance(target, CommandTarget)
             else reach._replace(headers=(), token=None, key=None, account="", login=NO_OPTIONS)
         )
-        upstreams.append(UpstreamPlan(_free(name, taken), target, own._replace(mode="")))
+        leads = not folders and not others
+        upstreams.append(UpstreamPlan(_free(name, taken), target, own._replace(mode=""), leads=leads))
     return DeskTargets(tuple(folders), tuple(upstreams))
 
 

@@ -99,6 +99,7 @@ class HostedUpstreams:
         else:
             requests = UrlRequests(target, plan.reach, place)
             self.passed[plan.name] = UrlPassThrough(plan.name, requests, next_connection)
+            self.passed[plan.name].leads = plan.leads
             return
         from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 
@@ -111,6 +112,7 @@ class HostedUpstreams:
             upstream.input_schema,
             takes_plain=plan.is_mock,
         )
+        self.passed[plan.name].leads = plan.leads
 
     def _agreed(self, info: ConnectionInfo) -> None:
         """Have clients go the way that led to the server: one behind a URL may speak HTTP+SSE only."""

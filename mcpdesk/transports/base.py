@@ -347,6 +347,8 @@ class PassThrough(Protocol):
     """As in its URL here."""
     next_connection: Callable[[], int]
     """Gives the recorder's number for one more client."""
+    leads: bool
+    """Whether it was named before every server that runs here: `/mcp` alone is the first one."""
 
     @property
     def takes_pieces(self) -> bool:
@@ -368,6 +370,11 @@ class PassThrough(Protocol):
         `on_unclaimed` gets messages of the server that this client does not receive, also later: a second
         answer, for example.
         """
+
+
+def leading(ways: Mapping[str, PassThrough]) -> PassThrough | None:
+    """The first server if it is not ours; None if a server that runs here was named before."""
+    return next((way for way in ways.values() if way.leads), None)
 
 
 class SharedSession(Struct, frozen=True):

@@ -129,6 +129,7 @@ class ChannelPassThrough:
         self.name = name
         self.next_connection = next_connection
         """Gives the recorder's number for one more client."""
+        self.leads = False
         self.holds_credentials = channels.holds_credentials
         self.has_lines = channels.has_lines
         self._channels, self._ttl_s = channels, ttl_s

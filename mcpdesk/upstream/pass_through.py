@@ -58,6 +58,7 @@ class UrlPassThrough:
         self.name = name
         self.next_connection = next_connection
         """Gives the recorder's number for one more client."""
+        self.leads = False
         self.holds_credentials = requests.holds_credentials
         self._requests = requests
 

@@ -64,6 +64,8 @@ class UpstreamPlan(Struct, frozen=True):
     reach: Reach = Reach()
     is_mock: bool = False
     """Whether it is a capture that answers, also to whoever did not introduce itself."""
+    leads: bool = False
+    """Whether it was named before every folder."""
 
     @property
     def account(self) -> str:

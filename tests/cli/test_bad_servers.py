@@ -77,7 +77,7 @@ PROGRAMS: list[Any] = [
     (["refuses"], 4, "not today (-32000)", hints.NO_PROTOCOL),
     slow(["other cursors"], 4, "the pages have no end: more than 10,000 pages", hints.TOO_MUCH),
     slow(["large pages"], 4, "tools/list: the list has more than 64 MiB", hints.TOO_MUCH),
-    (["no list"], 4, "tools/list: the result has no list called tools", ""),
+    (["no list"], 4, "tools/list: the result has no list called tools", hints.BAD_BYTES),
 ]
 ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
     "/page": (lambda: http(200, "<html>", "text/html"), 4, "HTTP 200 with no JSON-RPC answer", hints.PAGE),

@@ -57,6 +57,7 @@ def test_every_server_of_a_file_comes_onto_the_desk_a_broken_one_with_its_proble
     assert isinstance(bad, BrokenTarget) and "needs either a command or a url" in bad.problem
     assert isinstance(unset, BrokenTarget) and "${SURELY_NOT_SET}" in unset.problem
     assert [bool(each.reach.headers) for each in found.upstreams] == [False, True, True, True, True]
+    assert [each.leads for each in found.upstreams] == [True, True, True, True, False], "before the folder"
 
 
 def test_the_same_name_gets_a_number() -> None:

@@ -131,15 +131,19 @@ async def test_the_path_without_a_name_leads_to_the_first_server_also_if_it_is_n
     await through("418", use)
 
 
-async def test_the_path_without_a_name_leads_to_a_server_that_runs_here_before_others() -> None:
-    far = UpstreamPlan("there", UrlTarget("http://127.0.0.1:1/mcp"))
+@pytest.mark.parametrize("is_named_first", [False, True])
+async def test_the_path_without_a_name_leads_to_the_server_that_was_named_first(is_named_first: bool) -> None:
+    far = UpstreamPlan("there", UrlTarget("http://127.0.0.1:1/mcp"), leads=is_named_first)
     async with (
         running_desk(sample_servers() / "hello", upstreams=[far], http=True, no_auth=True) as desk,
         http_client() as session,
     ):
         url = desk.host.url("there").removesuffix("/there")
         async with session.post(url, data=ASKED.replace(b"tools/call", b"tools/list"), headers=JSON) as got:
-            assert "greet" in await got.text()
+            expected = "there cannot be asked" if is_named_first else "greet"
+            assert expected in await got.text()
+        async with session.get(f"{url}/server-card") as got:
+            assert got.status == (404 if is_named_first else 200)
 
 
 async def test_events_are_passed_on_as_they_come_and_a_client_that_leaves_is_noticed_there() -> None:

@@ -15,7 +15,7 @@ from mcpdesk.errors import UnknownMode
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.catalogue.publication import CARD_TYPE, catalog_entry, server_card
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.transports.base import Endpoint, Rules, Site
+from mcpdesk.transports.base import Endpoint, Rules, Site, leading
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.request_head import RequestHead
 from mcpdesk.transports.http.responses import json_answer, no_method, no_mode, no_service, plain_error
@@ -44,8 +44,11 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
         version, kind = CATALOGS[head.path]
         entries = list(_entries(site, request))
         return _told({"specVersion": version, "entries": entries}, kind)
+    name = head.server if head.way == CARD else ""
+    if not name and (first := leading(site.passed)) is not None:
+        return plain_error(404, f"The first server, {first.name}, runs elsewhere: no card of it is here")
     try:
-        endpoint = site.endpoint(head.server if head.way == CARD else "", head.mode)
+        endpoint = site.endpoint(name, head.mode)
     except UnknownMode as error:
         return no_mode(error, is_message=False)
     if endpoint is None:

@@ -15,7 +15,7 @@ from aiohttp.http import HttpVersion11
 from mcpdesk.auth.principal import KEY, NOTHING_ASKED, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.base import PassThrough, Rules, Site
+from mcpdesk.transports.base import PassThrough, Rules, Site, leading
 from mcpdesk.transports.http import site_routes
 from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_caller_due
 from mcpdesk.transports.http.connections import HttpConnections
@@ -239,8 +239,11 @@ class HttpService:
             if refusal is not None:
                 return self._refusals.log(request, refusal)
         verbs = self._verbs.get(head.way)
-        endpoint = None if verbs is None else self._site.endpoint(head.server)
-        passed = self._passed(head.server) if endpoint is None and head.way == "" else None
+        is_first = head.way == "" and not head.server
+        passed = leading(self._site.passed) if is_first else None
+        endpoint = None if verbs is None or passed is not None else self._site.endpoint(head.server)
+        if endpoint is None and head.way == "":
+            passed = passed or self._passed(head.server)
         if passed is not None:
             return await self._passed_on(request, head, passed, rules)
         if endpoint is None or verbs is None:

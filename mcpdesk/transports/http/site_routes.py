@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from mcpdesk.auth.principal import WELL_KNOWN
 from mcpdesk.protocol import codec
-from mcpdesk.transports.base import Endpoint, Site
+from mcpdesk.transports.base import Endpoint, Site, leading
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
@@ -227,6 +227,8 @@ def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
 
 
 def _endpoint(site: Site, resource: str) -> Endpoint | None:
+    if resource == "/mcp" and leading(site.passed) is not None:
+        return None
     if resource in ("", "/mcp", "/v1/mcp"):
         return site.endpoint("")
     name, way = place_of(resource)
