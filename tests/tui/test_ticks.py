@@ -34,6 +34,7 @@ def test_an_age_stays_as_it_is_for_as_long_as_is_said(seconds: float) -> None:
     assert since(start) == since(start + 0.99 * rest_s) != since(start + rest_s + 0.001)
 
 
+@pytest.mark.slow
 async def test_activity_refreshes_what_runs_or_waits_and_ages_in_minutes_once_a_minute() -> None:
     now = time.time()
     fired = callback(1, due=None, fired=3, last_fired=now - MINUTES_AGO)
@@ -72,6 +73,7 @@ async def test_activity_refreshes_what_runs_or_waits_and_ages_in_minutes_once_a_
         await until(pilot, lambda: panel.output.rows == ["one"] and pane.tick_s() == TICK_S)
 
 
+@pytest.mark.slow
 async def test_traffic_refreshes_every_second_while_a_pending_exchange_is_in_sight() -> None:
     recording = busy_recording()
     async with running(recording) as (app, pilot, pane):
@@ -93,6 +95,7 @@ async def test_traffic_refreshes_every_second_while_a_pending_exchange_is_in_sig
         assert pane.tick_s() == PERIOD_S
 
 
+@pytest.mark.slow
 async def test_statistics_rest_once_all_calls_are_shown() -> None:
     link, recording = quiet_link(), Recording(None)
     recording.connect(connection(1))
@@ -112,6 +115,7 @@ async def test_statistics_rest_once_all_calls_are_shown() -> None:
         assert pane.tick_s() == LOOK_S, "the second call is counted and not shown yet"
 
 
+@pytest.mark.slow
 async def test_ages_of_clients_are_drawn_without_a_new_layout() -> None:
     link = quiet_link()
     now = time.time()
