@@ -381,6 +381,9 @@ class FrameChannel:
             await UNREAD.reserve(size, self._promise)
 
     def _promise(self, size: int) -> None:
+        if not self._is_open:
+            return  # nothing more is written, and what was promised is taken back
+        size = max(size, -self._promised)  # a flush took it back already
         self._promised += size
         UNREAD.promise(size)
 
@@ -418,10 +421,9 @@ class FrameChannel:
     def close(self, reason: str = "connection closed") -> None:
         """The peer is gone: its calls end."""
         self.flush()
-        if self._promised:
-            self._promise(-self._promised)
-            UNREAD.wake()
+        self._promise(-self._promised)
         self._is_open = False
+        UNREAD.wake()
         self._may_write.set()
         self.dialogue.close(reason)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import sys
 import time
 from collections.abc import Iterator
@@ -128,4 +129,7 @@ def _relay(source: int, terminal: int) -> None:
 def _write(terminal: int, text: str) -> None:
     data = text.encode("utf-8", "replace")
     while data:
-        data = data[os.write(terminal, data) :]
+        try:
+            data = data[os.write(terminal, data) :]
+        except BlockingIOError:  # a program that has the same terminal made it non-blocking
+            select.select([], [terminal], [])

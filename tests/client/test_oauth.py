@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,12 +16,13 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from mcpdesk import private_files
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.hints import hint
 from mcpdesk.client.http_transports import HttpRequests, StreamableHttp
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, GrantStore, Visitor
 from mcpdesk.client.oauth.discovery import challenge_in
-from mcpdesk.client.oauth.grants import ClientCredentials, ClientSetup
+from mcpdesk.client.oauth.grants import FORM, ClientCredentials, ClientSetup
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants
 from mcpdesk.client.oauth.values import Challenge, ClientRegistration
 from mcpdesk.errors import AuthorizationError, HttpError
@@ -168,6 +170,25 @@ class _OneUse(GuardedServer):
         return await super()._token(request)
 
 
+async def test_a_token_file_that_another_process_locks_holds_up_no_other_work(tmp_path: Path) -> None:
+    begun = threading.Event()
+
+    class File(PrivateFile):
+        def write(self, name: str, text: str) -> None:
+            begun.set()
+            super().write(name, text)
+
+    store = StoredGrants(File(tmp_path / "tokens.json"), tmp_path)
+    async with GuardedServer().running() as server, asyncio.timeout(WITHIN_S):
+        with private_files.locked(tmp_path / "tokens.json.lock"):
+            listing = asyncio.create_task(_list(server, store))
+            while not begun.is_set():  # noqa: ASYNC110 (set on another thread)
+                await asyncio.sleep(0.01)
+            assert store.grant(server.url) is None
+        await listing
+        assert store.grant(server.url) is not None
+
+
 LISTER = """
 import asyncio, pathlib, sys
 from mcpdesk.client.connection import ServerConnection
@@ -310,6 +331,9 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "the code is refused": ("token", _instead(400, error="invalid_grant"), "HTTP 400 invalid_grant"),
     "an error in a success": (
         "token", lambda document: web.json_response({"error": "bad_verification_code"}), "HTTP 200 bad_verif",
+    ),
+    "a form of very many fields": (
+        "token", lambda document: web.Response(text="a=1&" * 200, content_type=FORM), "more than 100 fields",
     ),
     "no token": ("token", _without("access_token"), r"no access_token.*OAuth 2\.1, 3\.2\.3"),
     "a token no header can carry": ("token", _set(access_token="a\r\nb: c"), "no access_token"),

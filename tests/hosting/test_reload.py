@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.hosting.folder import reload
+from mcpdesk.hosting.folder.folder_bell import FolderBell
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.reload import Changes, apply, is_watched, watch
 from mcpdesk.server.offer.registry import Unavailable
@@ -105,6 +107,22 @@ async def test_saved_file_is_reported(tmp_path: Path, polling: bool) -> None:
         path = tools / "a.py"
         path.write_text("x", "utf-8")
         await until(seen, path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inotify")
+async def test_the_bell_rings_for_a_file_behind_a_linked_folder(tmp_path: Path) -> None:
+    folder, shared = tmp_path / "server", tmp_path / "shared"
+    folder.mkdir()
+    (shared / "inner").mkdir(parents=True)
+    (shared / "inner" / "up").symlink_to(shared)
+    (folder / "tools").symlink_to(shared)
+    bell = FolderBell(folder)
+    try:
+        (shared / "inner" / "a.py").write_text("x", "utf-8")
+        async with asyncio.timeout(WITHIN_S):
+            await bell.rings()
+    finally:
+        bell.close()
 
 
 async def test_cancelled_watch_ends_at_once(tmp_path: Path) -> None:

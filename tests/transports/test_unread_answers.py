@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
+from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.protocol.answer_size import LARGE, estimated_size
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
@@ -24,6 +25,7 @@ from mcpdesk.transports.unread_answers import UNREAD
 from tests.interop.test_hostile_pipes import TEXT, UPGRADE, frame
 from tests.support.patience import WITHIN_S
 from tests.support.rude import posted, turn
+from tests.support.served import Peer
 from tests.support.site import Served, serving
 
 SIZE = 8 << 20
@@ -147,6 +149,27 @@ async def test_who_waits_for_room_and_leaves_holds_none() -> None:
         waiting.cancel()
         await asyncio.wait({waiting})
         assert UNREAD.waiting_bytes == 0 and UNREAD.held == held
+
+
+async def test_a_pipe_that_is_closed_while_an_answer_is_made_holds_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(UNREAD, "most", SIZE)
+    before = UNREAD.held
+    endpoint = Peer().endpoint
+    channel, other = (FrameChannel(endpoint, "stdio", "t", lambda frames: None) for _ in range(2))
+    await channel.reserve(SIZE)
+    waiting = asyncio.create_task(other.reserve(SIZE // 4))
+    while not UNREAD.waiting_bytes:
+        await turn()
+    channel.close()  # its room is given to the other one, which is cancelled before it runs
+    assert UNREAD.held == before + SIZE // 4
+    other.close()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert UNREAD.held == before
+    await channel.reserve(SIZE)
+    assert UNREAD.held == before
 
 
 async def test_clients_that_read_nothing_for_a_time_are_cut_and_counted(

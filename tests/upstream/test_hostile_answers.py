@@ -218,7 +218,12 @@ async def test_neither_our_key_nor_what_a_browser_adds_reaches_an_upstream() -> 
             "X-Forwarded-For": "10.0.0.7",
             "X-Mcpdesk-Forwarded": "1",
         }
-        ours = {"X-API-Key": key, "X-Copy": key, "X-Other-Copy": f"Bearer {key}"}
+        ours = {
+            "X-API-Key": key,
+            "X-Operator-Key": "the operator's",
+            "X-Copy": key,
+            "X-Other-Copy": f"Bearer {key}",
+        }
         sent = JSON | browser | ours | {"X-Mine": "kept"}
         async with there.client.post(there.url, data=CALL, headers=sent) as got:
             assert got.status == 200

@@ -47,7 +47,10 @@ class Requester(Protocol):
 
 
 class GrantStore(Protocol):
-    """Where tokens and registrations are kept, by the address of a server and by issuer."""
+    """Where tokens and registrations are kept, by the address of a server and by issuer.
+
+    `keep` and `forget` may wait for another process: call them on a worker thread.
+    """
 
     def grant(self, server_url: str) -> OAuthGrant | None:
         """The token for a server."""
@@ -178,7 +181,7 @@ class Authorizer:
                         f"the stored login no longer counts: {fault.message}", fault.clause
                     )
                 return False  # the server's refusal is the reason to show; nothing is registered
-            self._keep(await self._log_in(challenge, grant, is_step_up, requests))
+            await self._keep(await self._log_in(challenge, grant, is_step_up, requests))
             return True
 
     async def log_in(self, requests: Requester, challenge: Challenge | None = None) -> OAuthGrant:
@@ -186,7 +189,7 @@ class Authorizer:
         async with self._renewing:
             new = await self._log_in(challenge or Challenge(), None, False, requests)
             self._own = None
-            self._store.keep(self._url, new)
+            await asyncio.to_thread(self._store.keep, self._url, new)
             return new
 
     async def revoke(self, requests: Requester, challenge: Challenge) -> bool:
@@ -216,11 +219,11 @@ class Authorizer:
         """True unless a machine logs in, and the token was given to another client."""
         return self._setup.machine_id in (None, grant.client.id)
 
-    def _keep(self, grant: OAuthGrant) -> None:
+    async def _keep(self, grant: OAuthGrant) -> None:
         """Store a token; one of a machine never replaces the login of another client."""
         stored = self._store.grant(self._url)
         if stored is None or self._fits(stored):
-            self._store.keep(self._url, grant)
+            await asyncio.to_thread(self._store.keep, self._url, grant)
         else:
             self._own = grant
 
@@ -237,7 +240,7 @@ class Authorizer:
         flow = authorize(found, challenge, self._setup.setup(), self._store.client, earlier, key)
         if grant is not None and not is_step_up:
             if self._own is None:
-                self._store.forget(self._url)
+                await asyncio.to_thread(self._store.forget, self._url)
             self._own = None
         return await self._run(flow, requests)
 
@@ -248,7 +251,7 @@ class Authorizer:
         if self._found.server.issuer != grant.issuer:
             raise AuthorizationError("the server trusts another authorization server by now")
         key = self._key if grant.is_bound else None
-        self._keep(await self._run(refresh(self._found, grant, key), requests))
+        await self._keep(await self._run(refresh(self._found, grant, key), requests))
         return True
 
     async def _run(self, flow: Flow[T], requests: Requester) -> T:

@@ -89,6 +89,10 @@ Machine = ClientCredentials | SignedAssertion | EnterpriseLogin
 """Credentials that take the place of a person with a browser."""
 
 
+MOST_FIELDS = 100
+"""Fields of a token response that is a form."""
+
+
 class ClientSetup(Struct, frozen=True):
     """How this client presents itself to authorization servers."""
 
@@ -449,7 +453,10 @@ def _with_client(
 def _token_fields(what: str, answer: Fetched) -> dict[str, Any]:
     """The fields of a token response, in JSON or as a form. Raises: AuthorizationError."""
     if answer.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
-        return dict(parse_qsl(answer.body.decode("utf-8", "replace"), max_num_fields=100))
+        try:
+            return dict(parse_qsl(answer.body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS))
+        except ValueError:
+            raise AuthorizationError(f"{what}: the form has more than {MOST_FIELDS} fields") from None
     return answer.json(what)
 
 
@@ -486,7 +493,7 @@ def _authentication(client: ClientRegistration, server: AuthorizationServer) -> 
 def _refused(what: str, answer: Fetched) -> AuthorizationError:
     try:
         given = _token_fields(what, answer)
-    except (AuthorizationError, ValueError) as error:
-        return error if isinstance(error, AuthorizationError) else AuthorizationError(f"{what}: {error}")
+    except AuthorizationError as error:
+        return error
     said = " ".join(str(given[name]) for name in ("error", "error_description") if name in given)
     return AuthorizationError(f"{what} was refused: HTTP {answer.status} {excerpt(said)}".rstrip())

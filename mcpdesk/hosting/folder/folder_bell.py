@@ -43,10 +43,22 @@ class FolderBell:
             raise
 
     def cover(self) -> None:
-        """Watch every subfolder there is now. It takes time in a large tree. Raises: OSError."""
-        for count, (path, folders, _) in enumerate(os.walk(self._folder)):
+        """Watch every subfolder there is now, behind links too. It takes time in a large tree.
+
+        Raises: OSError.
+        """
+        seen = set[tuple[int, int]]()
+        for path, folders, _ in os.walk(self._folder, followlinks=True):
+            try:
+                status = os.stat(path)
+            except FileNotFoundError:  # removed at this moment
+                continue
+            if (status.st_dev, status.st_ino) in seen:  # a link to a folder above it, or a second one
+                folders.clear()
+                continue
+            seen.add((status.st_dev, status.st_ino))
             folders[:] = [name for name in folders if name not in self._ignored]
-            if count >= MOST_FOLDERS:
+            if len(seen) > MOST_FOLDERS:
                 raise OSError(f"more than {MOST_FOLDERS:,} folders")
             if self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) < 0:
                 number = ctypes.get_errno()

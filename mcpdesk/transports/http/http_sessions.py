@@ -269,6 +269,8 @@ class HttpSessions:
         resuming = self._resuming.get(identifier)
         if resuming is not None:  # another request of the same client came first
             await asyncio.wait({resuming})
+            if not resuming.cancelled() and (failure := resuming.exception()) is not None:
+                raise failure  # the session is still on disk
             return self.get(identifier, endpoint.key, caller)
         if len(self._resuming) >= MOST_RESUMING:
             raise StorageError(f"{MOST_RESUMING} sessions are looked up on disk already")

@@ -242,8 +242,9 @@ async def test_a_session_behind_a_locked_file_is_asked_for_again_and_not_lost(
         identifier = begun.headers["Mcp-Session-Id"]
     async with serving(state_dir=tmp_path) as served, asyncio.timeout(WITHIN_S):
         async with locked(folder / session_records.FILE):
-            answer = await served.post(ping, Mcp_Session_Id=identifier)
-            assert answer.status == 503 and answer.headers["Retry-After"]
+            asking = [served.post(ping, Mcp_Session_Id=identifier) for _ in range(4)]
+            for answer in await asyncio.gather(*asking):
+                assert answer.status == 503 and answer.headers["Retry-After"]
         # Of several requests that come at once, one takes the session over and all have it.
         asking = [served.post(ping, Mcp_Session_Id=identifier) for _ in range(8)]
         assert [each.status for each in await asyncio.gather(*asking)] == [200] * 8

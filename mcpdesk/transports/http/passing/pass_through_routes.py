@@ -73,6 +73,8 @@ SMALL = 64 << 10
 
 MOST_UNCLAIMED = 1_000
 """Messages that wait to be recorded until a request has its answer."""
+MOST_UNCLAIMED_BYTES = 4 << 20
+"""Bytes of them."""
 KEPT_STEP = 1 << 20
 """Bytes by which the room for the start of an answer grows."""
 
@@ -113,15 +115,18 @@ class UnclaimedMessages:
     def __init__(self, record: Callable[[bytes], None]) -> None:
         self._record = record
         self._waiting: list[bytes] | None = []
+        self._size = 0
 
     def add(self, data: bytes) -> None:
         """Take a message."""
         message = _decoded(data)
         is_request = isinstance(message, dict) and "method" in message
-        if is_request or self._waiting is None or len(self._waiting) >= MOST_UNCLAIMED:
+        is_full = self._size + len(data) > MOST_UNCLAIMED_BYTES
+        if is_request or is_full or self._waiting is None or len(self._waiting) >= MOST_UNCLAIMED:
             self._record(data)
         else:
             self._waiting.append(data)
+            self._size += len(data)
 
     def answered(self) -> None:
         """Note that the answer to the request is recorded, if there is one."""

@@ -16,6 +16,7 @@ from multidict import CIMultiDict
 from mcpdesk.errors import ProtocolError, RemoteProtocolError
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
+from mcpdesk.transports.http.dashboard.dashboard_data import OPERATOR_HEADER
 from mcpdesk.transports.http.responses import JSON, STREAM, status_text
 from mcpdesk.transports.http.sending_on import OF_ONE_HOP
 
@@ -32,9 +33,10 @@ _PROMPTING = re.compile(r"(?:^|,)\s*(?:basic|digest|negotiate|ntlm)\b", re.IGNOR
 """Challenges for which a browser opens a password dialog in the name of the desk."""
 NOT_SENT = OF_ONE_HOP | {
     "accept-encoding", "content-length", "cookie", "cookie2", "dnt", "expect", "forwarded", "host", "origin",
-    "referer", "upgrade-insecure-requests", "via", "x-real-ip",
+    "referer", "upgrade-insecure-requests", "via", "x-real-ip", OPERATOR_HEADER.lower(),
 }  # fmt: skip
-"""Headers of a client's request that do not reach the upstream server: its connection, page and browser."""
+"""Headers of a client's request that do not reach the upstream server: its connection, page and browser,
+and the operator's key."""
 NOT_SENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
 QUOTED_BYTES = 8 << 10
 """Bytes of a body that is not relayed that are read, to be quoted as text."""
