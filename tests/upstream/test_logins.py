@@ -12,6 +12,7 @@ from aiohttp import web
 
 from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.client.targets import UrlTarget
+from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
 from mcpdesk.upstream.target_transport import Reach
@@ -45,6 +46,19 @@ def shown(app: DeskApp) -> str:
 def states(desk: RunningDesk) -> dict[str, str]:
     """The state of each server that is not a folder."""
     return {one.name: one.upstream.state for one in desk.view().servers if one.upstream is not None}
+
+
+def remarked_steps(desk: RunningDesk) -> list[tuple[str, Remark]]:
+    """The requests of logins whose answers have a remark in the traffic, each with its first one."""
+    index = desk.traffic
+    index.catch_up()
+    exchanges = [index.exchange(number) for number in range(len(index.exchanges))]
+    found = []
+    for each in exchanges:
+        if each.id is None and index.is_remarked(each.number) and (of := index.recorded_remarks(each)):
+            before = [one for one in exchanges[: each.number] if one.connection == each.connection]
+            found.append((before[-1].name, of[0].remark))
+    return found
 
 
 def is_shown(app: DeskApp, text: str) -> bool:
@@ -108,17 +122,9 @@ async def test_an_entry_of_a_configuration_says_how_the_desk_logs_in(tmp_path: P
                 assert "You are logged in" in await page.text()
             await wait_until(lambda: states(desk) == {"machine": "ready", "person": "ready"})
             assert (server.authorizations[0]["client_id"], server.registrations) == ("me", [])
-            index = desk.traffic
-            index.catch_up()
-            exchanges = [index.exchange(number) for number in range(len(index.exchanges))]
-            found = {
-                exchanges[each.number - 1].name: index.recorded_remarks(each)
-                for each in exchanges
-                if each.id is None and index.is_remarked(each.number) and index.recorded_remarks(each)
-            }
-            # The row before the answer is the request.
-            assert list(found) == [f"GET {server.origin}/.well-known/oauth-authorization-server"]
-            remark = found.popitem()[1][0].remark
+            await wait_until(lambda: remarked_steps(desk))
+            ((step, remark),) = remarked_steps(desk)
+            assert step == f"GET {server.origin}/.well-known/oauth-authorization-server"
             assert (remark.kind, "does not mention PKCE" in remark.text) == ("oauth", True)
 
 

@@ -359,6 +359,8 @@ class Index:
             if one.id is None and one.remark.kind != RemarkKind.OAUTH:
                 continue
             row = self._row_remarked(one)
+            if one.id is None and row < 0:
+                continue  # the step of the login is no longer in memory
             is_silence = one.remark.kind == RemarkKind.NO_ANSWER
             if is_silence and (row < 0 or not self._pairing.give_up(row, one.time, Status.LOST)):
                 continue  # it was answered or cancelled in time
