@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from textual.notifications import Notify
 
-from mcpdesk.tui.forms.argument_editor import MAX_HIGHLIGHTED, Arguments, JsonEditor
+from mcpdesk.tui.forms.argument_editor import MAX_HIGHLIGHTED, Arguments, JsonEditor, installed_grammar
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from tests.support.fake_link import FakeLink, sample_catalogue
@@ -96,6 +97,39 @@ async def test_nothing_is_an_empty_object() -> None:
     async with staged(editor):
         editor.load("")
         assert (editor.problem, editor.value()) == ("", {})
+
+
+async def test_json_is_highlighted_with_the_extra() -> None:
+    assert installed_grammar().count("tree-sitter") == 2, "the extra `syntax` is part of `dev`"
+    editor = JsonEditor()
+    async with staged(editor) as (stage, pilot):
+        editor.load('{"a": 1, "b": "x"}')
+        await until(pilot, lambda: '"a"' in stage.shown())
+        assert editor.area.is_syntax_aware
+        drawn = {segment.text: segment.style for segment in editor.area.render_line(0)}
+        assert drawn['"a"'] != drawn["1"], "keys and numbers look different"
+
+
+@pytest.mark.parametrize(
+    "fault", [None, ValueError("Incompatible Language version 99"), OSError("json.so: no such file")]
+)
+async def test_an_extra_that_is_installed_and_broken_is_reported(
+    monkeypatch: pytest.MonkeyPatch, fault: Exception | None
+) -> None:
+    def language(name: str) -> None:
+        if fault is not None:
+            raise fault
+
+    monkeypatch.setattr("textual.widgets._text_area.get_language", language)
+    editor = JsonEditor()
+    async with staged(editor) as (stage, pilot):
+        for text in ('{"a": 1}', '{"a": 2}'):
+            editor.load(text)
+            assert (editor.area.text, editor.area.language) == (text, None)
+        await until(pilot, lambda: any(isinstance(each, Notify) for each in stage.heard))
+        [told] = [each.notification.message for each in stage.heard if isinstance(each, Notify)]
+        assert "the extra `syntax` (tree-sitter" in told and "is broken: " in told
+        assert str(fault or "called 'json'") in told and "pip install" in told
 
 
 async def test_long_texts_are_not_highlighted() -> None:

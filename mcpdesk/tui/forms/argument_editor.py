@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from importlib.util import find_spec
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from textual import on
@@ -14,6 +15,7 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
 from textual.widgets import ContentSwitcher, Label, TextArea
+from textual.widgets.text_area import LanguageDoesNotExist
 
 from mcpdesk.link.values import SchemaFailure
 from mcpdesk.plain_text import json_escaped
@@ -31,6 +33,22 @@ MOST_SUGGESTED = 8
 """Suggestions in the line of hints."""
 
 
+GRAMMAR = ("tree-sitter", "tree-sitter-json")
+"""Distributions of the extra `syntax`."""
+
+
+@cache
+def installed_grammar() -> str:
+    """Distributions of the extra `syntax` that are installed, with their versions; empty if none is."""
+    found: list[str] = []
+    for name in GRAMMAR:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)
+
+
 class JsonEditor(Vertical):
     """A text area for JSON, and a line that says where the text is wrong."""
 
@@ -43,6 +61,8 @@ class JsonEditor(Vertical):
     JsonEditor > .problem.-shown { display: block; }
     """
     area = query_one(TextField)
+    _is_broken = False
+    """Whether the grammar is installed and cannot be used; a person was notified of that."""
 
     def compose(self) -> ComposeResult:
         yield TextField(
@@ -59,10 +79,23 @@ class JsonEditor(Vertical):
     def load(self, text: str) -> None:
         """Edit another text; control characters become JSON escapes, which mean the same."""
         text = json_escaped(text)
-        has_grammar = find_spec("tree_sitter") is not None and find_spec("tree_sitter_json") is not None
-        self.area.language = "json" if has_grammar and len(text) <= MAX_HIGHLIGHTED else None
+        self._highlight(bool(installed_grammar()) and not self._is_broken and len(text) <= MAX_HIGHLIGHTED)
         self.area.load_text(text)
         self.complain("")
+
+    def _highlight(self, is_wanted: bool) -> None:
+        """Highlight the text or not; a grammar that is installed and does not work is reported once."""
+        reason = "it cannot be loaded"
+        try:
+            self.area.language = "json" if is_wanted else None
+        except (LanguageDoesNotExist, ImportError, OSError, ValueError) as error:
+            reason = str(error).partition("\n")[0] or reason
+        if not is_wanted or self.area.is_syntax_aware:
+            return
+        self._is_broken, self.area.language = True, None
+        told = f"JSON is not highlighted: the extra `syntax` ({installed_grammar()}) is broken: {reason}"
+        hint = "Install it again: pip install --force-reinstall 'mcpdesk[syntax]'"
+        self.app.notify(one_line(f"{told}. {hint}"), severity="warning", markup=False)
 
     def value(self) -> Any:
         """The value of the text; an empty text is an empty object.
