@@ -114,9 +114,9 @@ class HttpRequests:
         """Whether the revision has arrays of messages."""
         self._has_moved = False
         self._remarks: tuple[Remark, ...] = ()
+        """For the next reply."""
         self.reading: HttpAnswer | None = None
         """The answer that is read now, or was read last; None before it begins."""
-        """For the next reply."""
 
     async def close(self) -> None:
         """Close its connections; no others are opened."""

@@ -107,10 +107,10 @@ class Archive:
         self._places.parts.append(path)
         self._gaps: list[Gap] = []
         self.marks: list[HeldMark] = []
+        """What became of messages that were held."""
         self.remarks: list[RecordedRemark] = []
         self.call_logs: list[CallLog] = []
         """What the code of calls said, as far as it is kept: the first lines."""
-        """What became of messages that were held."""
         self._spans: list[tuple[int, int]] = [(0, 0)]
         """Numbers in the file, and here, of frames from which on there are no gaps up to the next of them."""
         self._next = 0

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import stat
+import sys
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from mcpdesk.recorder.capture.capture_file import CaptureFile
 from mcpdesk.recorder.capture.capture_lines import Group, read_line
@@ -48,4 +53,22 @@ def test_a_full_part_is_followed_by_another_that_stands_for_itself(tmp_path: Pat
     assert second[1].connection == connection(1)
     read = [read_line(file.places.frame_line(number) or b"").n for number in range(20)]
     assert read == list(range(20))
+    file.places.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_a_removed_part_is_closed_and_its_space_is_free(tmp_path: Path) -> None:
+    file = CaptureFile(tmp_path / "a.jsonl", 600, 1.0)
+    for number in range(20):
+        file.add(alone(line(number)))
+    file.write(file.take())
+    assert file.places.frame_line(0) is not None  # its part is open now
+    file.remove(file.places.parts[0])
+    targets = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            targets.append(os.readlink(each))
+    assert not [each for each in targets if each.startswith(str(tmp_path)) and each.endswith("(deleted)")]
+    assert file.places.frame_line(0) is None
+    file.close()
     file.places.close()

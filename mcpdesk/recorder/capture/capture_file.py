@@ -182,7 +182,7 @@ class CaptureFile:
         path.unlink()
         places = self.places
         if path in places.parts[:-1]:
-            places.gone.add(places.parts.index(path))
+            places.lose(places.parts.index(path))
             while (part := bisect_right(self._firsts, places.removed) - 1) in places.gone:
                 places.removed = self._firsts[part + 1]
             places.drop(places.removed)

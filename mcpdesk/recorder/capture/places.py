@@ -156,6 +156,14 @@ class Places:
             except (OSError, ValueError):
                 return None
 
+    def lose(self, part: int) -> None:
+        """Read nothing more of a part that was removed; its disk space is free once it is closed."""
+        with self._lock:
+            self.gone.add(part)
+            if self._open is not None and self._open[0] == part:
+                os.close(self._open[1])
+                self._open = None
+
     def close(self) -> None:
         """Close the open file; reading opens it again."""
         with self._lock:

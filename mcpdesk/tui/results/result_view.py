@@ -49,7 +49,6 @@ _TOKEN_HINTS = {
     ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
 }
 """Error code -> what to do about it."""
-"""What to do where a server asks in the way of an older revision."""
 _NO_MESSAGE = "There is no message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
 _MARKDOWN_LIMIT = 16_000

@@ -175,9 +175,9 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         """The line among them that says where it failed."""
         self._heading = Content("")
         self._awaited = (0.0, -1, "")
+        """When the line that an exchange awaits was looked for, of which exchange, and that line."""
         self._remarked: tuple[object, list[str]] = (None, [])
-        """What was remarked on last, and in which words."""
-        """When it was looked which line an exchange awaits, of which one, and that line."""
+        """Key of the exchange whose remarks were read last, and their sentences."""
         self._rules = rules
         self._tab = "messages"
         self.frame: int | None = None
