@@ -175,6 +175,8 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
             return TOO_MUCH
         case InvalidAnswer() if re.search("the answer (?:is to request|has no id)", error.message):
             return OTHER_ID
+        case InvalidAnswer() if "compressed with gzip" in error.message:
+            return BAD_ENCODING
         case InvalidAnswer() if "an empty answer" in error.message:
             return EMPTY
         case InvalidAnswer() if is_first:

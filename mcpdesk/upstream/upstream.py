@@ -429,7 +429,7 @@ class Upstream:
 def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
     """What a person can do about a connection that failed."""
     if isinstance(plan.target, BrokenTarget):
-        return "Mend its entry in the file, and open the desk again."
+        return "Fix its entry in the file, then open the desk again."
     if isinstance(error, AuthorizationError):
         return LOG_IN
     advice = desk_hint(error, is_first=is_first) if isinstance(error, CallError) else ""

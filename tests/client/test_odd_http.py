@@ -52,7 +52,7 @@ FAULTS: list[tuple[str, Odd, str, str]] = [
         "hidden gzip",
         lambda good, seen: http(200, gzip.compress(good)),
         "compressed with gzip",
-        hints.BAD_BYTES,
+        hints.BAD_ENCODING,
     ),
     (
         "cut",
