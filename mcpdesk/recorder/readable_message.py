@@ -91,6 +91,8 @@ def _negotiated(method: str) -> Remark:
     told = f"the server has no result for {method}"
     if method == "subscriptions/listen":
         told += ": changes of its lists are not reported; they show when the lists are read again"
+    elif method == "initialize":
+        told += ", since it speaks another revision, which the client found otherwise"
     else:
         told += ", with which a client finds its revision; a handshake does so as well"
     return Remark(RemarkKind.NEGOTIATION, told)
@@ -116,6 +118,8 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
         other = next((each for each in given if same_id(each, asked) and type(each) is not type(asked)), None)
         if other is not None:
             yield id_remark(other, asked)
+        elif given == [None]:
+            yield strange_id(None)
     elif exchange.kind is ExchangeKind.RESPONSE and asked is not None:
         yield _unexpected(index, exchange)
 

@@ -75,6 +75,17 @@ def test_an_unanswered_opening_probe_is_negotiation(transport: str, is_late: boo
     recording.close()
 
 
+def test_a_handshake_that_comes_too_early_for_a_newer_server_is_negotiation() -> None:
+    refusal = (UNKNOWN % 2).replace(b"-32601", b"-32022")
+    again = DISCOVER.replace(b":1,", b":3,")
+    recording = opened((IN, DISCOVER, None), (IN, INITIALIZE, None), (OUT, refusal, None), (IN, again, None))
+    recording.remark(RecordedRemark(1, 1, time(), SILENCE))
+    assert statuses(recording) == [Status.LOST, Status.ERROR, Status.PENDING], "nothing is agreed on yet"
+    recording.frame(1, OUT, b'{"jsonrpc":"2.0","id":3,"result":{"supportedVersions":["2026-07-28"]}}', True)
+    assert statuses(recording) == [Status.NEGOTIATION, Status.NEGOTIATION, Status.OK]
+    recording.close()
+
+
 @pytest.mark.parametrize(("status", "expected"), [(401, Status.ERROR), (404, Status.NEGOTIATION)])
 def test_a_probe_that_any_request_would_have_failed_is_an_error(status: int, expected: Status) -> None:
     recording = opened(

@@ -7,7 +7,7 @@ from pathlib import Path
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.index.pairing import SlowCallDetector
+from mcpdesk.recorder.index.slow_calls import SlowCallDetector
 from mcpdesk.recorder.record import FAULT, HeldMark
 from tests.support.traffic import IN, OPENED, OUT, call, connection, settle, text
 

@@ -117,6 +117,16 @@ def test_a_second_answer_and_one_to_no_request_are_lines_of_their_own() -> None:
     assert (kinds(index, 1), kinds(index, 2)) == (["repeated-answer"], ["unknown-id"])
 
 
+def test_a_response_without_id_ends_the_only_request() -> None:
+    index = settled(recorded(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}').index)
+    assert [each.status for each in index.exchanges] == [Status.ERROR]
+    assert index.is_remarked(0) and kinds(index) == ["no-id"]
+    recording = recorded()
+    recording.frame(1, IN, ASKED.replace(b":1,", b":2,"), True)
+    recording.frame(1, OUT, b'{"jsonrpc":"2.0","result":{}}')
+    assert [each.status for each in settled(recording.index).exchanges][:2] == [Status.PENDING] * 2
+
+
 @pytest.mark.parametrize("is_fault", [False, True])
 def test_a_recorded_remark_is_on_its_exchange_and_in_the_capture(tmp_path: Path, is_fault: bool) -> None:
     recording = recorded(b'{"jsonrpc":"2.0","id":1,"result":{}}', path=tmp_path / "c.jsonl")

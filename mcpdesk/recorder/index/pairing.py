@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from hashlib import blake2b
-from math import floor, inf, log2
+from math import inf
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.protocol.reading.message import same_id
 from mcpdesk.recorder.index.exchange import STATUSES, ExchangeKind, Id, Status
 from mcpdesk.recorder.index.message_heads import Head, read_cut, read_heads
+from mcpdesk.recorder.index.slow_calls import SlowCallDetector
 from mcpdesk.recorder.index.table import NO_FRAME, ColumnValues, RollingColumn, Table, column_of
 from mcpdesk.recorder.record import Frame, Source
 
@@ -192,7 +193,7 @@ def task_key(server: str, task: str) -> Key:
 class RequestFlow:
     """The requests that went one way over one connection and may still be answered."""
 
-    __slots__ = ("agreed_at", "cancelled", "malformed", "probe", "token_of", "tokens", "waiting")
+    __slots__ = ("agreed_at", "cancelled", "malformed", "probes", "token_of", "tokens", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[Id, deque[int]] = {}
@@ -205,8 +206,8 @@ class RequestFlow:
         self.malformed = NO_FRAME
         self.agreed_at = inf
         """Unix time in seconds of the first result."""
-        self.probe = -1
-        """The row of a request for `server/discover` that failed before that; -1 if there is none."""
+        self.probes = deque[int](maxlen=_MANY)
+        """Rows of opening requests that failed before that."""
 
 
 class Pairing:
@@ -449,7 +450,8 @@ class Pairing:
         """The row a response ends, or None when nothing waits for it."""
         flow = self._flow(frame.connection, 1 - frame.direction)
         if (identifier := head.id) is None:
-            return self._answer_malformed(flow, frame)
+            malformed = self._answer_malformed(flow, frame)
+            return self._answer_only(head, flow, frame) if malformed is None else malformed
         rows = flow.waiting.get(identifier)
         if not rows and (same := _same_id(identifier, flow.waiting)) is not None:
             identifier, rows = same, flow.waiting[same]
@@ -531,11 +533,16 @@ class Pairing:
 
     def _agreed(self, flow: RequestFlow, time: float) -> None:
         """Note the first result of a flow: what failed before it was a part of the negotiation."""
-        flow.agreed_at, row = time, flow.probe
-        if row >= self.table.base:
-            self.table.end(row, self.table.ended[row], Status.NEGOTIATION)
-            self.remarked.discard(row)
-            self.altered.append(row)
+        flow.agreed_at = time
+        for row in flow.probes:
+            if row >= self.table.base and self._is_unsuccessful(row):
+                self.table.end(row, self.table.ended[row], Status.NEGOTIATION)
+                self.remarked.discard(row)
+                self.altered.append(row)
+        flow.probes.clear()
+
+    def _is_unsuccessful(self, row: int) -> bool:
+        return STATUSES[self.table.status[row]] in (Status.ERROR, Status.LOST, Status.MALFORMED)
 
     def _is_negotiation(self, row: int, flow: RequestFlow, code: int = 0, frame: int = NO_FRAME) -> bool:
         """Whether a request without a result is a part of the negotiation; `code` is of an error in `frame`.
@@ -546,12 +553,13 @@ class Pairing:
         method = self.table.method(row)
         if method == _LISTEN:
             return code == ErrorCode.METHOD_NOT_FOUND
-        if method != _PROBE or self.table.started[row] > flow.agreed_at:
+        is_refused_handshake = method == "initialize" and code == ErrorCode.UNSUPPORTED_VERSION
+        if not (method == _PROBE or is_refused_handshake) or self.table.started[row] > flow.agreed_at:
             return False
         if flow.agreed_at < inf:
             return True
-        flow.probe = row
-        return code != 0 and not self._is_refused_by_http(frame)
+        flow.probes.append(row)
+        return not is_refused_handshake and code != 0 and not self._is_refused_by_http(frame)
 
     def _is_refused_by_http(self, frame: int) -> bool:
         """Whether the status of an answer says that any other request would have been refused as well."""
@@ -566,6 +574,17 @@ class Pairing:
             return None
         self.table.answer(row, frame, Status.MALFORMED)
         self.altered.append(row)
+        return row
+
+    def _answer_only(self, head: Head, flow: RequestFlow, frame: Frame) -> int | None:
+        """The request that a response without id ends: the only one under way, as its client takes it."""
+        row = _only(flow)
+        if row is None or sum(map(len, flow.waiting.values())) > 1:
+            return None
+        flow.waiting.clear()
+        self._end(row, head, frame, flow)
+        self._update_operation(row, head, frame)
+        self.remarked.add(row)
         return row
 
     def _notified(self, head: Head, frame: Frame, row: int) -> None:
@@ -631,65 +650,3 @@ def _status(head: Head) -> Status:
     if head.asks:
         return Status.ASKS
     return Status.TOOL_ERROR if head.tool_failed else Status.OK
-
-
-_ENOUGH: Final = 20
-"""Calls of a label below which none is slow."""
-_USUAL: Final = 0.9
-"""The share of calls whose time is usual."""
-_STEPS: Final = 4
-"""Steps in which times are counted, until they are twice as long."""
-_SHORTEST_S: Final = 1e-6
-_LEAST_S: Final = 0.01
-"""No call that took less is slow for a person."""
-_RENEWED: Final = 16
-"""When there are more calls by this part of them, the limit is found anew."""
-
-
-class SlowCallDetector:
-    """Counts the seconds of calls per label. A call is slow that took over twice as long as 9 in 10 of them.
-
-    The limit is that of all calls so far, whenever they were: of equal ones, none is slow or all are.
-    """
-
-    def __init__(self) -> None:
-        self._counts: dict[int, dict[int, int]] = {}
-        """Label -> step -> calls."""
-        self._totals: dict[int, int] = {}
-        self._limits: dict[int, tuple[int, float]] = {}
-        """Label -> calls when its limit was found, and that, in seconds."""
-        self.version = 0
-        """Grows when a limit changes."""
-
-    def forget(self, labels: Collection[int]) -> None:
-        """Forget labels nothing has any more."""
-        for label in labels:
-            for known in (self._counts, self._totals, self._limits):
-                known.pop(label, None)
-
-    def add(self, label: int, elapsed: float) -> None:
-        """Count a call."""
-        step = floor(_STEPS * log2(max(elapsed, _SHORTEST_S)))
-        counts = self._counts.setdefault(label, {})
-        counts[step] = counts.get(step, 0) + 1
-        self._totals[label] = self._totals.get(label, 0) + 1
-
-    def is_slow(self, label: int, elapsed: float) -> bool:
-        """Whether a call of so many seconds is slow among those of its label."""
-        total = self._totals.get(label, 0)
-        if total < _ENOUGH:
-            return False
-        found, limit = self._limits.get(label, (0, inf))
-        if not found or total - found > found // _RENEWED:
-            before, limit = limit, self._limit(label, total)
-            self._limits[label] = total, limit
-            self.version += limit != before
-        return elapsed > limit
-
-    def _limit(self, label: int, total: int) -> float:
-        counts, seen = self._counts[label].copy(), 0
-        for step in sorted(counts):
-            seen += counts[step]
-            if seen >= _USUAL * total:
-                return max(_LEAST_S, float(2 ** (1 + (step + 1) / _STEPS)))
-        return inf
