@@ -265,6 +265,13 @@ def test_a_text_of_very_many_parts_is_not_repaired(monkeypatch: pytest.MonkeyPat
     assert read.fault is not None
 
 
+@pytest.mark.parametrize("depth", [400, 900, 2_000, 50_000])
+def test_a_message_of_any_depth_is_read_or_has_a_fault(depth: int) -> None:
+    half = b"[" * depth + rb'"\ud800"' + b"]" * depth
+    assert read_frame(b'{"jsonrpc":"2.0","id":4,"result":' + half + b",}").is_message
+    assert read_frame(b'{"jsonrpc":' + half + b',"id":4,"result":{}}').is_message
+
+
 @pytest.mark.parametrize("value", [{"a": "x" * 10_000}, [[1]], "x" * 10_000, 10**3_000])
 def test_a_remark_quotes_little_of_what_a_server_sent(value: Any) -> None:
     assert len(strange_id(value).text) < 150

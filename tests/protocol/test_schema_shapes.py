@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from mcpdesk.protocol.catalogue.schema_shapes import (
+    Schema,
+    alternatives,
     flat,
     is_fitting,
     named_types,
     property_shapes,
     resolve,
+    split_null,
     with_branches,
 )
 
@@ -75,3 +78,24 @@ def test_odd_schemas_give_a_shape_and_no_error(schema: dict[str, Any]) -> None:
 )
 def test_a_value_fits_type_constants_and_bounds(value: Any, schema: dict[str, Any], fits: bool) -> None:
     assert is_fitting(value, schema, schema) is fits
+
+
+SELF = {"$ref": "#"}
+CIRCLES: list[Schema] = [
+    {"anyOf": [SELF] * 6},
+    {"oneOf": [SELF] * 6, "anyOf": [SELF] * 6},
+    {"allOf": [SELF] * 6},
+    {"then": SELF, "else": SELF, "anyOf": [SELF] * 6},
+    {"$ref": "#/$defs/0"}
+    | {"$defs": {str(at): {"allOf": [{"$ref": f"#/$defs/{at + 1}"}] * 6} for at in range(20)}},
+]
+"""Schemas whose parts multiply with each level: all of them would take years to look at."""
+
+
+@pytest.mark.parametrize("schema", CIRCLES, ids=range(len(CIRCLES)))
+def test_a_schema_whose_parts_multiply_is_looked_at_in_part(schema: Schema) -> None:
+    assert list(property_shapes(schema, "missing", schema)) == []
+    assert is_fitting(1, schema, schema)
+    assert split_null(resolve(schema, schema), schema)[1] is False
+    assert with_branches(resolve(schema, schema), schema).get("properties") is None
+    assert isinstance(alternatives(resolve(schema, schema), schema), list)

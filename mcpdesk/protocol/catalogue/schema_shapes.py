@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,21 +16,30 @@ Schema = dict[str, Any]
 
 _DEPTH = 16
 """Number of references and `allOf` followed within each other."""
+_MOST_PARTS = 200
+"""References and parts of `allOf` in one shape: those that name each other multiply with each level."""
+_MOST_BRANCHES = 1_000
+"""Alternatives and branches in which a member is looked for."""
 _UNIONS = ("anyOf", "oneOf")
 _BRANCHES = ("then", "else")
 MOST_SHAPES = 64
 """Shapes listed for one property; alternatives of alternatives multiply."""
 
 
-def resolve(schema: Any, root: Schema, depth: int = 0) -> Schema:
+def resolve(schema: Any, root: Schema) -> Schema:
     """The schema with references followed and `allOf` merged; empty where that is impossible."""
-    if not isinstance(schema, dict) or depth > _DEPTH:
+    return _resolved(schema, root, 0, iter(range(_MOST_PARTS)))
+
+
+def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Schema:
+    """The same for a part at some depth, while there are steps left."""
+    if not isinstance(schema, dict) or depth > _DEPTH or next(steps, None) is None:
         return {}
     shape = {word: rule for word, rule in schema.items() if word not in ("$ref", "allOf")}
     if "$ref" in schema:
-        shape = merge(resolve(_target(schema["$ref"], root), root, depth + 1), shape)
+        shape = merge(_resolved(_target(schema["$ref"], root), root, depth + 1, steps), shape)
     for part in _parts(schema, "allOf"):
-        shape = merge(shape, resolve(part, root, depth + 1))
+        shape = merge(shape, _resolved(part, root, depth + 1, steps))
     return shape
 
 
@@ -120,9 +130,15 @@ def with_branches(shape: Schema, root: Schema) -> Schema:
     }
 
 
-def property_shapes(schema: Any, key: str, root: Schema, depth: int = 0) -> Iterator[Schema]:
+def property_shapes(schema: Any, key: str, root: Schema) -> Iterator[Schema]:
     """Every shape an object schema gives to its member `key`, those of alternatives and `then` included."""
-    if depth > _DEPTH:
+    yield from _property_shapes(schema, key, root, 0, iter(range(_MOST_BRANCHES)))
+
+
+def _property_shapes(
+    schema: Any, key: str, root: Schema, depth: int, steps: Iterator[int]
+) -> Iterator[Schema]:
+    if depth > _DEPTH or next(steps, None) is None:
         return
     shape = resolve(schema, root)
     members = shape.get("properties")
@@ -130,10 +146,10 @@ def property_shapes(schema: Any, key: str, root: Schema, depth: int = 0) -> Iter
         yield resolve(members[key], root)
     for word in _UNIONS:
         for part in _parts(shape, word):
-            yield from property_shapes(part, key, root, depth + 1)
+            yield from _property_shapes(part, key, root, depth + 1, steps)
     for word in _BRANCHES:
         if isinstance(shape.get(word), dict):
-            yield from property_shapes(shape[word], key, root, depth + 1)
+            yield from _property_shapes(shape[word], key, root, depth + 1, steps)
 
 
 def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
@@ -156,7 +172,8 @@ def named_types(shape: Schema) -> tuple[str, ...]:
 
 def is_fitting(value: Any, schema: Any, root: Schema) -> bool:
     """False if a value breaks type, constants or bounds of a schema. Patterns and formats are not checked."""
-    return any(_is_fit(value, shape) for shape in flat(schema if isinstance(schema, dict) else {}, root))
+    shapes = list(islice(flat(schema if isinstance(schema, dict) else {}, root), MOST_SHAPES + 1))
+    return len(shapes) > MOST_SHAPES or any(_is_fit(value, shape) for shape in shapes)
 
 
 def _is_fit(value: Any, shape: Schema) -> bool:

@@ -135,7 +135,10 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
         remarks += _numbers(text[start:end], start, offset)
     if ("\\u" in text and _SURROGATE_ESCAPE.search(text)) or _SURROGATE.search(text):
         halves = _Halves()
-        found = [halves.joined(value) for value in found]
+        try:
+            found = [halves.joined(value) for value in found]
+        except RecursionError:
+            raise NotJson("it is nested too deeply", offset(start)) from None
         if halves.count:
             remarks.append(_surrogates(text, start, offset, halves.count))
     if control := _control_in_string(text[start:end]):
