@@ -44,6 +44,10 @@ class TransportError(DeskError):
     """A connection could not be opened, or broke."""
 
 
+class OtherEnvironmentError(TransportError):
+    """A client cannot be served by this process: tools read variables that are others in the client's."""
+
+
 class ReplicaSilent(TransportError):
     """Another replica took a request and gave no answer in time: nobody knows what became of it."""
 

@@ -165,7 +165,7 @@ class _LoneCore:
         """Connect to the desk, if there is one, and let the client go there."""
         try:
             desk = await asyncio.to_thread(pump.connect_and_greet, str(self._folder), self._mode)
-        except OSError as error:
+        except (OSError, pump.RefusedByDesk) as error:
             return self._host.journal.log("warning", "server", f"the desk cannot be reached: {error}")
         before, self._desk = self._desk, desk
         if before is not None:

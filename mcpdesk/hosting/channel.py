@@ -455,9 +455,14 @@ class Pipe(FrameChannel):
         send_bytes: Callable[[bytes], None],
         limit: int = DEFAULT_LIMIT,
         session: str = "",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`session` is the mark of a session that other processes may have served before."""
+        """`session` is the mark of a session that other processes may have served before.
+
+        `environment` is that of the peer's process, without secrets; None if it is ours.
+        """
         super().__init__(endpoint, transport, peer, self._write_lines)
+        self.dialogue.conversation.environment = environment
         if session:
             self.dialogue.conversation.continue_session(session)
         self._send_bytes = send_bytes

@@ -62,6 +62,11 @@ class FolderVariables:
                 self._environment[name] = value
                 self._given.add(name)
 
+    @property
+    def given(self) -> dict[str, str]:
+        """Variables of the file that are in the environment."""
+        return {name: self._environment[name] for name in self._given if name in self._environment}
+
     def withdraw(self) -> None:
         """Remove the variables again."""
         for name in self._given:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -472,13 +472,12 @@ class Host:
         peer: str = "",
         mode: str = "",
         session: str = "",
+        environment: Mapping[str, str] | None = None,
     ) -> Pipe:
         """A byte pipe to a server; the first one without a name.
 
-        `session` is the mark of a session that other processes may have served before.
-
         Raises: TransportError when there is no such server, or it is withheld; UnknownMode for a mode it does
-        not have.
+        not have; OtherEnvironmentError when tools read variables that are others for this peer.
         """
         whole = self.endpoint(server or "")
         if whole is not None and whole.server.withheld:
@@ -486,7 +485,10 @@ class Host:
         endpoint = self.endpoint(server or "", mode)
         if endpoint is None:
             raise TransportError(f"no server is called {server!r}")
-        return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes, session)
+        if environment is not None and (folder := self.folders.get(endpoint.name)) is not None:
+            hidden = secret_variables(self._secret_variables())
+            environment = folder.environment_for(peer, environment, hidden)
+        return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes, session, environment)
 
     def passed_clients(self) -> list[PassedClient]:
         """The clients of servers that are not ours. From any thread."""

@@ -5,15 +5,23 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
+import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.errors import DeskUserError, HandlerError, ManifestError, StorageError, UnknownMode
+from mcpdesk.errors import (
+    DeskUserError,
+    HandlerError,
+    ManifestError,
+    OtherEnvironmentError,
+    StorageError,
+    UnknownMode,
+)
 from mcpdesk.hosting.folder.folder_rights import refusals, strictest
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
@@ -87,6 +95,8 @@ class HostedFolder:
         self._chores = set[asyncio.Task[None]]()
         self._is_awake = False
         self._variables: FolderVariables | None = None
+        self._read_variables: tuple[LoadedFolder, set[str]] | None = None
+        """Environment variables that the code reads, with the load of the folder they belong to."""
         self._refresh_variables(folder.expanduser())
         mistake: ManifestError | None = None
         try:
@@ -288,6 +298,27 @@ class HostedFolder:
         """The environment variable whose value signs tokens; empty for none."""
         jwt = self._loaded.manifest.auth.jwt
         return jwt.secret_env if jwt is not None else ""
+
+    def environment_for(
+        self, peer: str, environment: Mapping[str, str], hidden: Collection[str]
+    ) -> dict[str, str]:
+        """Environment of calls of a client in another process, without the hidden variables.
+
+        Raises: OtherEnvironmentError when code here reads variables that are others in that process. Reads
+        the code, the first time after it changed.
+        """
+        from mcpdesk.hosting.folder.read_variables import variables_in
+
+        if self._read_variables is None or self._read_variables[0] is not self._loaded:
+            self._read_variables = (self._loaded, variables_in(self.folder) | self.variables.keys())
+        given = {} if self._variables is None else self._variables.given
+        for name in sorted(self._read_variables[1] - set(hidden)):
+            is_given = name in given and name not in environment
+            if not is_given and environment.get(name) != os.environ.get(name):
+                reason = f"code of {self.server.name} reads {name}, which is another one for this client"
+                self._journal.log("info", "server", f"{peer} is served by a process of its own: {reason}")
+                raise OtherEnvironmentError(reason)
+        return {name: value for name, value in {**given, **environment}.items() if name not in hidden}
 
     @property
     def variables(self) -> dict[str, str]:

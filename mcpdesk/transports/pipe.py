@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -61,8 +61,10 @@ class OpenPipe(Protocol):
     """Opens a pipe. `server` None is the first one.
 
     `send` gets whole lines with their newlines, a large one in two pieces, and must not block. `session` is
-    the mark of a session that other processes may have served before; empty for a new one.
-    Raises: DeskError when there is no such server, or it has no such mode.
+    the mark of a session that other processes may have served before; empty for a new one. `environment` is
+    that of the peer's process; None if it is ours.
+    Raises: DeskError when there is no such server, or it has no such mode; OtherEnvironmentError when tools
+    read variables of the process that are others for this peer.
     """
 
     def __call__(
@@ -73,6 +75,7 @@ class OpenPipe(Protocol):
         peer: str = "",
         mode: str = "",
         session: str = "",
+        environment: Mapping[str, str] | None = None,
     ) -> FramePipe: ...
 
 

@@ -30,6 +30,10 @@ REFUSAL = b"mcpdesk: "
 """Begins the line a desk sends, instead of any frame, when it cannot serve us."""
 LEAVE = b'{"mcpdesk":"leave"}\n'
 """The line of a desk that ends: finish what runs, then go to another server."""
+TAKEN = b'{"mcpdesk":"taken"}\n'
+"""The line of a desk that serves us, before any frame."""
+ALONE = b'{"mcpdesk":"alone"} '
+"""Begins the line of a desk whose environment is not that of our client; the reason follows."""
 FOLLOW_MS = 20
 """How long the pump must be idle before it parses the lines that passed."""
 UNREAD_LINES = 1 << 20
@@ -39,6 +43,9 @@ REPLAY_S = 2.0
 
 SESSION = os.urandom(8).hex()
 """Mark of this process's client. What servers keep for its session stays with it from server to server."""
+
+_said: set[str] = set()
+"""Reasons that stderr has; a core of the client's own looks for desks again and again."""
 
 EXIT_DONE = 0
 EXIT_REFUSED = 2
@@ -100,10 +107,11 @@ def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socke
     """Connect to the desk and repeat what the client said before; None when no desk serves us."""
     try:
         desk = connect_and_greet(folder, mode)
-        if desk is None or not (
-            client_state.opening or client_state.in_flight or client_state.asked_of_client
-        ):
-            return desk
+    except OSError:
+        return None
+    if desk is None or not (client_state.opening or client_state.in_flight or client_state.asked_of_client):
+        return desk
+    try:
         replay(desk, client_state)
     except (OSError, RefusedByDesk):
         return None
@@ -111,15 +119,37 @@ def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socke
 
 
 def connect_and_greet(folder: str, mode: str) -> socket.socket | None:
-    """Connect to the desk that hosts `folder` and send the greeting. None without a desk. Raises: OSError."""
+    """Connect to the desk that hosts `folder` and wait until it takes the client.
+
+    None without a desk, or with one whose environment is not the client's; stderr says so. Raises:
+    RefusedByDesk, and OSError when it cannot be looked for.
+    """
     desk = rendezvous.find_desk(folder)
-    if desk is not None:
-        try:
-            desk.sendall(greeting_line(folder, mode))
-        except OSError:
-            desk.close()
-            return None  # It ended a moment ago.
-    return desk
+    if desk is None:
+        return None
+    line = b""
+    try:
+        desk.settimeout(REPLAY_S)
+        desk.sendall(greeting_line(folder, mode))
+        while not line.endswith(b"\n") and (byte := desk.recv(1)):
+            line += byte
+        desk.settimeout(None)
+    except OSError:  # It ended a moment ago, or is stuck.
+        desk.close()
+        return None
+    if line == TAKEN:
+        return desk
+    desk.close()
+    if line.startswith(REFUSAL):
+        raise RefusedByDesk(line.decode("utf-8", "replace").strip())
+    if line.startswith(ALONE):
+        from mcpdesk.plain_text import clean
+
+        reason = clean(line.removeprefix(ALONE).decode("utf-8", "replace").strip())
+        if reason not in _said:
+            _said.add(reason)
+            sys.stderr.write(f"mcpdesk: served by a process of its own: {reason}\n")
+    return None
 
 
 def replay(desk: socket.socket, client_state: ClientState) -> None:
@@ -162,7 +192,9 @@ def greeting_line(folder: str, mode: str) -> bytes:
         "session": SESSION,
     }
     texts = ",".join(f'"{key}":{quote(value)}' for key, value in facts.items())
-    return f'{{"mcpdesk":1,"pid":{parent},"leaves":true,{texts}}}\n'.encode("ascii")
+    variables = ",".join(f"{quote(name)}:{quote(value)}" for name, value in os.environ.items())
+    greeting = f'{{"mcpdesk":1,"pid":{parent},"leaves":true,{texts},"environment":{{{variables}}}}}'
+    return f"{greeting}\n".encode("ascii")
 
 
 def quote(text: str) -> str:

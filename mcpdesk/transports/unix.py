@@ -10,7 +10,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from mcpdesk.errors import DeskError
+from mcpdesk.errors import DeskError, OtherEnvironmentError
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.pipe import (
     GRACE_S,
@@ -20,14 +20,14 @@ from mcpdesk.transports.pipe import (
     OpenPipe,
     finish_calls,
 )
-from mcpdesk.transports.pump import LEAVE, REFUSAL
+from mcpdesk.transports.pump import ALONE, LEAVE, REFUSAL, TAKEN
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
 log = logging.getLogger(__name__)
 
 PREFIX = b'{"mcpdesk":'
 SESSION_MARK = re.compile("[0-9a-f]{16,64}")
-LIMIT = 64 * 1024
+LIMIT = 8 << 20
 """The longest greeting in bytes."""
 
 
@@ -46,6 +46,8 @@ class PumpGreeting(Struct, frozen=True):
     """Whether it understands `LEAVE`."""
     session: str = ""
     """Mark of the client's session, the same for every server that answers it; empty for an older pump."""
+    environment: dict[str, str] | None = None
+    """Environment of the client's process; None for an older pump, which waits for no line but frames."""
 
 
 class GreetingReader:
@@ -85,7 +87,11 @@ def parse_greeting(line: bytes) -> PumpGreeting:
             session = facts.get("session")
             if not isinstance(session, str) or SESSION_MARK.fullmatch(session) is None:
                 session = ""
-            return PumpGreeting(folder, mode, pid, name, facts.get("leaves") is True, session)
+            variables = facts.get("environment")
+            environment = None
+            if isinstance(variables, dict):
+                environment = {key: value for key, value in variables.items() if isinstance(value, str)}
+            return PumpGreeting(folder, mode, pid, name, facts.get("leaves") is True, session, environment)
     raise ValueError(f"not a greeting of this version: {line[:200]!r}")
 
 
@@ -242,6 +248,9 @@ class _Connection(asyncio.Protocol):
         hello, rest = started
         try:
             self._pipe = self._opened(hello)
+        except OtherEnvironmentError as error:
+            self._write(ALONE + " ".join(str(error).split()).encode() + b"\n")
+            self._transport.close()
         except DeskError as error:
             self._write(refusal_line(str(error)))
             self._transport.close()
@@ -251,7 +260,12 @@ class _Connection(asyncio.Protocol):
         if hello is None:
             return self._open_pipe(self._server, "unix", self._write, rendezvous.process_name(self._pid or 0))
         self._may_leave = hello.leaves
-        return self._open_pipe(self._server, "stdio", self._write, hello.name, hello.mode, hello.session)
+        pipe = self._open_pipe(
+            self._server, "stdio", self._write, hello.name, hello.mode, hello.session, hello.environment
+        )
+        if hello.environment is not None:
+            self._write(TAKEN)
+        return pipe
 
     def _write(self, data: bytes) -> None:
         if self._transport.is_closing():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.framing import LineFramer
@@ -72,6 +72,7 @@ class EchoCore:
         peer: str = "",
         mode: str = "",
         session: str = "",
+        environment: Mapping[str, str] | None = None,
     ) -> EchoPipe:
         if mode:
             raise DeskUserError(f"there is no mode {mode!r}")

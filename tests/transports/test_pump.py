@@ -54,13 +54,18 @@ def accept(place: rendezvous.MeetingSocket) -> tuple[socket.socket, BinaryIO, by
 class Pumping:
     """A running pump and the desk's end of its connection, past the hello."""
 
-    def __init__(self, folder: Path, place: rendezvous.MeetingSocket, *options: str) -> None:
+    def __init__(
+        self, folder: Path, place: rendezvous.MeetingSocket, *options: str, answer: bytes = pump.TAKEN
+    ) -> None:
         self.process = subprocess.Popen(
             [*PROGRAM, "stdio", str(folder), *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/", env=STRIPPED,
         )  # fmt: skip
         self.desk, self.stream, hello = accept(place)
         self.hello = parse_greeting(hello)
+        if answer:
+            self.stream.write(answer)
+            self.stream.flush()
         assert self.process.stdin and self.process.stdout
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
@@ -167,6 +172,8 @@ def test_large_messages_pass_both_ways_at_once(pumping: Pumping) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 130)])
 def test_signal_ends_the_pump_and_the_desk_notices(pumping: Pumping, number: int, code: int) -> None:
+    pumping.say(b"one\n")
+    assert pumping.stream.readline() == b"one\n"
     pumping.process.send_signal(number)
     assert pumping.end() == (code, b"")
     assert pumping.stream.read() == b""

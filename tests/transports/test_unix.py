@@ -67,6 +67,7 @@ async def test_pump_is_a_stdio_peer_and_its_hello_is_no_frame(path: Path) -> Non
     core = EchoCore()
     async with listening(core, path), connected(path) as (reader, writer):
         writer.write(pump.greeting_line("/srv", "") + b"one\ntw")
+        assert await reader.readline() == pump.TAKEN
         assert await reader.readline() == b"one\n"
         writer.write(b"o\n")
         assert await reader.readline() == b"two\n"
@@ -235,13 +236,15 @@ def start(pieces: list[bytes]) -> tuple[PumpGreeting | None, bytes]:
     raise AssertionError("never told")
 
 
-def test_hello_of_the_pump_is_understood_in_every_split() -> None:
+def test_hello_of_the_pump_is_understood_in_every_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"TENANT": 'a"c\nm\u00e9'})
     line = pump.greeting_line('/srv/my "tools"\\ä\n\U0001f40d', "review")
     stream = line + FRAME
     for at in range(len(stream) + 1):
         hello, rest = start([stream[:at], stream[at:]])
         assert hello is not None
         assert (hello.folder, hello.mode) == ('/srv/my "tools"\\ä\n\U0001f40d', "review")
+        assert hello.environment == {"TENANT": 'a"c\nm\u00e9'} and hello.session == pump.SESSION
         assert rest == FRAME
 
 

@@ -442,7 +442,8 @@ class CommandRun:
     def _environment(self, context: Context) -> dict[str, str]:
         command = self._ready.command
         allowed = {*USUAL_VARIABLES, *command.environment, *command.requires_env}
-        ours: Mapping[str, str] = os.environ
+        client = context.client_environment
+        ours: Mapping[str, str] = os.environ if client is None else client
         given = {name: value for name, value in ours.items() if name in allowed or name.startswith("LC_")}
         return OWN_VARIABLES | given | context.trace.environment()
 

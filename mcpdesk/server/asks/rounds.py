@@ -265,7 +265,7 @@ class Round:
         call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
         call.connection, call.span = outer.connection, outer.span
         call.headers, call.opening, call.requests = outer.headers, outer.opening, outer.requests
-        call.home = outer.home
+        call.home, call.environment = outer.home, outer.environment
         call.progress_token, call.progress = outer.progress_token, -inf
         if call.waits is not None:
             call.waits.restart()

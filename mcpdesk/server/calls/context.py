@@ -82,9 +82,14 @@ class CallContext:
         return self._call.trace
 
     @property
+    def client_environment(self) -> Mapping[str, str] | None:
+        """Environment of the client's process, or None if it is that of this process."""
+        return self._call.environment
+
+    @property
     def environment(self) -> dict[str, str]:
         """What programs started for this call may have of the process environment."""
-        return self._services.environment()
+        return _environment(self._call, self._services)
 
     @property
     def folder(self) -> Path | None:
@@ -412,11 +417,15 @@ async def make_context(server: Server, services: Services, call: Call, name: str
     return context
 
 
+def _environment(call: Call, services: Services) -> dict[str, str]:
+    return services.environment() if call.environment is None else dict(call.environment)
+
+
 def _view(call: Call, services: Services, access: Access) -> RequestView:
     """The request as hosted code sees it: code that gets the claims does not need the token."""
     given = call.opening if call.headers is None else call.headers
     headers = {} if given is None else {name.lower(): value for name, value in given.items()}
     if access.verifier is not None:
         headers = {name: value for name, value in headers.items() if name not in ("authorization", "cookie")}
-    environment = services.environment() if given is None else {}
+    environment = _environment(call, services) if given is None else {}
     return RequestView(call.method, call.transport, call.peer, headers, environment, call.claims)

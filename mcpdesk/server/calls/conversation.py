@@ -77,6 +77,8 @@ class Conversation:
         self.peer = peer
         self.opening: Mapping[str, str] | None = None
         """Headers of the HTTP request a pipe over HTTP was opened with; None on other channels."""
+        self.environment: Mapping[str, str] | None = None
+        """Environment of the peer's process, without secrets; None if it is ours."""
         self.principal: Principal = OPEN
         """Who opened it, and asks where a message brings nobody of its own."""
         self.calls = 0
@@ -283,7 +285,7 @@ class Conversation:
         if self.session.phase is Phase.READY and not is_stateless:
             call.requests = self.requests
         if headers is None or (self.session.is_open and not is_stateless):
-            call.home = self.requests
+            call.home, call.environment = self.requests, self.environment
         if dialect is not None:
             call.dialect = dialect
             call.wants_job = method == "tools/call" and dialect.wants_job(params)

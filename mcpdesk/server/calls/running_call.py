@@ -93,6 +93,8 @@ class Call(Struct, eq=False):
     requests: ClientRequests | None = None
     home: ClientRequests | None = None
     """Requests of its session, whether or not that may be asked; None without a session."""
+    environment: Mapping[str, str] | None = None
+    """Environment of its client's process; None if it is ours."""
     round: Operation | None = None
     connection: int = 0
     """That of its client, by its number in the record."""

@@ -56,7 +56,7 @@ class RequestView(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=dict)
     """HTTP header names in lower case; empty on pipes."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """The process environment on pipes; empty on HTTP."""
+    """Environment of the client's process on stdio, of this process on other pipes; empty on HTTP."""
     claims: Mapping[str, Any] | None = None
 
 

@@ -1,0 +1,39 @@
+"""Environment variables that the Python code of a folder reads, if their names are written out."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+MOST_FILES = 500
+MOST_BYTES = 1 << 20
+"""Bytes of a file that are looked at."""
+_READ = re.compile(
+    r"""(?:environ(?:\.get|\.pop|\.setdefault)?|getenv)\s*[\[(]\s*["']([A-Za-z_][A-Za-z0-9_]*)["']"""
+)
+
+
+def variables_in(folder: Path) -> set[str]:
+    """Names that the code in a folder reads. Names that are computed are not found. Reads its files."""
+    found: set[str] = set()
+    for number, path in enumerate(_python_files(folder)):
+        if number == MOST_FILES:
+            break
+        try:
+            with path.open(encoding="utf-8", errors="replace") as file:
+                found.update(_READ.findall(file.read(MOST_BYTES)))
+        except OSError:
+            continue  # it was deleted, or cannot be read: the loader names it
+    return found
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            each
+            for each in folders
+            if not each.startswith((".", "__")) and each not in ("node_modules", "venv")
+        )
+        yield from (Path(place, name) for name in sorted(names) if name.endswith(".py"))
