@@ -5,6 +5,7 @@ Callers do not have this credential: their key calls tools, and neither answers 
 
 from __future__ import annotations
 
+import errno
 import hmac
 import logging
 import os
@@ -29,6 +30,8 @@ LINK_S = 600.0
 MAX_SESSIONS = 200
 """Sign-ins kept; the oldest are dropped first."""
 MAX_LINKS = 50
+ATTEMPTS = 5
+"""Number of times the file is created if other processes delete it."""
 
 log = logging.getLogger(__name__)
 
@@ -143,21 +146,41 @@ def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
     path = state / FOLDER / str(os.getpid())
     try:
         _sweep(path.parent)
-        path.unlink(missing_ok=True)
-        descriptor = private_files.create(path)
+        descriptor = _created(path, operator.credential)
     except OSError as error:
         log.warning("the operator's key is not kept in a file: %s (%s)", error.strerror, path)
         yield None
         return
     try:
-        private_files.hold(descriptor)
-        os.write(descriptor, f"{operator.credential}\n".encode())
         operator.file = path
         yield path
     finally:
         operator.file = None
         path.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+def _created(path: Path, credential: str) -> int:
+    """Write and hold the file, and return its descriptor. Raises: OSError.
+
+    Another process that starts now may delete the file before it is held.
+    """
+    for _ in range(ATTEMPTS):
+        path.unlink(missing_ok=True)
+        descriptor = private_files.create(path)
+        try:
+            private_files.hold(descriptor)
+            os.write(descriptor, f"{credential}\n".encode())
+            if os.path.samestat(path.stat(), os.fstat(descriptor)):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except OSError:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
+        os.close(descriptor)
+    raise OSError(errno.EBUSY, "other processes delete it")
 
 
 def _sweep(folder: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpdesk import private_files
 from mcpdesk.auth.operator import FOLDER, LINK_S, MAX_LINKS, MAX_SESSIONS, SESSION_S, Operator, kept_in
 from mcpdesk.settings import BY_NAME, FolderMay, SettingKind, resolve
 
@@ -115,3 +116,25 @@ def test_the_setting_is_a_secret_that_no_folder_sets(tmp_path: Path) -> None:
     assert resolved.settings.operator_key == ""
     configured = resolve({}, environment | {"MCPDESK_OPERATOR_KEY": "mine"}, env_file)
     assert configured.settings.operator_key == "mine"
+
+
+def test_a_file_that_a_starting_process_deletes_before_it_is_held_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, deleted = private_files.hold, list[Path]()
+
+    def slow_hold(descriptor: int) -> None:
+        if not deleted:
+            [path] = (tmp_path / FOLDER).iterdir()
+            assert not private_files.is_held(path)
+            path.unlink()
+            deleted.append(path)
+        hold(descriptor)
+
+    monkeypatch.setattr(private_files, "hold", slow_hold)
+    operator = Operator()
+    with kept_in(tmp_path, operator) as path:
+        assert deleted == [path]
+        assert path is not None and path.read_text() == f"{operator.credential}\n"
+        assert private_files.is_held(path)
+    assert list((tmp_path / FOLDER).iterdir()) == []
