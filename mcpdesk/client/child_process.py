@@ -211,7 +211,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise Unreachable(_cannot_start(program, error)) from None
+            raise Unreachable(await asyncio.to_thread(_cannot_start, program, error)) from None
         return run
 
     @property

@@ -32,6 +32,10 @@ COLLECTOR_THRESHOLDS = (10_000, 20, 50)
 """The records of traffic are not tracked by the collector, so a rare collection finds little."""
 
 
+Variables = dict[str, str]
+"""Variables of an env file, by name."""
+
+
 class FolderVariables:
     """Puts variables of one folder's env file that are no settings into the environment.
 
@@ -45,8 +49,8 @@ class FolderVariables:
         self._given: set[str] = set()
         """The variables this folder put into the environment."""
 
-    def refresh(self) -> None:
-        """Read the file again. Raises: DeskUserError for a mistake in it, and changes nothing then."""
+    def read(self) -> Variables:
+        """Read the file; on any thread. Raises: DeskUserError for a mistake in it."""
         wanted = {}
         for name, value, line in read_env_file(self._path):
             if not NAME.fullmatch(name) or "\0" in value:
@@ -54,6 +58,10 @@ class FolderVariables:
                 raise DeskUserError(told, "A name has letters, digits and '_'.")
             if not is_setting(name) and may_set_variable(name):
                 wanted[name] = value
+        return wanted
+
+    def put(self, wanted: Variables) -> None:
+        """Make the environment have these variables, and no others that an earlier call put there."""
         for name in self._given - wanted.keys():
             self._environment.pop(name, None)
         self._given &= wanted.keys()

@@ -28,7 +28,7 @@ from mcpdesk.hosting.journal import Journal, LogLine, Severity
 from mcpdesk.hosting.kept_jobs import KeptJobs
 from mcpdesk.hosting.pump_places import PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
-from mcpdesk.jobs.schedule import call_soon_safely
+from mcpdesk.jobs.schedule import OneByOne, call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.recorder.record import CallLog
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
@@ -134,6 +134,7 @@ class Host:
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
         """What watches each folder, by server."""
+        self._reloads = OneByOne(self._reload)
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -266,7 +267,7 @@ class Host:
         """
         for folder in self.plan.folders:
             late = partial(late_settings, self.plan, is_first=not self.folders) if self.plan.waits else None
-            self._load_folder(folder, late)
+            self._host_folder(self._read_folder(folder, late))
         for plan in self.plan.upstreams:
             self._load_upstream(plan)
         if self.plan.is_unsure:
@@ -277,13 +278,15 @@ class Host:
             self.journal.log("warning", "settings", warning)
         self._refresh_rules()
 
-    def _load_folder(self, folder: Path, late: Callable[[Manifest], list[str]] | None = None) -> HostedFolder:
+    def _read_folder(self, folder: Path, late: Callable[[Manifest], list[str]] | None = None) -> HostedFolder:
         settings, policies = separate_policies(self.plan)
-        hosted = HostedFolder(folder, settings, self.journal, late, self.plan.mode, self.replicas, policies)
+        return HostedFolder(folder, settings, self.journal, late, self.plan.mode, self.replicas, policies)
+
+    def _host_folder(self, hosted: HostedFolder) -> None:
         name = hosted.server.name
         if name in self.by_name or name in self.upstreams:
             other = self.folders[name].folder if name in self.folders else self.upstreams[name].plan.place
-            message = f"Two servers are called {name!r}: {other} and {folder}."
+            message = f"Two servers are called {name!r}: {other} and {hosted.folder}."
             raise DeskUserError(message, "Change `name` in one mcp.json.")
         server = hosted.modes.view(self.plan.mode) if self.plan.mode else hosted.server
         self.folders[name] = hosted
@@ -296,7 +299,6 @@ class Host:
         hosted.server.hosted.notify_person = partial(self._tell_person, name)
         hosted.server.hosted.log_to_clients = partial(self._tell_clients, name)
         hosted.server.hosted.on_program_over = partial(self._program_over, name)
-        return hosted
 
     def _load_upstream(self, plan: UpstreamPlan) -> Upstream:
         if plan.name in self.by_name or plan.name in self.upstreams:
@@ -318,11 +320,12 @@ class Host:
             raise DeskUserError(f"{known.folder} is on the desk already, as {known.server.name}.")
         names: list[str] = []
         for folder in folders:
-            hosted = self._load_folder(folder)
+            hosted = await asyncio.to_thread(self._read_folder, folder)
+            self._host_folder(hosted)
             names.append(hosted.server.name)
             await self._wake_folder(hosted.server.name)
             await self._open_folder(hosted.server.name)
-            for warning in ignored_settings((folder,)):
+            for warning in await asyncio.to_thread(ignored_settings, (folder,)):
                 self.journal.log("warning", "settings", warning)
         for plan in upstreams:
             self._load_upstream(plan).start()
@@ -431,14 +434,14 @@ class Host:
         if self.plan.meet:
             await self._pumps.listen(name, hosted.folder)
         if self.plan.watch:
-            self._watches[name] = asyncio.create_task(hosted.watch(lambda: self._reload(hosted)))
+            self._watches[name] = asyncio.create_task(hosted.watch(lambda: self._reloads.ask(hosted)))
 
     async def stop(self) -> None:
         """End calls, streams and listeners; write what is left of the capture."""
         ending = [*self._watches.values(), *([self._capture_watch] if self._capture_watch else [])]
         for task in ending:
             task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
+        await asyncio.gather(*ending, self._reloads.close(), return_exceptions=True)
         await self.send_pumps_away()
         await self._kept_jobs.close()
         await self.services.close()
@@ -527,7 +530,7 @@ class Host:
         if name in self.upstreams:
             self.start_chore(self.upstreams[name].restart())
         elif name in self.folders:
-            self._reload(self.folders[name])
+            self._reloads.ask(self.folders[name])
 
     def log_in(self, name: str) -> None:
         """Have the person at the screen log in to a server that is not ours."""
@@ -581,14 +584,17 @@ class Host:
         is_chosen = self.plan.origins.get("state_dir", "default") != "default"
         return str(self.settings.state_dir) if is_chosen else ""
 
-    def _reload(self, hosted: HostedFolder) -> None:
+    async def _reload(self, hosted: HostedFolder) -> None:
         asked = hosted.server.access
-        changes = hosted.reload()
+        if hosted not in self.folders.values():
+            return
+        changes = await hosted.reload()
         if hosted.server.access is not asked:
             self._refresh_rules()
         if not next(iter(self.folders.values())).server.withheld:
             for other in self.folders.values():
-                other.release()
+                if other.release():
+                    self._reloads.ask(other)
         for endpoint in self.by_name.values():
             endpoint.forget_offers()
         for uri in changes.updated:

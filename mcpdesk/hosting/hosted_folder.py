@@ -14,6 +14,8 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from mcpdesk.errors import (
     DeskUserError,
     HandlerError,
@@ -53,7 +55,8 @@ from mcpdesk.settings import ENV_FILE, Settings
 from mcpdesk.tools import BUILTINS
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.environment import FolderVariables
+    from mcpdesk.hosting.environment import FolderVariables, Variables
+    from mcpdesk.hosting.folder.skill_items import SkillShelf
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.server.offer.registry import Selection
 
@@ -62,6 +65,16 @@ MEANINGS = {
     Policy.ASK: "calls of clients wait here for approval",
     Policy.DENY: "nobody may call it",
 }
+
+
+class FolderReading(Struct, frozen=True):
+    """Content of a folder's files at one moment. Read on any thread, served on the loop."""
+
+    loaded: LoadedFolder
+    skills: SkillShelf | None
+    """None if the folder has no skills and never had any."""
+    refused: list[str]
+    """Values of the folder that are ignored."""
 
 
 class HostedFolder:
@@ -95,9 +108,9 @@ class HostedFolder:
         self._chores = set[asyncio.Task[None]]()
         self._is_awake = False
         self._variables: FolderVariables | None = None
-        self._read_variables: tuple[LoadedFolder, set[str]] | None = None
+        self._code_reads: tuple[LoadedFolder, set[str]] | None = None
         """Environment variables that the code reads, with the load of the folder they belong to."""
-        self._refresh_variables(folder.expanduser())
+        self._put_variables(self._read_variables(folder.expanduser()))
         mistake: ManifestError | None = None
         try:
             self._loaded = load_folder(folder)
@@ -117,18 +130,17 @@ class HostedFolder:
         self.server.hosted = self._state
         self.modes = Modes(self.server)
         self._gate = AccessGate(name, self.folder, self._gate_trouble)
-        self._apply()
+        self._apply(self._with_skills(self._loaded))
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
         for problem in self._loaded.problems:
             journal.log("error", "server", problem, "", self.server.name)
         for helper in self.server.helpers:
             journal.log("info", "server", helper, "", self.server.name)
-        refused = self._refusals()
         for warning in self.warnings:
             where, _, told = warning.partition(": ")
             journal.log("warning", "server", told, where, self.server.name)
-            if warning in refused:
+            if warning in self._refused:
                 journal.keep_notice(Notice(0, f"{name}: {warning}", Severity.WARNING, "logs"))
         if mistake is not None:
             self._withhold(mistake)
@@ -139,17 +151,18 @@ class HostedFolder:
 
         await watch(self.folder, lambda _: reload(), self._settings.watch_polling)
 
-    def reload(self) -> Changes:
-        """Read the folder again, serve what changed, and report it in the journal."""
+    async def reload(self) -> Changes:
+        """Read the folder again on a thread, serve what changed, and report it in the journal.
+
+        Only one call may run at a time.
+        """
         began = time.perf_counter()
+        self._put_variables(await asyncio.to_thread(self._read_variables, self.folder))
         name, warnings, lost = self.server.name, self.warnings, self.modes.lost
-        self._refresh_variables(self.folder)
         try:
-            loaded = load_folder(self.folder, self._loaded)
+            reading, agreed = await asyncio.to_thread(self._read)
             if self._waits_for:
                 raise ManifestError(self._waits_for, str(self.folder / FILE))
-            if self.server.withheld:
-                self._check_mended(loaded.manifest)
         except ManifestError as error:
             if self.server.withheld:
                 self._withhold(error)
@@ -157,8 +170,8 @@ class HostedFolder:
                 self._journal.notify(f"{name}: {error}; the previous version serves", Severity.ERROR, "logs")
             return Changes()
         helpers = self.server.helpers
-        self._loaded, problems, offer = loaded, self.server.problems, definitions(self.server)
-        changes = self._apply()
+        problems, offer = self.server.problems, definitions(self.server)
+        changes = self._apply(reading)
         if self._is_awake:
             self._begin_life()
         if self.server.withheld:
@@ -186,7 +199,6 @@ class HostedFolder:
         summary = changes.summary()
         if summary:
             took_ms = (time.perf_counter() - began) * 1000
-            agreed = self._agreed_contract()
             now = {key: locked(each) for key, each in definitions(self.server).items()}
             found = contract_changes(offer if agreed is None else agreed, now)
             breaking = [change for change in found if change.is_breaking]
@@ -207,6 +219,28 @@ class HostedFolder:
             self._journal.notify(told, severity, f"workbench/save/{name}")
         return changes
 
+    def _read(self) -> tuple[FolderReading, Definitions | None]:
+        """Read the folder again, and its lock file. Raises: ManifestError."""
+        loaded = load_folder(self.folder, self._loaded)
+        if self.server.withheld:
+            self._check_mended(loaded.manifest)
+        return self._with_skills(loaded), self._agreed_contract()
+
+    def _with_skills(self, loaded: LoadedFolder) -> FolderReading:
+        """Read what the folder has besides its items."""
+        is_invoked = "InvokeSkill" in loaded.manifest.builtins
+        # A person's own skills are for servers that have the tool.
+        bases, skills = self._skills if is_invoked else self._skills[:-1], None
+        if is_invoked or self.server.skills.version or any(base.is_dir() for base in bases):
+            from mcpdesk.hosting.folder.skill_items import read_skills
+
+            skills = read_skills(bases)
+        try:
+            refused = list(refusals(loaded.manifest.folder, loaded.manifest))
+        except DeskUserError:  # an env file that cannot be read is reported elsewhere
+            refused = []
+        return FolderReading(loaded, skills, refused)
+
     def _agreed_contract(self) -> Definitions | None:
         """What the lock file says was agreed on; None where there is none that can be used."""
         try:
@@ -220,11 +254,10 @@ class HostedFolder:
         if not self.server.withheld:
             self._withhold(ManifestError(reason, str(self.folder / FILE)))
 
-    def release(self) -> None:
-        """Serve what the folder offers, unless it has a mistake of its own."""
-        if self._waits_for:
-            self._waits_for = ""
-            self.reload()
+    def release(self) -> bool:
+        """Undo `hold_back`; whether the folder was held back and has to be read again."""
+        was_held, self._waits_for = bool(self._waits_for), ""
+        return was_held
 
     def _withhold(self, mistake: ManifestError) -> None:
         """Serve nothing, and report why unless that was reported before."""
@@ -266,14 +299,7 @@ class HostedFolder:
         ]
         about = access_warnings(manifest.auth, self.server.tools)
         access = (f"{manifest.source(*trail)}: {'.'.join(trail)}: {told}" for trail, told in about)
-        return (*self._refusals(), *missing, *access)
-
-    def _refusals(self) -> list[str]:
-        """Values of the folder that are ignored. An env file that cannot be read is reported elsewhere."""
-        try:
-            return list(refusals(self.folder, self._loaded.manifest))
-        except DeskUserError:
-            return []
+        return (*self._refused, *missing, *access)
 
     @property
     def tools(self) -> frozenset[str]:
@@ -281,17 +307,23 @@ class HostedFolder:
         tools = self.server.tools
         return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
 
-    def _refresh_variables(self, folder: Path) -> None:
+    def _read_variables(self, folder: Path) -> Variables | None:
+        """Read the folder's env file; None if it has none, or one with a mistake, which is reported."""
         if self._variables is None:
             if not (folder / ENV_FILE).exists():
-                return
+                return None
             from mcpdesk.hosting.environment import FolderVariables
 
             self._variables = FolderVariables(folder)
         try:
-            self._variables.refresh()
+            return self._variables.read()
         except DeskUserError as error:
             self._journal.notify(f"{error.message} {error.hint}", Severity.ERROR, "logs")
+            return None
+
+    def _put_variables(self, variables: Variables | None) -> None:
+        if self._variables is not None and variables is not None:
+            self._variables.put(variables)
 
     @property
     def secret_variable(self) -> str:
@@ -309,10 +341,10 @@ class HostedFolder:
         """
         from mcpdesk.hosting.folder.read_variables import variables_in
 
-        if self._read_variables is None or self._read_variables[0] is not self._loaded:
-            self._read_variables = (self._loaded, variables_in(self.folder) | self.variables.keys())
+        if self._code_reads is None or self._code_reads[0] is not self._loaded:
+            self._code_reads = (self._loaded, variables_in(self.folder) | self.variables.keys())
         given = {} if self._variables is None else self._variables.given
-        for name in sorted(self._read_variables[1] - set(hidden)):
+        for name in sorted(self._code_reads[1] - set(hidden)):
             is_given = name in given and name not in environment
             if not is_given and environment.get(name) != os.environ.get(name):
                 reason = f"code of {self.server.name} reads {name}, which is another one for this client"
@@ -422,20 +454,16 @@ class HostedFolder:
     def _gate_trouble(self, trouble: str) -> None:
         self._journal.notify(f"{self.server.name}: {trouble}", Severity.WARNING, "logs")
 
-    def _apply(self) -> Changes:
+    def _apply(self, reading: FolderReading) -> Changes:
+        self._loaded, self._refused, skills = reading.loaded, reading.refused, reading.skills
         asked = list(dict.fromkeys(self._loaded.manifest.builtins))
         known = [built_in(name) for name in asked if name in BUILTINS]
         refused = [Unavailable(name, _unknown(name), "mcp.json") for name in asked if name not in BUILTINS]
         come_along = resources_of(name for name in asked if name in BUILTINS)
         own = {each.uri for each in self._loaded.resources}
         own |= {each.uri_template for each in self._loaded.templates}
-        is_invoked = "InvokeSkill" in asked
-        # A person's own skills are for servers that have the tool.
-        bases = self._skills if is_invoked else self._skills[:-1]
-        if is_invoked or self.server.skills.version or any(base.is_dir() for base in bases):
-            from mcpdesk.hosting.folder.skill_items import read_skills
-
-            skills = read_skills(bases)
+        if skills is not None:
+            is_invoked = "InvokeSkill" in asked
             known = [skills.described(tool) if tool.name == "InvokeSkill" else tool for tool in known]
             come_along = [*(skills.files() if is_invoked else skills.published()), *come_along]
             self._loaded.unavailable += [("resource", each) for each in skills.broken.values()]

@@ -54,7 +54,7 @@ class KeptJobs:
     async def recall(self, name: str) -> None:
         """Take back what an earlier process left of a server. Other replicas' jobs stay where they are."""
         home = self._endpoints[name].server.hosted
-        if self._replicas is not None or home is None or not home.has_state:
+        if self._replicas is not None or home is None or not await home.look_for_state():
             return
         try:
             await self._of(name).recall(self._file_table(home), time.time())

@@ -14,7 +14,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -49,10 +50,12 @@ class ProgramGuard:
         self._program: subprocess.Popen[bytes] | None = None
         self._connection: socket.socket | IO[bytes] | None = None
         self._lock = Lock()
+        self._changes: deque[tuple[int, bool]] = deque()
+        """Process groups to watch, or to watch no longer."""
 
     def mark(self) -> str:
         """A new mark for one job. Starts the guard if it does not run."""
-        with self._lock:
+        with self._locked():
             self._ensure()
             return f"{self._token}.{next(self._numbers)}"
 
@@ -79,28 +82,43 @@ class ProgramGuard:
         return ours, len(request).to_bytes(8, "big") + request
 
     def watch(self, group: int) -> None:
-        """Have this process group ended if this process dies."""
-        with self._lock:
-            self._groups.add(group)
-            self._tell(f"+{group}\n")
+        """Have this process group ended if this process dies. Never waits for another thread."""
+        self._changes.append((group, True))
+        self._apply_changes()
 
     def release(self, group: int) -> None:
-        """Forget a process group that has ended: the system may give its number again."""
-        with self._lock:
-            self._groups.discard(group)
-            self._tell(f"-{group}\n")
+        """Forget a process group that has ended: the system may give its number again. Never waits."""
+        self._changes.append((group, False))
+        self._apply_changes()
 
     def close(self) -> None:
         """End the guard, which ends what is left of our programs."""
-        with self._lock:
+        with self._locked():
             program, self._program = self._program, None
             self._disconnect()
         if program is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 program.wait(QUIT_S)
 
-    def _hand_over(self, descriptors: list[int]) -> None:
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
         with self._lock:
+            yield
+        self._apply_changes()
+
+    def _apply_changes(self) -> None:
+        """Report changes to the guard, unless another thread has the lock: it does so when it is done."""
+        while self._changes and self._lock.acquire(blocking=False):
+            try:
+                while self._changes:
+                    group, is_watched = self._changes.popleft()
+                    (self._groups.add if is_watched else self._groups.discard)(group)
+                    self._tell(f"{'+' if is_watched else '-'}{group}\n")
+            finally:
+                self._lock.release()
+
+    def _hand_over(self, descriptors: list[int]) -> None:
+        with self._locked():
             self._ensure()
             if not isinstance(self._connection, socket.socket):
                 raise OSError("the guard starts no programs")

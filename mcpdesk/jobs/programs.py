@@ -12,7 +12,7 @@ import codecs
 import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from mcpdesk.jobs.output import NOTE_LENGTH, Output
 from mcpdesk.jobs.output_budget import OutputBudget
-from mcpdesk.jobs.process import Process, ProgramEnd
+from mcpdesk.jobs.process import SUPERVISOR, Process, ProgramEnd
 from mcpdesk.jobs.process_table import Usage, usage_of
 from mcpdesk.jobs.schedule import call_soon_safely
 
@@ -161,6 +161,8 @@ class Programs:
         self._first = first
         self._numbers = count(first)
         self._is_closed = False
+        self._opening = 0
+        """Programs whose output file is being made."""
 
     def all(self) -> tuple[Program, ...]:
         """Every program that is known, oldest first. Safe from any thread."""
@@ -186,12 +188,16 @@ class Programs:
         """
         if self._is_closed:
             raise RuntimeError("the server stops")
-        if len(self._running) >= MOST_RUNNING:
+        if len(self._running) + self._opening >= MOST_RUNNING:
             raise RuntimeError(
                 f"{MOST_RUNNING} programs run already, which is the most; one has to end first"
             )
         number = next(self._numbers)
-        output = _output(self._folder, number, number == self._first, self._budget)
+        is_first = number == self._first
+        output = await self._open_output(number, is_first)
+        if self._is_closed:
+            SUPERVISOR.call(output.remove)
+            raise RuntimeError("the server stops")
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
         program: Program
@@ -208,6 +214,20 @@ class Programs:
             raise
         return program
 
+    async def _open_output(self, number: int, is_first: bool) -> Output:
+        """Make the file of a program's output. Raises: RuntimeError."""
+        opening = asyncio.ensure_future(
+            asyncio.to_thread(_output, self._folder, number, is_first, self._budget)
+        )
+        self._opening += 1
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_remove_opened)
+            raise
+        finally:
+            self._opening -= 1
+
     async def kill(self, program: Program) -> None:
         """End a program with everything it started, and return when nothing of it is left."""
         program.process.stop()
@@ -223,8 +243,9 @@ class Programs:
             async with asyncio.timeout(QUIT_S):
                 for program in running:
                     await program.over.wait()
-        for number in list(self._programs):
-            self._forget(number)
+        outputs = [program.output for program in self._programs.values()]
+        self._programs.clear()
+        await asyncio.to_thread(_remove, outputs)
 
     def _begun(self, program: Program, begun: asyncio.Future[None]) -> None:
         self._programs[program.id] = program
@@ -241,7 +262,7 @@ class Programs:
             program.ended = outcome
         program.over.set()
         if program.id not in self._programs:
-            program.output.remove()
+            SUPERVISOR.call(program.output.remove)
             if not begun.done() and not isinstance(outcome, ProgramEnd):
                 begun.set_exception(outcome)
             return
@@ -252,7 +273,17 @@ class Programs:
             self._forget(number)
 
     def _forget(self, number: int) -> None:
-        self._programs.pop(number).output.remove()
+        SUPERVISOR.call(self._programs.pop(number).output.remove)
+
+
+def _remove(outputs: Iterable[Output]) -> None:
+    for output in outputs:
+        output.remove()
+
+
+def _remove_opened(opening: asyncio.Future[Output]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        SUPERVISOR.call(opening.result().remove)
 
 
 def _output(folder: Path, number: int, is_first: bool, budget: OutputBudget | None) -> Output:

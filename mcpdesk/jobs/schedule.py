@@ -7,13 +7,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVarTuple, Unpack
+from typing import Generic, TypeVar, TypeVarTuple, Unpack
 
 LOOK_S = 30.0
 """The longest sleep, so that a clock that was set, or a machine that slept, is noticed."""
 TROUBLE_S = 5.0
 """How long after a failure the work is tried again."""
 
+T = TypeVar("T")
 Values = TypeVarTuple("Values")
 _log = logging.getLogger(__name__)
 
@@ -65,3 +66,39 @@ class Schedule:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(left if due is not None else None):
                         await self._poked.wait()
+
+
+class OneByOne(Generic[T]):
+    """Calls `work` with each item that is asked for, one after the other. Used on one loop.
+
+    An item that is asked for while it waits is worked on once, and again if its work has begun.
+    """
+
+    def __init__(self, work: Callable[[T], Awaitable[None]]) -> None:
+        self._work = work
+        self._waiting: list[T] = []
+        self._working_aio: asyncio.Task[None] | None = None
+
+    def ask(self, item: T) -> None:
+        """Work on an item soon."""
+        if item not in self._waiting:
+            self._waiting.append(item)
+        if self._working_aio is None:
+            self._working_aio = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Forget what waits, and cancel the work that has begun."""
+        self._waiting.clear()
+        if self._working_aio is not None:
+            self._working_aio.cancel()
+            await asyncio.wait({self._working_aio})
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                try:
+                    await self._work(self._waiting.pop(0))
+                except Exception:  # the other items are to be worked on all the same
+                    _log.exception("work could not be done")
+        finally:
+            self._working_aio = None

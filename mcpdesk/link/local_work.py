@@ -9,6 +9,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskError
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from mcpdesk.storage.callbacks import Callback
     from mcpdesk.storage.tasks import Task
 
+LOOK_S = 1.0
+"""Time between two looks for a state file."""
 WINDOW = 1 << 16
 """Bytes of output given at a time; who is further behind goes on this far from the end."""
 PLAN_BYTES = 200_000
@@ -59,6 +62,8 @@ class LocalWork(WorkFacet):
         self._host = host
         self._running: set[asyncio.Task[None]] = set()
         self._refreshing: set[str] = set()
+        self._state_looks: dict[str, float] = {}
+        """When a state file was last looked for, by server."""
         self._counted = (-1, 0)
         self._measured: dict[str, tuple[float, float]] = {}
         """Of each running program: when its processor time was looked at, and how much it was."""
@@ -206,10 +211,18 @@ class LocalWork(WorkFacet):
 
     def _refresh(self, name: str, state: ServerState) -> None:
         """Have the core read the lists of a server again when they changed; once at a time."""
-        is_stale = state.todo.is_stale if state.has_made("todo") else state.has_state
-        if is_stale and name not in self._refreshing:
+        is_stale = not state.has_made("todo") or state.todo.is_stale
+        if is_stale and name not in self._refreshing and (state.has_state or self._may_look(name)):
             self._refreshing.add(name)
-            self._start(lambda: state.todo.refresh(), lambda: self._refreshing.discard(name))
+            self._start(partial(_refresh_lists, state), lambda: self._refreshing.discard(name))
+
+    def _may_look(self, name: str) -> bool:
+        """Whether it is time to look again for a state file that another process may have made."""
+        now = time.monotonic()
+        if now - self._state_looks.get(name, 0.0) < LOOK_S:
+            return False
+        self._state_looks[name] = now
+        return True
 
     def _start(
         self, work: Callable[[], Coroutine[Any, Any, object]], after: Callable[[], object] = int
@@ -230,6 +243,11 @@ class LocalWork(WorkFacet):
             task.add_done_callback(self._running.discard)
 
         self._host.call_soon(begin)
+
+
+async def _refresh_lists(state: ServerState) -> None:
+    if await state.look_for_state():
+        await state.todo.refresh()
 
 
 def _key(server: str, number: int) -> str:

@@ -76,7 +76,7 @@ async def plan_mode(
         goal: Goal/description
         plan_file: Path to markdown plan file
     """
-    if ctx.hosted.has_state:
+    if await ctx.hosted.look_for_state():
         try:
             await recall(ctx.hosted)  # another process may have begun or ended it
         except StorageError:

@@ -97,7 +97,7 @@ async def bash(
     return _result(ended, output, timeout, most)
 
 
-def bash_argv(command: str) -> list[str]:
+async def bash_argv(command: str) -> list[str]:
     """What runs a command. Raises: HandlerError for one that cannot be run, or without bash."""
     if not command.strip():
         raise HandlerError("command: is empty; give a bash command")
@@ -105,7 +105,7 @@ def bash_argv(command: str) -> list[str]:
         raise HandlerError("command: must not contain a NUL character")
     if len(command.encode(errors="replace")) > COMMAND_BYTES:
         raise HandlerError(f"command: is longer than {COMMAND_BYTES} bytes; put it into a file and run that")
-    program = shutil.which("bash")
+    program = await asyncio.to_thread(shutil.which, "bash")
     if program is None:
         raise HandlerError("bash is not installed, or not in PATH")
     return [program, "-c", command]
@@ -121,7 +121,7 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> P
 
     try:
         return await run(
-            bash_argv(command),
+            await bash_argv(command),
             folder=ctx.hosted.folder,
             environment=environment_of(ctx),
             output=output,
@@ -233,7 +233,7 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
     Args:
         command: The bash command to execute
     """
-    argv, environment = bash_argv(command), environment_of(ctx)
+    argv, environment = await bash_argv(command), environment_of(ctx)
     try:
         program = await ctx.hosted.programs.start(argv, command, ctx.hosted.folder, environment, ctx.peer)
     except RuntimeError as error:

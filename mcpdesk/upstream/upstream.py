@@ -152,6 +152,7 @@ class Upstream:
         self._steps: list[str] = []
         self._is_closing = False
         self._reading: asyncio.Task[None] | None = None
+        self._login_told = ""
         self._prepare()
 
     @property
@@ -290,6 +291,7 @@ class Upstream:
 
     async def _connect(self) -> None:
         limit_s, is_first = self._site.connect_timeout_s, True
+        self._login_told = await asyncio.to_thread(self._login)
         try:
             async with asyncio.timeout(limit_s):
                 agreement = await self.connection.introduced()
@@ -320,6 +322,7 @@ class Upstream:
     async def _read(self, agreement: Agreement) -> None:
         """Read what it offers."""
         offers, problems = await read_offers(self.connection, agreement.capabilities)
+        self._login_told = await asyncio.to_thread(self._login)
         self._set(
             replace(
                 self.status,
@@ -328,7 +331,7 @@ class Upstream:
                 offers=offers,
                 problems=problems,
                 hint="",
-                login=self._login(),
+                login=self._login_told,
                 steps=tuple(self._steps),
             )
         )
@@ -403,7 +406,7 @@ class Upstream:
                 problems=(message,),
                 hint=hint,
                 offers=(),
-                login=self._login(),
+                login=self._login_told,
                 steps=tuple(self._steps),
             )
         )

@@ -1,33 +1,79 @@
-"""What the core's event loop opens itself while it serves: next to nothing."""
+"""The core's event loop uses no file, no lock and no database itself while it serves."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+<<<<<<< HEAD
+=======
+import orjson
+>>>>>>> 345ce27d (hosting: use no disk and no lock on the core's loop)
 import pytest
 
+from mcpdesk.cli.desk_targets import typed_targets
+from mcpdesk.client.targets import CommandTarget
+from mcpdesk.inbox.question import Answer, Approval
 from mcpdesk.settings import read_env_file
+from mcpdesk.upstream.upstream import UpstreamPlan
+from tests.support import official_server, tokens
 from tests.support.blocking import blocking_calls
-from tests.support.desk import running_desk
+from tests.support.dashboard import DRAW, KEY, dashboard
+from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.folders import save, write
 from tests.support.patience import WITHIN_S
 from tests.support.rude import turn
 
-MANIFEST = (
-    '{"name": "meeting", "version": "1.0.0", "builtins": ["PlanMode", "TaskManager", "SetCallback", "Bash"]}'
-)
+pytestmark = pytest.mark.slow
+
+BUILTINS = [
+    *("PlanMode", "TaskManager", "SetCallback", "Bash", "BackgroundBash", "ReadBgOutput", "ListBgTasks"),
+    *("KillBgTask", "InvokeSkill", "ReadImage"),
+]
+COMMANDS = [
+    {
+        "stage": "make",
+        "command": "note",
+        "run": ["sh", "-c", "echo hi > {path}; seq 400000"],
+        "parameters": {"type": "object", "properties": {"path": {"type": "string", "format": "path"}}},
+        "produces": ["{path}"],
+    }
+]
 TOOL = '''
+from mcpdesk import Context, prompt, resource
+
+
 async def echo(text: str) -> str:
     """Repeat a text."""
     return text
+
+
+def draw(ctx: Context, names: list[str]) -> str:
+    """Make files; each holds its name."""
+    for name in names:
+        (ctx.folder / name).write_text(name)
+        ctx.produced(name)
+    return "drawn"
+
+
+async def fail() -> str:
+    """Raise."""
+    raise KeyError("here")
+'''
+RESOURCE = '''
+async def broken(id: int) -> str:
+    """Raise."""
+    raise KeyError("here")
 '''
 OFFERED_AGAIN = TOOL.replace("echo", "again")
 ALLOWED = (
-    "(jobs/child.py:",  # a program is started: its pipes, and once the source of its guard
-    "(hosting/folder/",  # a folder that changed is read again: its manifest and the digests of its files
-    "(settings.py:read_env_file)",  # likewise
+    "(client/child_process.py:start",  # the start of an upstream program, by asyncio
+    "jobs/child.py:mark < upstream/target_transport.py:",  # an upstream program is added: the guard starts
 )
 
 
@@ -36,24 +82,45 @@ class Wire:
 
     def __init__(self, client: aiohttp.ClientSession, url: str) -> None:
         self.headers = {"Accept": "application/json"}
-        self._client = client
+        self.base = url.rpartition("/mcp/")[0]
+        self.client = client
         self._url = url
         self._number = 0
+
+    async def open(self) -> None:
+        """Open a session."""
+        info = {"name": "wire", "version": "1"}
+        opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        await self.post("initialize", opening)
 
     async def post(self, method: str, params: dict[str, Any], **headers: str) -> Any:
         self._number += 1
         message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         told = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self._client.post(self._url, json=message, headers=told) as answer:
+        async with self.client.post(self._url, json=message, headers=told) as answer:
             if session := answer.headers.get("Mcp-Session-Id"):
                 self.headers["Mcp-Session-Id"] = session
             return await answer.json()
 
-    async def call(self, tool: str, **arguments: Any) -> None:
+    async def call(self, tool: str, *, fails: bool = False, **arguments: Any) -> Any:
         answer = await self.post("tools/call", {"name": tool, "arguments": arguments})
-        assert not answer["result"]["isError"], answer
+        assert answer["result"]["isError"] is fails, answer
+        return answer["result"]
+
+    async def get(self, path: str, status: int = 200, **headers: str) -> bytes:
+        async with self.client.get(self.base + path, headers=headers) as answer:
+            assert answer.status == status, await answer.text()
+            return await answer.read()
+
+    async def job(self, name: str, **arguments: Any) -> str:
+        """Begin a job; returns its id."""
+        params = {"name": name, "arguments": arguments, "mode": "async"}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        async with self.client.post(f"{self.base}/v1/mcp", json=message) as answer:
+            return str((await answer.json())["result"]["job_id"])
 
 
+<<<<<<< HEAD
 @pytest.mark.process
 async def test_the_loop_opens_no_file_and_no_database_while_it_serves(tmp_path: Path) -> None:
     folder = tmp_path / "meeting"
@@ -84,7 +151,196 @@ async def test_the_loop_opens_no_file_and_no_database_while_it_serves(tmp_path: 
                 await turn()
             async with client.delete(desk.host.url("meeting"), headers=wire.headers) as answer:
                 assert answer.status == 204
+=======
+def folder_of(path: Path, **manifest: Any) -> Path:
+    """A server folder."""
+    told = {"name": "meeting", "version": "1.0.0", "builtins": BUILTINS, "commands": COMMANDS} | manifest
+    skill = "---\nname: brew\ndescription: Brew tea.\n---\nBoil $ARGUMENTS.\n"
+    files = {
+        "mcp.json": orjson.dumps(told).decode(),
+        "tools/tool.py": TOOL,
+        "resources/thing/{id}.py": RESOURCE,
+        "resources/note.txt": "a note",
+        "prompts/ask.md": "---\ndescription: Ask.\n---\nAsk.\n",
+        "skills/brew/SKILL.md": skill,
+        "skills/brew/table.txt": "a table",
+    }
+    return write(path, files)
+
+
+@asynccontextmanager
+async def served(folder: Path, **flags: Any) -> AsyncIterator[tuple[RunningDesk, Wire]]:
+    """A desk with a folder, and a client; fails if a loop used the disk after the start."""
+    with ExitStack() as watch:
+        async with (
+            running_desk(folder, http=True, watch=True, no_auth=True, **flags) as desk,
+            aiohttp.ClientSession() as client,
+            asyncio.timeout(WITHIN_S),
+        ):
+            seen = watch.enter_context(blocking_calls(ALLOWED))
+            yield desk, Wire(client, desk.host.url("meeting"))
+>>>>>>> 345ce27d (hosting: use no disk and no lock on the core's loop)
     assert not seen, "\n".join(seen)
+
+
+async def test_calls_sessions_state_and_a_changed_folder(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "meeting")
+    async with served(folder) as (desk, wire):
+        await wire.open()
+        unknown = await wire.post("ping", {}, Mcp_Session_Id="0" * 48)
+        assert "No such session" in unknown["error"]["message"]
+        await wire.call("echo", text="a")
+        await wire.call("TaskManager", action="create", query="buy milk")
+        await wire.call("TaskManager", action="list", query="")
+        await wire.call("PlanMode", action="enter", goal="Move house")
+        await wire.call("PlanMode", action="exit")
+        await wire.call("Bash", command="seq 400000")
+        await wire.post("resources/list", {})
+        listed = await wire.post("resources/list", {})
+        for each in listed["result"]["resources"]:
+            await wire.post("resources/read", {"uri": each["uri"]})
+        for each in (await wire.post("prompts/list", {}))["result"]["prompts"]:
+            await wire.post("prompts/get", {"name": each["name"], "arguments": {}})
+        await wire.call("InvokeSkill", skill_name="brew", arguments="tea")
+        save(folder / "tools" / "tool.py", OFFERED_AGAIN)
+        while "again" not in str(await wire.post("tools/list", {})):
+            await turn()
+        async with wire.client.delete(desk.host.url("meeting"), headers=wire.headers) as answer:
+            assert answer.status == 204
+
+
+async def test_a_handler_that_raises(tmp_path: Path) -> None:
+    async with served(folder_of(tmp_path / "meeting")) as (_, wire):
+        await wire.open()
+        await wire.call("fail", fails=True)
+        broken = await wire.post("resources/read", {"uri": "meeting://thing/1"})
+        assert "KeyError" in str(broken) or broken
+
+
+async def test_jobs_and_their_downloads(tmp_path: Path) -> None:
+    async with served(folder_of(tmp_path / "meeting")) as (_, wire):
+        job = await wire.job("draw", names=["a.txt", "b.txt"])
+        assert b'"succeeded"' in await wire.get(f"/v1/mcp/progress/{job}?interval_ms=10")
+        assert b"sha256" in await wire.get(f"/jobs/{job}/manifest")
+        assert await wire.get(f"/jobs/{job}/download?file=a.txt") == b"a.txt"
+        assert await wire.get(f"/jobs/{job}/download?file=a.txt", 206, Range="bytes=1-1") == b"."
+        assert await wire.get(f"/jobs/{job}/download")
+        await wire.get(f"/jobs/{job}")
+        failing = await wire.job("fail")
+        await wire.get(f"/v1/mcp/progress/{failing}?interval_ms=10")
+        made = await wire.job("make-note", path="c.txt")
+        assert b'"succeeded"' in await wire.get(f"/v1/mcp/progress/{made}?interval_ms=10")
+        assert await wire.get(f"/jobs/{made}/download") == b"hi\n"
+        shell = await wire.job("Bash", command="seq 400000; sleep 60")
+        async with wire.client.delete(f"{wire.base}/jobs/{shell}") as answer:
+            assert answer.status == 200
+        await wire.get("/jobs")
+
+
+async def test_programs_of_tools(tmp_path: Path) -> None:
+    async with served(folder_of(tmp_path / "meeting")) as (_, wire):
+        await wire.open()
+        begun = await wire.call("BackgroundBash", command="seq 400000; sleep 60")
+        number = begun["structuredContent"]["task_id"]
+        await wire.call("ReadBgOutput", task_id=number)
+        await wire.call("ListBgTasks")
+        await wire.call("KillBgTask", task_id=number)
+        await wire.call("BackgroundBash", command="sleep 60")
+        await wire.call("make-note", path="c.txt")
+        await wire.call("make-note", path="c.txt")
+        await wire.call("Bash", command="exit 3", fails=True)
+
+
+async def test_a_callback_that_fires(tmp_path: Path) -> None:
+    async with served(folder_of(tmp_path / "meeting")) as (_, wire):
+        await wire.open()
+        await wire.call("SetCallback", action="set", message="now", delay_seconds=1)
+        while "fired 1 of 1" not in str(await wire.call("SetCallback", action="list")):
+            await turn()
+        other = Wire(wire.client, wire._url)
+        await other.open()
+        await other.call("SetCallback", action="list")
+
+
+async def test_approvals(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "meeting", approvals={"echo": "ask"})
+    async with served(folder) as (desk, wire):
+        await wire.open()
+        calling = asyncio.create_task(wire.call("echo", text="a"))
+        await until(desk.questions)
+        answer = (Answer((Approval.ALWAYS,)),)
+        assert await asyncio.wrap_future(desk.answer(desk.questions()[0].id, answer))
+        await calling
+        await wire.call("echo", text="a")
+        (grant,) = desk.grants()
+        desk.revoke(grant)
+        await until(lambda: not desk.grants())
+
+
+async def test_tokens_whose_keys_are_in_a_file(tmp_path: Path) -> None:
+    jwt = {"algorithms": ["ES256"], "jwks_file": "keys.json", "issuer": tokens.ISSUER}
+    auth = {"requires_jwt": True, "jwt": jwt | {"audience": tokens.AUDIENCE}}
+    folder = folder_of(tmp_path / "meeting", auth=auth)
+    save(folder / "keys.json", tokens.jwks(tokens.jwk("ES256")).decode())
+    async with served(folder) as (_, wire):
+        wire.headers["Authorization"] = f"Bearer {tokens.token('ES256')}"
+        await wire.open()
+        await wire.call("echo", text="a")
+        both = tokens.jwks(tokens.jwk("ES256"), tokens.jwk("ES256", "second"))
+        save(folder / "keys.json", both.decode())
+        wire.headers["Authorization"] = f"Bearer {tokens.token('ES256', 'second')}"
+        while "error" in (answer := await wire.post("tools/list", {})):
+            await turn()
+        assert "result" in answer
+
+
+async def test_the_dashboard(tmp_path: Path) -> None:
+    folder = write(tmp_path / "shop", {"tools/draw.py": DRAW})
+    with ExitStack() as watch:
+        async with dashboard(folder) as shown, asyncio.timeout(WITHIN_S):
+            seen = watch.enter_context(blocking_calls(ALLOWED))
+            for path in ("/", "/dashboard/app.js", "/health", "/ready", "/metrics", "/status"):
+                await (await shown.get(path, Accept="text/html")).read()
+            signed_in = await shown.sign_in()
+            async with shown.events(**signed_in) as events:
+                wire = Wire(shown.client, f"{shown.url}/mcp/shop")
+                wire.headers["X-API-Key"] = KEY
+                await wire.open()
+                calling = asyncio.create_task(wire.call("Bash", command="seq 400000"))
+                told = await events.until("questions", lambda told: told["waiting"])
+                given = {"question": told["waiting"][0]["id"], "answers": [{"selected": [Approval.ONCE]}]}
+                assert await shown.told("answer", given, **signed_in) == (200, {"done": True})
+                await calling
+                for name in ("exchange?number=0", "older?before=9", "config?server=shop&client=curl"):
+                    await (await shown.get(f"/dashboard/{name}", **signed_in)).read()
+            job = await shown.job("draw", names=["a.txt"])
+            ticket = (await shown.told("download", {"job": job}, **signed_in))[1]["ticket"]
+            path = f"/dashboard/jobs/{job}/download?ticket={ticket}"
+            assert await (await shown.get(path, Cookie=signed_in["Cookie"])).read() == b"a.txt"
+    assert not seen, "\n".join(seen)
+
+
+async def test_upstream_programs(tmp_path: Path) -> None:
+    target = CommandTarget((sys.executable, official_server.__file__, "stdio"))
+    async with served(folder_of(tmp_path / "meeting"), upstreams=[UpstreamPlan("far", target)]) as (_, wire):
+        far = Wire(wire.client, f"{wire.base}/mcp/far")
+        await far.open()
+        await far.call("add", a=1, b=2)
+
+
+async def test_a_folder_that_is_added_and_removed(tmp_path: Path) -> None:
+    other = write(tmp_path / "other", {"mcp.json": '{"name": "other"}', "tools/tool.py": TOOL})
+    async with served(folder_of(tmp_path / "meeting")) as (desk, wire):
+        desk.host.read_targets = typed_targets
+        assert await asyncio.wrap_future(desk.add_server(str(other))) == ("other",)
+        added = Wire(wire.client, f"{wire.base}/mcp/other")
+        await added.open()
+        await added.call("echo", text="a")
+        save(other / "tools" / "tool.py", OFFERED_AGAIN)
+        while "again" not in str(await added.post("tools/list", {})):
+            await turn()
+        desk.remove_server("other")
+        await until(lambda: "other" not in desk.host.folders)
 
 
 async def test_the_watch_notices_a_file_that_our_code_opens_on_a_loop(tmp_path: Path) -> None:

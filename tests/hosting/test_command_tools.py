@@ -119,31 +119,31 @@ async def test_saving_the_manifest_swaps_commands_in_open_sessions(folder: Path)
 
     assert await says(1) == "first\n"
     write(folder, command("one", "echo", "second"), command("three"))
-    changes = hosted.reload()
+    changes = await hosted.reload()
     assert (changes.added, changes.changed, changes.removed) == (("go-three",), ("go-one",), ("go-two",))
     assert await says(2) == "second\n"
     assert any(each.get("method") == "notifications/tools/list_changed" for each in peer.received)
-    assert not hosted.reload()
+    assert not await hosted.reload()
     # What breaks keeps its last version; what is repaired is told.
     write(folder, command("one", "echo", "{x}"), command("three"))
-    assert hosted.reload().broken == ("go-one",)
+    assert (await hosted.reload()).broken == ("go-one",)
     assert left_out(hosted)["go-one"].serving
     assert await says(3) == "second\n"
     write(folder, command("one", "echo", "second"), command("three"))
-    assert hosted.reload().repaired == ("go-one",)
+    assert (await hosted.reload()).repaired == ("go-one",)
     assert "1 broken: go-one" in " ".join(notice.text for notice in journal.notices())
 
 
-def test_program_that_appears_brings_its_tool_and_one_that_leaves_takes_it(folder: Path) -> None:
+async def test_program_that_appears_brings_its_tool_and_one_that_leaves_takes_it(folder: Path) -> None:
     write(folder, command("own", "./own.sh"))
     hosted, _ = host(folder)
     assert names(hosted) == []
     own = folder / "own.sh"
     own.write_text("#!/bin/sh\n")
     own.chmod(0o755)
-    assert hosted.reload().added == ("go-own",)
+    assert (await hosted.reload()).added == ("go-own",)
     own.unlink()
-    changes = hosted.reload()
+    changes = await hosted.reload()
     assert (names(hosted), changes.broken) == ([], ())
     assert left_out(hosted)["go-own"].reason == "needs the program ./own.sh, which is not there"
 
@@ -295,7 +295,7 @@ async def test_environment_is_what_is_allowed(bench: Bench, monkeypatch: pytest.
     manifest = json.loads((bench.folder / "mcp.json").read_text())
     manifest["commands"][0]["environment"] = ["BENCH_ALLOWED"]
     (bench.folder / "mcp.json").write_text(json.dumps(manifest))
-    bench.hosted.reload()
+    await bench.hosted.reload()
     for name in ("BENCH_ALLOWED", "BENCH_SECRET", "LC_TIME"):
         monkeypatch.setenv(name, "set")
     result = await bench.result("echo")

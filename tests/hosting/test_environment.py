@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
 import textwrap
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ from mcpdesk.settings import ENV_FILE
 from tests.cli.conftest import mcpdesk
 from tests.support.desk import running_desk, until
 from tests.support.folders import save
+from tests.support.patience import WITHIN_S
+from tests.support.rude import turn
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -66,7 +68,8 @@ def folder(tmp_path: Path) -> Path:
 def given(folder: Path, text: str) -> dict[str, str]:
     (folder / ENV_FILE).write_text(text)
     environment = {"THERE": "already"}
-    FolderVariables(folder, environment).refresh()
+    variables = FolderVariables(folder, environment)
+    variables.put(variables.read())
     return environment
 
 
@@ -80,15 +83,15 @@ def test_they_follow_the_file_and_leave_with_it(tmp_path: Path) -> None:
     variables = FolderVariables(tmp_path, environment)
     for text, expected in (("A=1\nB=2", {"A": "1", "B": "2"}), ("B=3\nC=4", {"B": "3", "C": "4"})):
         (tmp_path / ENV_FILE).write_text(text)
-        variables.refresh()
+        variables.put(variables.read())
         assert environment == {"THERE": "already"} | expected
     second = FolderVariables(tmp_path, environment)
-    second.refresh()
+    second.put(second.read())
     second.withdraw()
     assert environment["B"] == "3"
     environment["A"] = "from elsewhere"
     (tmp_path / ENV_FILE).write_text("A=5\nB=3")
-    variables.refresh()
+    variables.put(variables.read())
     assert environment == {"THERE": "already", "A": "from elsewhere", "B": "3"}
     variables.withdraw()
     assert environment == {"THERE": "already", "A": "from elsewhere"}
@@ -99,7 +102,8 @@ def test_mistake_in_the_file_is_named_and_changes_nothing(tmp_path: Path, line: 
     (tmp_path / ENV_FILE).write_text(f"FINE=1\n{line}\n")
     environment: dict[str, str] = {}
     with pytest.raises(DeskUserError, match=rf"{ENV_FILE}:2: "):
-        FolderVariables(tmp_path, environment).refresh()
+        variables = FolderVariables(tmp_path, environment)
+        variables.put(variables.read())
     assert environment == {}
 
 
@@ -134,14 +138,12 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
             (facts,) = (await answer.json())["servers"]
         assert {"name": "mail", "reason": reason} in facts["unavailable"]
 
-        def has_value(value: str) -> bool:
-            return os.environ.get(VARIABLE) == value
-
         for value in ("first", "second"):
             save(folder / ENV_FILE, f"{VARIABLE}={value}\n")
-            await until(partial(has_value, value))
-            await until(lambda: names() == ["mail", "other", "send-fax"])
-            assert await says() == value
+            async with asyncio.timeout(WITHIN_S):
+                while names() != ["mail", "other", "send-fax"] or await says() != value:
+                    await turn()
+            assert os.environ.get(VARIABLE) == value
         save(folder / ENV_FILE, "# nothing any more\n")
         await until(lambda: names() == ["other"])
         assert [notice.text.partition(": ")[2] for notice in desk.notices() if "added" in notice.text] == [

@@ -85,7 +85,8 @@ async def test_values_that_appear_in_a_running_folder_are_reported_and_ignored(t
 def test_the_env_file_sets_no_variable_that_steers_programs(tmp_path: Path, name: str) -> None:
     (tmp_path / ENV_FILE).write_text(f"SEARCH_TOKEN=mine\n{name}=theirs\n")
     environment: dict[str, str] = {}
-    FolderVariables(tmp_path, environment).refresh()
+    variables = FolderVariables(tmp_path, environment)
+    variables.put(variables.read())
     assert environment == {"SEARCH_TOKEN": "mine"}
 
 

@@ -45,30 +45,30 @@ def test_builtins_join_the_folders_tools_and_unknown_ones_are_reported(folder: P
     assert any("Nope" in line.text for line in journal.lines())
 
 
-def test_a_saved_change_is_served_and_said(folder: Path) -> None:
+async def test_a_saved_change_is_served_and_said(folder: Path) -> None:
     hosted, journal = make(folder)
     (folder / "tools/b.py").write_text(
         'async def more() -> str:\n    """More."""\n    return ""\n', encoding="utf-8"
     )
-    assert hosted.reload().added == ("more",)
+    assert (await hosted.reload()).added == ("more",)
     assert "1 added: more" in journal.notices()[-1].text
-    assert not hosted.reload()
+    assert not await hosted.reload()
     assert len(journal.notices()) == 1
 
 
-def test_a_broken_file_leaves_the_previous_version_serving(folder: Path) -> None:
+async def test_a_broken_file_leaves_the_previous_version_serving(folder: Path) -> None:
     hosted, journal = make(folder)
     (folder / "tools/a.py").write_text("async def hello(:\n", encoding="utf-8")
-    hosted.reload()
+    await hosted.reload()
     assert hosted.server.tools.get("hello") is not None
     assert journal.notices()[-1].severity is Severity.ERROR
     assert any("tools/a.py:1" in line.where for line in journal.lines())
 
 
-def test_a_broken_manifest_leaves_everything_serving(folder: Path) -> None:
+async def test_a_broken_manifest_leaves_everything_serving(folder: Path) -> None:
     hosted, journal = make(folder)
     (folder / "mcp.json").write_text('{"name": "own",', encoding="utf-8")
-    assert not hosted.reload()
+    assert not await hosted.reload()
     assert len(hosted.server.tools) == 2
     assert "mcp.json:1" in journal.notices()[-1].text
 
@@ -81,7 +81,7 @@ def test_a_broken_manifest_leaves_everything_serving(folder: Path) -> None:
         ('{"name": "own",\n "aproval": {}}', "mcp.json:2:2", "aproval: unknown key"),
     ],
 )
-def test_a_folder_with_a_mistake_in_its_manifest_is_withheld_until_it_is_mended(
+async def test_a_folder_with_a_mistake_in_its_manifest_is_withheld_until_it_is_mended(
     folder: Path, text: str, place: str, told: str
 ) -> None:
     (folder / "mcp.json").write_text(text)
@@ -94,10 +94,10 @@ def test_a_folder_with_a_mistake_in_its_manifest_is_withheld_until_it_is_mended(
     (notice,) = journal.notices()
     assert notice.severity is Severity.ERROR and place in notice.text and told in notice.text
 
-    hosted.reload()
+    await hosted.reload()
     assert len(journal.notices()) == 1, "the same mistake is told once"
     (folder / "mcp.json").write_text('{"name": "own", "version": 2}')
-    hosted.reload()
+    await hosted.reload()
     assert "mcp.json:1:17" in server.withheld and not len(server.tools)
 
     rules = {"jwt": {"algorithms": ["HS256"], "secret_env": "S"}, "tools": {"hello": {"requires_jwt": True}}}
@@ -106,7 +106,7 @@ def test_a_folder_with_a_mistake_in_its_manifest_is_withheld_until_it_is_mended(
             {"name": "own", "auth": rules, "approvals": {"hello": "deny"}, "modes": {"m": {"tools": []}}}
         )
     )
-    hosted.reload()
+    await hosted.reload()
     assert not server.withheld and not server.tools.unavailable
     tool, home = server.tools.get("hello"), server.hosted
     assert tool is not None and tool.requires_jwt and server.access.verifier is not None
@@ -114,34 +114,36 @@ def test_a_folder_with_a_mistake_in_its_manifest_is_withheld_until_it_is_mended(
     assert "own: mcp.json is mended, own is served" in [each.text for each in journal.notices()]
 
 
-def test_a_mended_folder_that_asks_for_what_a_new_start_alone_can_give_stays_withheld(folder: Path) -> None:
+async def test_a_mended_folder_that_asks_for_what_a_new_start_alone_can_give_stays_withheld(
+    folder: Path,
+) -> None:
     (folder / "mcp.json").write_text('{"name": "own",')
     hosted, _ = waiting(folder, "settings.api_key")
     (folder / "mcp.json").write_text('{"name": "other"}')
-    hosted.reload()
+    await hosted.reload()
     told = "the name 'other', settings.api_key can count from the next start only"
     assert told in hosted.server.withheld
     assert not len(hosted.server.tools)
 
 
-def test_policies_of_the_manifest_are_in_force_and_follow_it(folder: Path) -> None:
+async def test_policies_of_the_manifest_are_in_force_and_follow_it(folder: Path) -> None:
     (folder / "mcp.json").write_text('{"name": "own", "approvals": {"hello": "ask", "*": "deny"}}')
     hosted, _ = make(folder)
     assert hosted.server.hosted is not None
     approvals = hosted.server.hosted.approvals
     assert (approvals.ruling("hello").policy, approvals.ruling("else").policy) == ("ask", "deny")
     (folder / "mcp.json").write_text('{"name": "own"}')
-    hosted.reload()
+    await hosted.reload()
     assert approvals.allows("hello")
 
 
-def test_a_policy_for_a_tool_that_is_not_there_is_a_warning_once(folder: Path) -> None:
+async def test_a_policy_for_a_tool_that_is_not_there_is_a_warning_once(folder: Path) -> None:
     (folder / "mcp.json").write_text('{"name": "own", "approvals": {"helo": "ask", "*": "allow"}}')
     hosted, journal = make(folder)
     said = "approvals.helo: there is no tool 'helo'; did you mean hello?"
     assert [line.text for line in journal.lines() if line.level == "warning"] == [said]
     (folder / "mcp.json").write_text('{"name": "own", "approvals": {"helo": "deny", "nope": "ask"}}')
-    hosted.reload()
+    await hosted.reload()
     told = [notice for notice in journal.notices() if notice.severity is Severity.WARNING]
     assert [notice.text for notice in told] == ["own: mcp.json:1: approvals.nope: there is no tool 'nope'"]
 

@@ -29,7 +29,7 @@ def write(folder: Path, modes: object) -> None:
     (folder / "mcp.json").write_text(json.dumps({"name": "listed", "modes": modes}))
 
 
-def test_modes_say_what_they_offer_and_why_not(tmp_path: Path) -> None:
+async def test_modes_say_what_they_offer_and_why_not(tmp_path: Path) -> None:
     folder = tmp_path / "listed"
     (folder / "tools").mkdir(parents=True)
     (folder / "tools/look.py").write_text(TOOLS)
@@ -39,7 +39,7 @@ def test_modes_say_what_they_offer_and_why_not(tmp_path: Path) -> None:
     modes = ModeList(hosted)
     assert modes.views() == ()
     write(folder, {"all": {"tools": ["send", "look", "look", "lok"], "description": "everything"}})
-    hosted.reload()
+    await hosted.reload()
     (mode,) = modes.views()
     assert (mode.name, mode.description, mode.tools) == ("all", "everything", ("look",))
     assert mode.missing == (
@@ -48,5 +48,5 @@ def test_modes_say_what_they_offer_and_why_not(tmp_path: Path) -> None:
     )
     assert modes.views() is modes.views()
     (folder / "tools/look.py").write_text(TOOLS.replace("look", "lok"))
-    hosted.reload()
+    await hosted.reload()
     assert modes.views()[0].tools == ("lok",)

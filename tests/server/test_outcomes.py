@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mcpdesk.errors import HandlerError
 from mcpdesk.protocol import content
 from mcpdesk.server.calls import outcomes
-from mcpdesk.server.calls.outcomes import author_lines, tool_body
+from mcpdesk.server.calls.outcomes import read_author_lines, tool_body
 from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.server.schemas.validation import compile_schema
 
@@ -122,7 +122,7 @@ def test_a_traceback_is_cut_to_the_authors_lines() -> None:
     try:
         Path("/nowhere/at/all").read_text(encoding="utf-8")
     except OSError as error:
-        text, where = author_lines(error, Path(__file__).parent)
+        text, where = read_author_lines(error, Path(__file__).parent)
     assert where.startswith("test_outcomes.py:")
     assert "pathlib" not in text
     assert "FileNotFoundError" in text
@@ -133,8 +133,8 @@ def test_what_was_said_on_purpose_outside_of_the_folder_needs_no_stack(folder: P
     try:
         raise HandlerError("not today")
     except HandlerError as error:
-        assert author_lines(error, folder) == ("not today", "")
-        text, where = author_lines(error, Path(__file__).parent)
+        assert read_author_lines(error, folder) == ("not today", "")
+        text, where = read_author_lines(error, Path(__file__).parent)
     assert "HandlerError: not today" in text and where.startswith("test_outcomes.py:")
 
 

@@ -1,17 +1,43 @@
-"""Notices files and databases that are opened on the thread of an event loop."""
+"""Notices files, locks and databases that are used on the thread of an event loop."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
+import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-EVENTS = frozenset({"open", "sqlite3.connect", "os.mkdir", "os.remove", "os.rename", "os.rmdir"})
+from mcpdesk.paths import PACKAGE
+
+EVENTS = frozenset(
+    {
+        *("open", "sqlite3.connect", "fcntl.flock", "fcntl.lockf", "subprocess.Popen"),
+        *(
+            "os.chmod",
+            "os.chown",
+            "os.getxattr",
+            "os.link",
+            "os.listdir",
+            "os.mkdir",
+            "os.remove",
+            "os.rename",
+        ),
+        *("os.rmdir", "os.scandir", "os.setxattr", "os.symlink", "os.truncate", "os.utime"),
+    }
+)
+"""Audit events of the interpreter."""
+LOOKS = ("stat", "lstat", "readlink", "fsync")
+"""Functions of `os` that use the disk and have no audit event."""
 MEMORY = ("/proc/", "/dev/")
 """Files that are on no disk."""
+DISK_THREAD = "programs"
+"""The thread whose loop follows the programs of tools: it writes their output, so that no other loop does."""
 _watching: list[list[str]] = []
 _is_hooked = False
 
@@ -27,16 +53,31 @@ def blocking_calls(allowed: tuple[str, ...] = ()) -> Iterator[list[str]]:
         sys.addaudithook(_note)  # it cannot be removed again
         _is_hooked = True
     seen: list[str] = []
-    _watching.append(seen)
-    try:
-        yield seen
-    finally:
-        _watching.remove(seen)
-        seen[:] = [each for each in seen if not any(place in each for place in allowed)]
+    with ExitStack() as patches:
+        for name in LOOKS:
+            patches.enter_context(patch.object(os, name, _noted(name, getattr(os, name))))
+        _watching.append(seen)
+        try:
+            yield seen
+        finally:
+            _watching.remove(seen)
+    seen[:] = [each for each in seen if not any(place in each for place in allowed)]
+
+
+def _noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def noted(*values: Any, **named: Any) -> Any:
+        _note(f"os.{name}", values)
+        return function(*values, **named)
+
+    return noted
 
 
 def _note(event: str, values: tuple[Any, ...]) -> None:
-    if not _watching or event not in EVENTS or str(values[0]).startswith(MEMORY):
+    if not _watching or not (event in EVENTS or event.removeprefix("os.") in LOOKS):
+        return
+    if isinstance(values[0], int) and event == "open":
+        return  # the descriptor is open already
+    if str(values[0]).startswith(MEMORY) or threading.current_thread().name == DISK_THREAD:
         return
     try:
         asyncio.get_running_loop()
@@ -46,8 +87,11 @@ def _note(event: str, values: tuple[Any, ...]) -> None:
     codes = [frame.f_code for frame, _ in traceback.walk_stack(None)]
     if any(code.co_filename.startswith("<frozen importlib") for code in codes):
         return  # modules are imported at their first use
-    own = next((code for code in codes if "/mcpdesk/" in code.co_filename), None)
-    if own is not None:
-        place = f"{own.co_filename.rpartition('/mcpdesk/')[2]}:{own.co_name}"
+    places = [
+        f"{Path(code.co_filename).relative_to(PACKAGE)}:{code.co_name}"
+        for code in codes
+        if code.co_filename.startswith(f"{PACKAGE}/")
+    ]
+    if places:
         for seen in _watching:
-            seen.append(f"{event} {values[0]!r} ({place})")
+            seen.append(f"{event} {values[0]!r} ({' < '.join(places[:3])})")

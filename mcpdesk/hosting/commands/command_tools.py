@@ -359,12 +359,7 @@ class CommandRun:
     async def call(self, arguments: dict[str, Any], context: Context) -> ToolResult[dict[str, Any]]:
         """Run the program. Raises: BadArgument for unusable arguments; HandlerError when it cannot start."""
         async with self._place(context) as place:
-            values = self._defaults | arguments
-            for name in self._outputs:
-                values[name] = resolve_path(name, values.get(name), place)
-            fixed = {"python": sys.executable, "folder": str(place.folder), OUTPUT_DIR: str(place.output)}
-            argv = [self._ready.program, *build(self._ready.run, values, fixed)]
-            files = await asyncio.to_thread(expected_files, self._ready.produces, values, fixed, place)
+            argv, files = await asyncio.to_thread(self._prepare, arguments, place)
             if not place.allowed:
                 return await self._run(argv, files, place, context)
             made = context.hosted.made_files
@@ -373,6 +368,15 @@ class CommandRun:
                 lambda own: release_files(files, own, made),
             ):
                 return await self._run(argv, files, place, context)
+
+    def _prepare(self, arguments: dict[str, Any], place: OutputPlace) -> tuple[list[str], list[ExpectedFile]]:
+        """The program with its arguments, and the files it is to make. Looks at the disk."""
+        values = self._defaults | arguments
+        for name in self._outputs:
+            values[name] = resolve_path(name, values.get(name), place)
+        fixed = {"python": sys.executable, "folder": str(place.folder), OUTPUT_DIR: str(place.output)}
+        argv = [self._ready.program, *build(self._ready.run, values, fixed)]
+        return argv, expected_files(self._ready.produces, values, fixed, place)
 
     @contextlib.asynccontextmanager
     async def _place(self, context: Context) -> AsyncIterator[OutputPlace]:

@@ -301,9 +301,9 @@ def _refusing(problem: str) -> CreateContext:
 def _log_lines(error: BaseException, folder: Path, place: str) -> None:
     """Log the author's own lines of a traceback. A RegistrationError names its place itself."""
     if not isinstance(error, RegistrationError):
-        from mcpdesk.server.calls.outcomes import author_lines
+        from mcpdesk.server.calls.outcomes import read_author_lines
 
-        _log.warning("%s cannot be read\n%s", place, author_lines(error, folder)[0])
+        _log.warning("%s cannot be read\n%s", place, read_author_lines(error, folder)[0])
 
 
 def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from mcpdesk.server.offer.resources import Completer, Resource
 _log = logging.getLogger(__name__)
 
 SMALL_BYTES = 1 << 20
-"""Files up to this size are compared by content, and read on the loop."""
+"""Files up to this size are compared by content."""
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 WITH_FRONT_MATTER = frozenset({".md", ".markdown", ".mdx", ".txt"})
 MIME_TYPES = {
@@ -76,7 +76,7 @@ def _resource(path: Path, folder: Path, name: str, place: str) -> Resource:
     return Resource(
         uri=_uri(name),
         name=name,
-        reader=_reader(path, folder, mime_type, is_small),
+        reader=_reader(path, folder, mime_type),
         title=text_of(fields, "title", place),
         description=text_of(fields, "description", place),
         mime_type=mime_type,
@@ -100,7 +100,7 @@ def _annotations(fields: dict[str, Any], place: str) -> dict[str, Any]:
     return given
 
 
-def _reader(path: Path, folder: Path, mime_type: str, is_small: bool) -> Callable[..., Any]:
+def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
     def contents() -> str | bytes | None:
         """The content; None when the file is gone or is no longer a file of this folder."""
         if reason := why_unreadable(path, folder):
@@ -110,7 +110,7 @@ def _reader(path: Path, folder: Path, mime_type: str, is_small: bool) -> Callabl
         return content if isinstance(content, bytes) else _document(path, content, path.name).body
 
     async def read(_uri: str, _variables: dict[str, str], _context: Context) -> str | bytes | None:
-        return contents() if is_small else await asyncio.to_thread(contents)
+        return await asyncio.to_thread(contents)
 
     return read
 

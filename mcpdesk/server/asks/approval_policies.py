@@ -52,9 +52,8 @@ class RulesState(Protocol):
     rules: int
     """Grows whenever other tools may run than before."""
 
-    @property
-    def has_state(self) -> bool:
-        """Whether there is a state file."""
+    async def look_for_state(self) -> bool:
+        """Whether there is a state file by now."""
 
     @property
     def data(self) -> StateData:
@@ -138,7 +137,7 @@ class Approvals:
         """Load what earlier runs, and other processes, kept. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
-        if not self._state.has_state:
+        if not await self._state.look_for_state():
             return
         rules = self._state.rules
         self.grants, chosen = await self._state.data.run(

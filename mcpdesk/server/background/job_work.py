@@ -7,6 +7,7 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import LocalProtocolError, ProtocolError, Refusal, StorageError
@@ -24,6 +25,9 @@ from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.dialects.gateway_translation import unfit_error
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
+
+if TYPE_CHECKING:
+    from mcpdesk.server.background.task_work import Refuse
 
 TURN_S = 0.002
 """How long a job that does nothing but report may keep the loop to itself."""
@@ -72,7 +76,7 @@ class JobWork:
         tool: Tool,
         arguments: JSONObject,
         run: Callable[[Call], Awaitable[ToolOutcome]],
-        refuse: Callable[[Call, Exception], ProtocolError],
+        refuse: Refuse,
     ) -> None:
         """`run` runs the tool for the call it is given, `refuse` makes errors of exceptions."""
         params: JSONObject = {"name": tool.name, "arguments": arguments}
@@ -145,7 +149,7 @@ class JobWork:
                 raise unfit_error(self._tool, ended)
             await self._complete(job, store, ended.body)
         except Exception as error:  # whatever it is: nobody else would ever end the job
-            self._fail(job, store, self._refuse(self._call, error))
+            self._fail(job, store, await self._refuse(self._call, error))
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
         if job.is_settled:

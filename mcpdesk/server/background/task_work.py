@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BEAT_S = 5.0
 """How often a request that waits for a task shows life."""
-Refuse = Callable[[Call, Exception], ProtocolError]
+Refuse = Callable[[Call, Exception], Awaitable[ProtocolError]]
 """What a request gets for an exception of hosted code."""
 
 
@@ -45,6 +45,7 @@ class TaskWork:
         self._asked: set[str] = set()
         """What a waiting client of the core design is being asked."""
         self._outlet = TaskOutlet(self._push)
+        self._failing_aio: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Answer the request that began it, and go on."""
@@ -89,7 +90,10 @@ class TaskWork:
             self._complete(work.result())
         else:
             known = error if isinstance(error, Exception) else RuntimeError(outcomes.described(error))
-            self.fail(self._refuse(self._call, known))
+            self._failing_aio = asyncio.get_running_loop().create_task(self._fail(known))
+
+    async def _fail(self, error: Exception) -> None:
+        self.fail(await self._refuse(self._call, error))
 
     async def attend(self, call: Call, limit_s: float) -> None:
         """Wait under a request until the task is over; its stream carries what the client is asked."""

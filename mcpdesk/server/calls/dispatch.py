@@ -144,7 +144,7 @@ class Dispatcher:
         except StorageError as error:
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)) from error
         except Exception as error:  # readers and renderers are hosted code, and so is what they return
-            raise self.refused(call, error) from error
+            raise await self.refused(call, error) from error
 
     async def _in_rounds(self, call: Call, work: Work) -> JSONObject:
         """The result of a request whose client may be asked in further requests, or that becomes a task."""
@@ -164,15 +164,15 @@ class Dispatcher:
         body = await rounds.run(self.server.name, call, work, deadlines, parked_s)
         return await self.tasks.confirm(body) if is_tool else body
 
-    def refused(self, call: Call, error: Exception) -> ProtocolError:
-        """The error an exception of hosted code comes to."""
+    async def refused(self, call: Call, error: Exception) -> ProtocolError:
+        """Make an error of an exception of hosted code, and log the traceback."""
         if isinstance(error, ProtocolError):
             return error
         if isinstance(error, MissingCapability):
             return _uncapable(error, call.terms.revision)
         from mcpdesk.server.calls import outcomes
 
-        text, where = outcomes.author_lines(error, self.server.folder)
+        text, where = await outcomes.author_lines(error, self.server.folder)
         self.services.log("error", call.method, text, where, self.server.name, call.trace.id, call.place)
         reason = f"Internal error in {call.method}: {outcomes.described(error)}"
         return ProtocolError(ErrorCode.INTERNAL_ERROR, reason)

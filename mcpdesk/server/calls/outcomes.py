@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import traceback
 from collections.abc import Sequence
@@ -89,8 +90,20 @@ def unfit_arguments(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcom
     return ToolOutcome(body, OutcomeKind.INVALID_ARGUMENTS, tuple(failures))
 
 
-def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
-    """The traceback cut to the author's own files, and `file:line` of its innermost one.
+def author_place(error: BaseException, folder: Path | None) -> str:
+    """`file:line` of the innermost line in the author's own files; empty if no line lies in `folder`."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(name, line) for name, line in frames if folder is not None and _inside(name, folder)]
+    return f"{Path(own[-1][0]).relative_to(folder)}:{own[-1][1]}" if own and folder is not None else ""
+
+
+async def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
+    """Run `read_author_lines` on a thread."""
+    return await asyncio.to_thread(read_author_lines, error, folder)
+
+
+def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
+    """The traceback cut to the author's own files, and `file:line` of its innermost one. Reads source files.
 
     Both fall back to the whole when no line lies in `folder`; a syntax error shows its own line by itself.
     What a tool of ours said on purpose is the text then: nobody has to look for its place.
@@ -101,11 +114,10 @@ def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
         return error.message, ""
     shown = own if own or isinstance(error, SyntaxError) else list(frames)
     text = "".join(traceback.format_list(shown) + traceback.format_exception_only(error)).rstrip()
-    if not own or folder is None:
+    if not own:
         return text, ""
     text = text.replace(f'File "{folder}{os.sep}', 'File "')  # short lines are read, and stay whole
-    place = Path(own[-1].filename)
-    return text, f"{place.relative_to(folder)}:{own[-1].lineno}"
+    return text, author_place(error, folder)
 
 
 def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:

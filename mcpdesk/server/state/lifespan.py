@@ -81,11 +81,11 @@ class Lifespan:
         await running.aclose()
 
     def _failure(self, error: BaseException, server: _Place) -> HandlerError:
-        from mcpdesk.server.calls.outcomes import author_lines, described
+        from mcpdesk.server.calls.outcomes import author_place, described
 
         if isinstance(error, StopAsyncIteration):
             return HandlerError(f"{self._place}: lifespan ends without a yield")
         if isinstance(error, asyncio.CancelledError):
             return HandlerError("the server ends")
-        place = author_lines(error, server.folder)[1] or self._place
+        place = author_place(error, server.folder) or self._place
         return HandlerError(f"the server did not start: {place}: {described(error)}")

@@ -362,9 +362,14 @@ class ServerState:
 
     @property
     def has_state(self) -> bool:
-        """Whether there is a state file. Looks at the disk until there is one."""
-        self._has_state = self._has_state or self._shared is not None or self._file.exists()
-        return self._has_state
+        """Whether there is a state file, as far as `look_for_state` found; from any thread."""
+        return self._has_state or self._shared is not None
+
+    async def look_for_state(self) -> bool:
+        """Look whether there is a state file by now, which another process may have made."""
+        if not self.has_state:
+            self._has_state = await asyncio.to_thread(self._file.exists)
+        return self.has_state
 
     def has_made(self, part: str) -> bool:
         """Whether something that is made at its first use is there; from any thread."""
@@ -376,7 +381,7 @@ class ServerState:
 
     async def wake(self) -> None:
         """Load what a previous run left. Raises: StorageError."""
-        if self.has_state:
+        if await self.look_for_state():
             await self.approvals.recall()
             await self.callbacks.wake()
             await recall(self)  # last: a plan that cannot be read keeps nothing else from counting
