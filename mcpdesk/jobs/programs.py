@@ -161,8 +161,8 @@ class Programs:
         self._first = first
         self._numbers = count(first)
         self._is_closed = False
-        self._opening = 0
-        """Programs whose output file is being made."""
+        self._openings: set[asyncio.Future[Output]] = set()
+        """Output files that are being made."""
 
     def all(self) -> tuple[Program, ...]:
         """Every program that is known, oldest first. Safe from any thread."""
@@ -188,7 +188,7 @@ class Programs:
         """
         if self._is_closed:
             raise RuntimeError("the server stops")
-        if len(self._running) + self._opening >= MOST_RUNNING:
+        if len(self._running) + len(self._openings) >= MOST_RUNNING:
             raise RuntimeError(
                 f"{MOST_RUNNING} programs run already, which is the most; one has to end first"
             )
@@ -219,14 +219,13 @@ class Programs:
         opening = asyncio.ensure_future(
             asyncio.to_thread(_output, self._folder, number, is_first, self._budget)
         )
-        self._opening += 1
+        self._openings.add(opening)
+        opening.add_done_callback(self._openings.discard)
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
             opening.add_done_callback(_remove_opened)
             raise
-        finally:
-            self._opening -= 1
 
     async def kill(self, program: Program) -> None:
         """End a program with everything it started, and return when nothing of it is left."""
@@ -243,6 +242,8 @@ class Programs:
             async with asyncio.timeout(QUIT_S):
                 for program in running:
                     await program.over.wait()
+        if self._openings:
+            await asyncio.wait(self._openings)
         outputs = [program.output for program in self._programs.values()]
         self._programs.clear()
         await asyncio.to_thread(_remove, outputs)

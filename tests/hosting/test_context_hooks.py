@@ -119,16 +119,16 @@ async def test_it_outlives_a_reload_of_other_files_and_begins_again_with_its_own
         (folder / "tools" / "state.py").write_text(
             (folder / "tools" / "state.py").read_text().replace("{word}", "{word}!")
         )
-        host.reload("living")
+        await host.folders["living"].reload()
         assert (await call("state", word="a")).text == "3 a!"
         assert noted(folder).count("begin living") == 1
         (folder / "context.py").write_text(
             (folder / "context.py").read_text().replace('"opened": 1', '"opened": 9')
         )
-        host.reload("living")
+        await host.folders["living"].reload()
         assert (await call("state", word="a")).text == "10 a!"
         (folder / "context.py").write_text("async def lifespan(server):\n    syntax error\n")
-        host.reload("living")
+        await host.folders["living"].reload()
         assert (await call("state", word="a")).text == "11 a!"
     assert noted(folder).count("begin living") == noted(folder).count("end") == 2
 

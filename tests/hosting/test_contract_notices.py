@@ -17,10 +17,10 @@ TOOL = """
     """
 
 
-def save(folder: Path, host: Host, more: str = "", told: str = "The price.") -> str:
+async def save(folder: Path, host: Host, more: str = "", told: str = "The price.") -> str:
     """Save the tool, read the folder again, and return what is said."""
     write(folder, {"tools/price.py": TOOL.format(more=more, told=told)})
-    host.reload("shop")
+    await host.folders["shop"].reload()
     return host.journal.notices()[-1].text
 
 
@@ -29,31 +29,33 @@ async def test_a_save_is_judged_by_the_offer_before_or_by_the_lock(tmp_path: Pat
     folder = write(tmp_path / "shop", files)
     host = isolated_host(folder, tmp_path / "state")
     async with hosted(host):
-        broken = save(folder, host, ", shop: str")
+        broken = await save(folder, host, ", shop: str")
         assert broken.startswith(
             'shop breaks clients: price: "shop" is new and required (tools/price.py:1) · reloaded in '
         )
-        reworded = save(folder, host, ", shop: str", "Another price.")
+        reworded = await save(folder, host, ", shop: str", "Another price.")
         assert "breaks" not in reworded and reworded.endswith(" · wording: price")
-        assert save(folder, host, ", shop: str = 'here'", "Another price.").endswith(" · compatible: price")
+        assert (await save(folder, host, ", shop: str = 'here'", "Another price.")).endswith(
+            " · compatible: price"
+        )
         write(folder, {"tools/stock.py": TOOL.format(more="", told="The stock.").replace("price(", "stock(")})
-        host.reload("shop")
+        await host.folders["shop"].reload()
         assert host.journal.notices()[-1].text.endswith("1 added: stock"), "a new item breaks nothing"
-        save(folder, host)
+        await save(folder, host)
         write(folder, {"tools/stock.py": TOOL.format(more="", told="Stock.").replace("price(", "stock(")})
-        broken = save(folder, host, ", shop: str")
+        broken = await save(folder, host, ", shop: str")
         assert "required (tools/price.py:1) · wording: stock · reloaded in " in broken
         assert host.journal.notices()[-1].screen == "workbench/save/shop"
-        save(folder, host)
+        await save(folder, host)
         (folder / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server)))
         for told in ("The price.", "Another price."):
-            said = save(folder, host, ", shop: str", told)
+            said = await save(folder, host, ", shop: str", told)
             assert said.startswith(
                 f'shop breaks {LOCK_NAME}: price: "shop" is new and required (tools/price.py:1) · reloaded'
             )
-        assert "breaks" not in save(folder, host, ', shop: str = "this"')
+        assert "breaks" not in (await save(folder, host, ', shop: str = "this"'))
         (folder / LOCK_NAME).write_text("[")
-        assert "breaks clients" in save(folder, host, ", shop: int")
-        broken = save(folder, host, "=")
+        assert "breaks clients" in (await save(folder, host, ", shop: int"))
+        broken = await save(folder, host, "=")
         assert broken.startswith("shop: tools/price.py:1: SyntaxError: ")
         assert "; the previous version serves · reloaded in " in broken and broken.endswith("1 broken: price")

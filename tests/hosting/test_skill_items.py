@@ -283,9 +283,9 @@ async def test_a_save_breaks_a_lock_only_when_a_skill_is_published_no_more(
     async with hosted(host):
         (office / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server)))
         skill.write_text(REFUNDS.replace("Pay it back", "Pay nothing"))
-        host.reload("shop")
+        await host.folders["shop"].reload()
         assert "breaks" not in host.journal.notices()[-1].text
         skill.write_text("Pay it back.")
-        host.reload("shop")
+        await host.folders["shop"].reload()
         said = [each.text for each in host.journal.notices() if "breaks" in each.text]
         assert f"breaks {LOCK_NAME}: skill://refunds/SKILL.md: is gone" in said[-1]

@@ -18,6 +18,7 @@ from mcpdesk.jobs.process import NICE
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState
+from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 from tests.support.processes import is_alive
 from tests.tools.support import ToolContext, fields, use
@@ -171,7 +172,8 @@ async def test_what_ended_long_ago_is_forgotten_with_its_file(
     for _ in range(3):
         await ended(context, await begin(context, "echo x"))
     assert [program.id for program in context.hosted.programs.all()] == [3]
-    assert len(list((context.hosted.state / "programs").iterdir())) == 1
+    files = context.hosted.state / "programs"
+    await until(lambda: len(list(files.iterdir())) == 1)
 
 
 async def test_a_folder_that_is_gone_is_named_and_leaves_no_task(context: ToolContext) -> None:
@@ -234,12 +236,14 @@ async def test_the_newest_of_a_task_whose_file_is_full_can_be_read(
 
 async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext, home: ServerState) -> None:
     begun = asyncio.create_task(begin(context, "sleep 300"))
-    await asyncio.sleep(0)
+    files = home.state / "programs"
+    await until(files.is_dir)
     begun.cancel()
     with pytest.raises(asyncio.CancelledError):
         await begun
     await home.close()
-    assert home.programs.all() == () and not list((home.state / "programs").iterdir())
+    assert home.programs.all() == ()
+    await until(lambda: not list(files.iterdir()))
 
 
 async def test_state_that_cannot_be_written_is_named(context: ToolContext) -> None:

@@ -40,6 +40,8 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Event | None = None
         """Set when the last call is over, once the server stops."""
+        self._reports = 0
+        """Calls whose error is being reported."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -80,8 +82,7 @@ class Deadlines:
         finally:
             RUNNING.set(None)
             self._calls.pop(id(call), None)
-            if self._emptied is not None and not self._calls:
-                self._emptied.set()
+            self._check_emptied()
         ended = _ended(call.stop, limit_s)
         call.go_on_after_end()
         try:
@@ -89,6 +90,19 @@ class Deadlines:
         finally:
             # A frame that holds its own traceback stays, with all arguments, until somebody collects garbage.
             del place, ended
+
+    async def report(self, work: Awaitable[T]) -> T:
+        """Await what is left to do for a call once its hosted code has ended; `stop` waits for it."""
+        self._reports += 1
+        try:
+            return await work
+        finally:
+            self._reports -= 1
+            self._check_emptied()
+
+    def _check_emptied(self) -> None:
+        if self._emptied is not None and not self._calls and not self._reports:
+            self._emptied.set()
 
     async def stop(self) -> None:
         """The server stops: end every call with an answer that says so, and wait until those have left."""
@@ -100,7 +114,9 @@ class Deadlines:
             call.end(STOPPED)
         with suppress(TimeoutError):
             async with asyncio.timeout(HEED_S):
-                await self._emptied.wait()
+                while self._calls or self._reports:
+                    self._emptied.clear()
+                    await self._emptied.wait()
         for _ in range(TURNS):
             await asyncio.sleep(0)
 

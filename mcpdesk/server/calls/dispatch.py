@@ -118,7 +118,9 @@ class Dispatcher:
         access = self.server.access
         if access.requires_token:
             call.check_token(True, access.scopes)
-        work = self.methods[call.method]
+        work, starts = self.methods[call.method], self.services.starts
+        if not starts.may_begin():
+            await starts.turn()
         try:
             params, terms = call.params, call.terms
             if call.method != "tools/call":
@@ -172,7 +174,7 @@ class Dispatcher:
             return _uncapable(error, call.terms.revision)
         from mcpdesk.server.calls import outcomes
 
-        text, where = await outcomes.author_lines(error, self.server.folder)
+        text, where = await self.services.deadlines.report(outcomes.author_lines(error, self.server.folder))
         self.services.log("error", call.method, text, where, self.server.name, call.trace.id, call.place)
         reason = f"Internal error in {call.method}: {outcomes.described(error)}"
         return ProtocolError(ErrorCode.INTERNAL_ERROR, reason)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mcpdesk.protocol.jsonrpc import Id
+from mcpdesk.server.calls.call_starts import CallStarts
 from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Services:
         """The records that replicas have of the jobs of a server; None: there are no replicas."""
         self.shared_ends: SharedEnds | None = None
         """Where ends of jobs are written before they count; None: there are no replicas."""
+        self.starts = CallStarts()
         self._round_keys = round_keys
 
     @made_once

@@ -265,7 +265,7 @@ class ToolCalls:
         except BadArgument as error:
             return outcomes.unfit_arguments(tool, [SchemaFailure((error.name,), error.reason)])
         except Exception as error:  # a handler is hosted code
-            text, where = await outcomes.author_lines(error, server.folder)
+            text, where = await self._services.deadlines.report(outcomes.author_lines(error, server.folder))
             self._services.log("error", tool.name, text, where, server.name, call.trace.id, call.place)
             is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
             said = isinstance(error, HandlerError)
