@@ -147,6 +147,11 @@ class HostedJob:
         """Whether its state is final."""
         return self._job.is_over
 
+    @property
+    def result_size(self) -> int:
+        """Bytes of its result, which are nearly all of large facts."""
+        return len(self._job.ending.result)
+
     def facts(self) -> bytes:
         """Everything about it, encoded."""
         return codec.encode(facts(self._job))

@@ -264,6 +264,10 @@ class AsyncCall(Protocol):
     def is_over(self) -> bool:
         """Whether its state is final."""
 
+    @property
+    def result_size(self) -> int:
+        """Bytes of its result, which are nearly all of large facts."""
+
     def facts(self) -> bytes:
         """Everything about it, encoded."""
 

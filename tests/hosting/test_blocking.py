@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-<<<<<<< HEAD
-=======
 import orjson
->>>>>>> 345ce27d (hosting: use no disk and no lock on the core's loop)
 import pytest
 
 from mcpdesk.cli.desk_targets import typed_targets
@@ -28,6 +25,7 @@ from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import save, write
 from tests.support.patience import WITHIN_S
 from tests.support.rude import turn
+from tests.support.wire import Wire
 
 pytestmark = pytest.mark.slow
 
@@ -77,81 +75,6 @@ ALLOWED = (
 )
 
 
-class Wire:
-    """A session over HTTP."""
-
-    def __init__(self, client: aiohttp.ClientSession, url: str) -> None:
-        self.headers = {"Accept": "application/json"}
-        self.base = url.rpartition("/mcp/")[0]
-        self.client = client
-        self._url = url
-        self._number = 0
-
-    async def open(self) -> None:
-        """Open a session."""
-        info = {"name": "wire", "version": "1"}
-        opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
-        await self.post("initialize", opening)
-
-    async def post(self, method: str, params: dict[str, Any], **headers: str) -> Any:
-        self._number += 1
-        message = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
-        told = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self.client.post(self._url, json=message, headers=told) as answer:
-            if session := answer.headers.get("Mcp-Session-Id"):
-                self.headers["Mcp-Session-Id"] = session
-            return await answer.json()
-
-    async def call(self, tool: str, *, fails: bool = False, **arguments: Any) -> Any:
-        answer = await self.post("tools/call", {"name": tool, "arguments": arguments})
-        assert answer["result"]["isError"] is fails, answer
-        return answer["result"]
-
-    async def get(self, path: str, status: int = 200, **headers: str) -> bytes:
-        async with self.client.get(self.base + path, headers=headers) as answer:
-            assert answer.status == status, await answer.text()
-            return await answer.read()
-
-    async def job(self, name: str, **arguments: Any) -> str:
-        """Begin a job; returns its id."""
-        params = {"name": name, "arguments": arguments, "mode": "async"}
-        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        async with self.client.post(f"{self.base}/v1/mcp", json=message) as answer:
-            return str((await answer.json())["result"]["job_id"])
-
-
-<<<<<<< HEAD
-@pytest.mark.process
-async def test_the_loop_opens_no_file_and_no_database_while_it_serves(tmp_path: Path) -> None:
-    folder = tmp_path / "meeting"
-    (folder / "tools").mkdir(parents=True)
-    (folder / "mcp.json").write_text(MANIFEST)
-    (folder / "tools" / "tool.py").write_text(TOOL)
-    async with (
-        running_desk(folder, http=True, watch=True, no_auth=True) as desk,
-        aiohttp.ClientSession() as client,
-        asyncio.timeout(WITHIN_S),
-    ):
-        wire = Wire(client, desk.host.url("meeting"))
-        with blocking_calls(ALLOWED) as seen:
-            info = {"name": "wire", "version": "1"}
-            opening = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
-            await wire.post("initialize", opening)
-            unknown = await wire.post("ping", {}, Mcp_Session_Id="0" * 48)
-            assert "No such session" in unknown["error"]["message"]
-            await wire.call("echo", text="a")
-            await wire.call("TaskManager", action="create", query="buy milk")
-            await wire.call("TaskManager", action="list", query="")
-            await wire.call("SetCallback", action="set", message="now", delay_seconds=1)
-            await wire.call("PlanMode", action="enter", goal="Move house")
-            await wire.call("PlanMode", action="exit")
-            await wire.call("Bash", command="echo hi")
-            (folder / "tools" / "tool.py").write_text(OFFERED_AGAIN)
-            while "again" not in str(await wire.post("tools/list", {})):
-                await turn()
-            async with client.delete(desk.host.url("meeting"), headers=wire.headers) as answer:
-                assert answer.status == 204
-=======
 def folder_of(path: Path, **manifest: Any) -> Path:
     """A server folder."""
     told = {"name": "meeting", "version": "1.0.0", "builtins": BUILTINS, "commands": COMMANDS} | manifest
@@ -179,7 +102,6 @@ async def served(folder: Path, **flags: Any) -> AsyncIterator[tuple[RunningDesk,
         ):
             seen = watch.enter_context(blocking_calls(ALLOWED))
             yield desk, Wire(client, desk.host.url("meeting"))
->>>>>>> 345ce27d (hosting: use no disk and no lock on the core's loop)
     assert not seen, "\n".join(seen)
 
 
@@ -257,7 +179,7 @@ async def test_a_callback_that_fires(tmp_path: Path) -> None:
         await wire.call("SetCallback", action="set", message="now", delay_seconds=1)
         while "fired 1 of 1" not in str(await wire.call("SetCallback", action="list")):
             await turn()
-        other = Wire(wire.client, wire._url)
+        other = Wire(wire.client, wire.url)
         await other.open()
         await other.call("SetCallback", action="list")
 

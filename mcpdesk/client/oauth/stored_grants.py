@@ -9,7 +9,7 @@ import shlex
 import stat
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -95,8 +95,7 @@ class StoredGrants:
             last = time.monotonic() + LOCK_S
             while True:
                 try:
-                    lock = private_files.locked(path, patience_s=0)
-                    await _on_thread(held.enter_context, lock)
+                    held.enter_context(private_files.locked(path, patience_s=0))
                     break
                 except TimeoutError as error:
                     if time.monotonic() > last:
@@ -117,18 +116,6 @@ class StoredGrants:
         with suppress(msgspec.DecodeError):
             return None if text is None else msgspec.json.decode(text, type=kind)
         return None
-
-
-async def _on_thread(
-    function: Callable[[AbstractContextManager[None]], object], value: AbstractContextManager[None]
-) -> None:
-    """Call a function on a thread, and wait for its end even if the caller is cancelled."""
-    working = asyncio.ensure_future(asyncio.to_thread(function, value))
-    try:
-        await asyncio.shield(working)
-    except asyncio.CancelledError:
-        await asyncio.wait({working})
-        raise
 
 
 class _Texts(Struct):

@@ -144,20 +144,19 @@ class JobRoutes:
 
 
 async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
-    facts = job.facts()
-    if len(facts) < LARGE:
-        return json_answer(200, facts)
-    try:
-        await connection_of(request).reserve(len(facts))
+    if job.result_size < LARGE:
+        return json_answer(200, job.facts())
+    try:  # before they are encoded
+        await connection_of(request).reserve(job.result_size)
     except AnswerRefused as refused:
         return plain_error(503, refused.message, RETRY_AFTER)
-    return await large_answer(request, 200, facts, JSON_HEADERS | head_of(request).page_headers)
+    return await large_answer(request, 200, job.facts(), JSON_HEADERS | head_of(request).page_headers)
 
 
 async def _cancel(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     if not await job.cancel("canceled by the client"):
         return plain_error(409, f"The job is over: {job.state}", state=job.state)
-    return json_answer(200, job.facts())
+    return await _facts(request, job, caller)
 
 
 async def _manifest(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:

@@ -67,6 +67,8 @@ WHOLE_BYTES = 64 << 20
 """The largest request body that goes on as one message, where `max_body_bytes` does not allow more."""
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
+WHOLE_BYTES = 1 << 20
+"""Pieces of a body from this size on are whole messages of a channel, which need room."""
 SMALL = 64 << 10
 """Bytes of an answer that is given in one piece, with its head."""
 
@@ -585,9 +587,12 @@ def is_failure(message: dict[str, Any]) -> bool:
 
 
 async def _counted(chunks: AsyncIterator[bytes], connection: HttpConnection) -> AsyncIterator[bytes]:
-    """The pieces of a body, the large ones counted until the next is asked for. Raises: AnswerRefused."""
+    """The pieces of a body, the large ones counted until the next is asked for. Raises: AnswerRefused.
+
+    A body that comes in small pieces needs no room: the next one is read when the client has read the last.
+    """
     async for piece in chunks:
-        if len(piece) < LARGE:
+        if len(piece) < WHOLE_BYTES:
             yield piece
             continue
         await connection.reserve(len(piece))
