@@ -133,13 +133,11 @@ class Host:
         """Finds the file in a text whose content the person has to agree to first."""
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
-        """What watches each folder, by server."""
         self._reloads = OneByOne(self._reload)
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._telemetry: Telemetry | None = None
-        """None: nobody collects traces and metrics."""
         self._began = time.monotonic()
         self._drawn = asyncio.Event()
         self._pending: list[Callable[[], object]] = []
@@ -282,7 +280,7 @@ class Host:
         settings, policies = separate_policies(self.plan)
         return HostedFolder(folder, settings, self.journal, late, self.plan.mode, self.replicas, policies)
 
-    def _host_folder(self, hosted: HostedFolder) -> None:
+    def _host_folder(self, hosted: HostedFolder) -> str:
         name = hosted.server.name
         if name in self.by_name or name in self.upstreams:
             other = self.folders[name].folder if name in self.folders else self.upstreams[name].plan.place
@@ -299,6 +297,7 @@ class Host:
         hosted.server.hosted.notify_person = partial(self._tell_person, name)
         hosted.server.hosted.log_to_clients = partial(self._tell_clients, name)
         hosted.server.hosted.on_program_over = partial(self._program_over, name)
+        return name
 
     def _load_upstream(self, plan: UpstreamPlan) -> Upstream:
         if plan.name in self.by_name or plan.name in self.upstreams:
@@ -320,11 +319,10 @@ class Host:
             raise DeskUserError(f"{known.folder} is on the desk already, as {known.server.name}.")
         names: list[str] = []
         for folder in folders:
-            hosted = await asyncio.to_thread(self._read_folder, folder)
-            self._host_folder(hosted)
-            names.append(hosted.server.name)
-            await self._wake_folder(hosted.server.name)
-            await self._open_folder(hosted.server.name)
+            name = self._host_folder(await asyncio.to_thread(self._read_folder, folder))
+            names.append(name)
+            await self._wake_folder(name)
+            await self._open_folder(name)
             for warning in await asyncio.to_thread(ignored_settings, (folder,)):
                 self.journal.log("warning", "settings", warning)
         for plan in upstreams:
@@ -534,7 +532,6 @@ class Host:
 
     def log_in(self, name: str) -> None:
         """Have the person at the screen log in to a server that is not ours."""
-        # Who lends a token asks callers for the key.
         self.start_chore(self._hosted_upstreams.log_in(name, self._refresh_rules))
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
@@ -554,7 +551,7 @@ class Host:
     def _unknown_tools(self) -> list[str]:
         """Complaints about approvals for tools that no server has."""
         known = frozenset[str]().union(*(hosted.tools for hosted in self.folders.values()))
-        named = policies_of(self.settings.approvals)
+        named = policies_of(self.settings.approvals).keys()
         return [f"approvals: {no_tool(name, known)}" for name in named if name not in known]
 
     async def _listen(self) -> None:
@@ -581,13 +578,11 @@ class Host:
     @property
     def chosen_state(self) -> str:
         """The state folder if one was chosen, else empty: cores with different state folders do not meet."""
-        is_chosen = self.plan.origins.get("state_dir", "default") != "default"
-        return str(self.settings.state_dir) if is_chosen else ""
+        is_default = self.plan.origins.get("state_dir", "default") == "default"
+        return "" if is_default else str(self.settings.state_dir)
 
     async def _reload(self, hosted: HostedFolder) -> None:
         asked = hosted.server.access
-        if hosted not in self.folders.values():
-            return
         changes = await hosted.reload()
         if hosted.server.access is not asked:
             self._refresh_rules()

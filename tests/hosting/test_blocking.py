@@ -27,7 +27,7 @@ from tests.support.patience import WITHIN_S
 from tests.support.rude import turn
 from tests.support.wire import Wire
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 BUILTINS = [
     *("PlanMode", "TaskManager", "SetCallback", "Bash", "BackgroundBash", "ReadBgOutput", "ListBgTasks"),

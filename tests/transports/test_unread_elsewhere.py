@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -111,7 +112,7 @@ async def upstream(request: web.Request) -> web.Response:
 async def full_desk(tmp_path: Path, target: RemoteTarget) -> AsyncIterator[str]:
     """A desk with the upstream server `far` and no room for a further answer; gives its address."""
     folder = write(tmp_path / "own", {"mcp.json": '{"name": "own"}', "tools/large.py": TOOL})
-    flags = {"no_auth": True, "unread_answers_max_bytes": ROOM}
+    flags: dict[str, Any] = {"no_auth": True, "unread_answers_max_bytes": ROOM}
     async with running_desk(folder, upstreams=[UpstreamPlan("far", target)], http=True, **flags) as desk:
         base = desk.host.url("own").rpartition("/mcp/")[0]
         asked = b"POST /mcp/own HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -139,7 +140,7 @@ async def test_an_upstream_answer_that_comes_in_pieces_needs_no_room(tmp_path: P
         assert UNREAD.refused == before
 
 
-@pytest.mark.slow
+@pytest.mark.process
 async def test_a_large_message_of_an_upstream_program_is_refused_without_room(tmp_path: Path) -> None:
     files = {"mcp.json": '{"name": "far"}', "tools/large.py": TOOL}
     program = CommandTarget((sys.executable, "-m", "mcpdesk", "stdio", str(write(tmp_path / "far", files))))

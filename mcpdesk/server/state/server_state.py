@@ -198,7 +198,7 @@ class ServerState:
 
         `is_read`: its plan is among those that were read, if it has one.
         """
-        if not is_read and self.has_state:
+        if not is_read:
             self._unread.add(session)
         if self._unread or session not in self._sessions:
             self.rules += 1
@@ -216,7 +216,8 @@ class ServerState:
     async def settle(self) -> None:
         """Read the plans of sessions that continue here. Raises: StorageError."""
         joined = set(self._unread)
-        await recall(self)
+        if await self.look_for_state():
+            await recall(self)
         self._unread -= joined
         self.rules += 1
 
