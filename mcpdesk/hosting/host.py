@@ -487,8 +487,7 @@ class Host:
         if endpoint is None:
             raise TransportError(f"no server is called {server!r}")
         if environment is not None and (folder := self.folders.get(endpoint.name)) is not None:
-            hidden = secret_variables(self._secret_variables())
-            environment = folder.environment_for(peer, environment, hidden)
+            environment = folder.environment_for(peer, environment, secret_variables(self._secret_variables()))
         return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes, session, environment)
 
     def passed_clients(self) -> list[PassedClient]:

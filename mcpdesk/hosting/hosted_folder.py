@@ -222,6 +222,7 @@ class HostedFolder:
     def _read(self) -> tuple[FolderReading, Definitions | None]:
         """Read the folder again, and its lock file. Raises: ManifestError."""
         loaded = load_folder(self.folder, self._loaded)
+        self._look_at_code(loaded)
         if self.server.withheld:
             self._check_mended(loaded.manifest)
         return self._with_skills(loaded), self._agreed_contract()
@@ -331,20 +332,24 @@ class HostedFolder:
         jwt = self._loaded.manifest.auth.jwt
         return jwt.secret_env if jwt is not None else ""
 
+    def _look_at_code(self, loaded: LoadedFolder) -> None:
+        """Note which environment variables the code reads. Reads its files; from any thread."""
+        from mcpdesk.hosting.folder.read_variables import variables_in
+
+        self._code_reads = (loaded, variables_in(self.folder))
+
     def environment_for(
         self, peer: str, environment: Mapping[str, str], hidden: Collection[str]
     ) -> dict[str, str]:
         """Environment of calls of a client in another process, without the hidden variables.
 
-        Raises: OtherEnvironmentError when code here reads variables that are others in that process. Reads
-        the code, the first time after it changed.
+        Raises: OtherEnvironmentError when code here reads variables that are others in that process.
         """
-        from mcpdesk.hosting.folder.read_variables import variables_in
-
         if self._code_reads is None or self._code_reads[0] is not self._loaded:
-            self._code_reads = (self._loaded, variables_in(self.folder) | self.variables.keys())
+            self._look_at_code(self._loaded)
+        assert self._code_reads is not None
         given = {} if self._variables is None else self._variables.given
-        for name in sorted(self._code_reads[1] - set(hidden)):
+        for name in sorted((self._code_reads[1] | self.variables.keys()) - set(hidden)):
             is_given = name in given and name not in environment
             if not is_given and environment.get(name) != os.environ.get(name):
                 reason = f"code of {self.server.name} reads {name}, which is another one for this client"
@@ -372,6 +377,7 @@ class HostedFolder:
         except StorageError as error:
             self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
         self._is_awake = True
+        self._start_chore(asyncio.to_thread(self._look_at_code, self._loaded))
         self._begin_life()
 
     def _begin_life(self) -> None:

@@ -70,7 +70,7 @@ async def broken(id: int) -> str:
 '''
 OFFERED_AGAIN = TOOL.replace("echo", "again")
 ALLOWED = (
-    "dashboard_routes.py:page_files",  # the files of the page, once, for the first page
+    "(hosting/folder/module_items.py:call",  # the code of a handler here, which writes a file
     "(client/child_process.py:start",  # the start of an upstream program, by asyncio
     "jobs/child.py:mark < upstream/target_transport.py:",  # an upstream program is added: the guard starts
 )

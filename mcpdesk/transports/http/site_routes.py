@@ -113,9 +113,11 @@ class DashboardEntry:
         if self._routes is None:
             if self._site.board is None:
                 return None
-            from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes
+            from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes, page_files
 
-            self._routes = DashboardRoutes(self._site, self._site.board)
+            files = await asyncio.to_thread(page_files)
+            if self._routes is None:  # another request may have made it
+                self._routes = DashboardRoutes(self._site, self._site.board, files)
         return await self._routes.answer(request, path)
 
     async def close(self) -> None:

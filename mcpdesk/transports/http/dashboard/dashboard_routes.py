@@ -91,7 +91,7 @@ class PageFile(NamedTuple):
 
 
 def page_files() -> dict[str, PageFile]:
-    """Return the files of the page by their names, as they lie in the package."""
+    """Read the files of the page from the package. Returns them by their names."""
     found = {}
     for place in files("mcpdesk").joinpath("web").iterdir():
         media_type = MEDIA_TYPES.get(place.name.rpartition(".")[2])
@@ -104,10 +104,10 @@ def page_files() -> dict[str, PageFile]:
 class DashboardRoutes:
     """The dashboard of one listener."""
 
-    def __init__(self, site: Site, make_board: Callable[[], Board]) -> None:
+    def __init__(self, site: Site, make_board: Callable[[], Board], page: dict[str, PageFile]) -> None:
         self._site = site
         self._make_board = make_board
-        self._files = page_files()
+        self._files = page
         self._sign_in = SignIn(site.operator, COOKIE, PATH)
         self._updates: PageUpdates | None = None
         self._making = asyncio.Lock()
