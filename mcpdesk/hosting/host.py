@@ -83,7 +83,7 @@ class Host:
             self.journal.log,
             round_keys=self._round_keys,
             mask=_masked,
-            environment=lambda: public_environment(self._secret_variables()),
+            environment=lambda: public_environment(self._hidden_variables()),
         )
         self._sharing: HostSharing | None = None
         if settings.shared:
@@ -483,11 +483,10 @@ class Host:
         whole = self.endpoint(server or "")
         if whole is not None and whole.server.withheld:
             raise TransportError(whole.server.withheld)
-        endpoint = self.endpoint(server or "", mode)
-        if endpoint is None:
+        if (endpoint := self.endpoint(server or "", mode)) is None:
             raise TransportError(f"no server is called {server!r}")
         if environment is not None and (folder := self.folders.get(endpoint.name)) is not None:
-            environment = folder.environment_for(peer, environment, secret_variables(self._secret_variables()))
+            environment = folder.environment_for(peer, environment, self._hidden_variables())
         return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes, session, environment)
 
     def passed_clients(self) -> list[PassedClient]:
@@ -631,10 +630,10 @@ class Host:
 
     def _refresh_rules(self) -> None:
         self.__dict__.pop("rules", None)
-        withhold(secret_variables(self._secret_variables()))
+        withhold(self._hidden_variables())
 
-    def _secret_variables(self) -> list[str]:
-        return [hosted.secret_variable for hosted in self.folders.values()]
+    def _hidden_variables(self) -> set[str]:
+        return secret_variables(hosted.secret_variable for hosted in self.folders.values())
 
     def _is_key_due(self, *, no_auth: bool) -> bool:
         from mcpdesk.auth import api_key
