@@ -9,7 +9,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.errors import DeskError
@@ -62,6 +62,7 @@ class LocalWork(WorkFacet):
         self._host = host
         self._running: set[asyncio.Task[None]] = set()
         self._refreshing: set[str] = set()
+        self._looks = ThreadPoolExecutor(1, "looks")
         self._state_looks: dict[str, float] = {}
         """When a state file was last looked for, by server."""
         self._counted = (-1, 0)
@@ -212,9 +213,18 @@ class LocalWork(WorkFacet):
     def _refresh(self, name: str, state: ServerState) -> None:
         """Have the core read the lists of a server again when they changed; once at a time."""
         is_stale = not state.has_made("todo") or state.todo.is_stale
-        if is_stale and name not in self._refreshing and (state.has_state or self._may_look(name)):
+        if not is_stale or name in self._refreshing:
+            return
+        if state.has_state:
             self._refreshing.add(name)
-            self._start(partial(_refresh_lists, state), lambda: self._refreshing.discard(name))
+            self._start(lambda: state.todo.refresh(), lambda: self._refreshing.discard(name))
+        elif self._may_look(name):
+            self._looks.submit(self._look, name, state)
+
+    def _look(self, name: str, state: ServerState) -> None:
+        """Look for a state file. Without one the loop sleeps on, since each turn of it counts as a change."""
+        if state.find_state():
+            self._host.call_soon(lambda: self._refresh(name, state))
 
     def _may_look(self, name: str) -> bool:
         """Whether it is time to look again for a state file that another process may have made."""
@@ -243,11 +253,6 @@ class LocalWork(WorkFacet):
             task.add_done_callback(self._running.discard)
 
         self._host.call_soon(begin)
-
-
-async def _refresh_lists(state: ServerState) -> None:
-    if await state.look_for_state():
-        await state.todo.refresh()
 
 
 def _key(server: str, number: int) -> str:

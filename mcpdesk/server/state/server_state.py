@@ -363,14 +363,17 @@ class ServerState:
 
     @property
     def has_state(self) -> bool:
-        """Whether there is a state file, as far as `look_for_state` found; from any thread."""
+        """Whether there is a state file, as far as anybody looked; from any thread."""
         return self._has_state or self._shared is not None
 
+    def find_state(self) -> bool:
+        """Look whether there is a state file by now, which another process may have made; from any thread."""
+        self._has_state = self.has_state or self._file.exists()
+        return self._has_state
+
     async def look_for_state(self) -> bool:
-        """Look whether there is a state file by now, which another process may have made."""
-        if not self.has_state:
-            self._has_state = await asyncio.to_thread(self._file.exists)
-        return self.has_state
+        """Look for a state file on a thread."""
+        return self.has_state or await asyncio.to_thread(self.find_state)
 
     def has_made(self, part: str) -> bool:
         """Whether something that is made at its first use is there; from any thread."""
