@@ -214,7 +214,12 @@ class DeskApp(App[None]):
             await super().on_event(event)
 
     async def _deliver(self, event: events.Event) -> None:
-        """Send a key on, unless it was meant for what was there before the dialog that just opened."""
+        """Send a key on, unless it was meant for what was there before the dialog that just opened.
+
+        No key reaches a widget that is not shown.
+        """
+        if self.screen is self.main:
+            self.main.settle_focus()
         ignores: Callable[[events.Event], bool] | None = getattr(self.screen, "ignores", None)
         if ignores is None or not ignores(event):
             await super().on_event(event)

@@ -227,7 +227,7 @@ class ThemeChoice:
     def apply_first(self, app: App[None], wanted: str | None) -> None:
         """Apply one theme before anything is drawn: the wanted one, the remembered one, or the default."""
         name = wanted or self._remembered() or DEFAULT
-        theme = self._load(name) or app.get_theme(name) or self._load(DEFAULT)
+        theme = self._load(name) or app.get_theme(name) or self._named(name) or self._load(DEFAULT)
         if theme is not None:
             app.register_theme(theme)
             app.theme = theme.name
@@ -286,9 +286,13 @@ class ThemeChoice:
                     return load_theme(path)
         return None
 
+    def _named(self, name: str) -> Theme | None:
+        """Theme whose file has another name."""
+        return load_themes(self._folders)[0].get(name)
+
     def _remembered(self) -> str:
         try:
             name = self._memory.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError):
             return ""
-        return name if name.replace("-", "").isalnum() else ""
+        return name if name.isprintable() and "/" not in name else ""

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from textual import events
 from textual.app import App, ComposeResult
 
 from mcpdesk.tui.results.json_tree import SLICE, JsonTree, Outline, RowKind
@@ -164,6 +165,21 @@ async def test_search_walks_through_hits_and_escape_ends_it() -> None:
         assert "1 of 1" in lines(tree)[-1]
         await pilot.press("enter", "escape")
         assert "/777" not in lines(tree)[-1]
+
+
+async def test_a_search_takes_a_paste_and_its_letters_count_as_typing() -> None:
+    async with Bench({"list": [{"n": n} for n in range(900)]}).run_test(size=(60, 12)) as pilot:
+        tree = pilot.app.query_one(JsonTree)
+        tree.post_message(events.Paste("5"))
+        await pilot.pause()
+        assert not tree.has_query and not tree.check_consume_key("a", "a")
+        await pilot.press("slash", "7")
+        assert tree.check_consume_key("a", "a") and not tree.check_consume_key("enter", "\r")
+        tree.post_message(events.Paste("77\nand more"))
+        await pilot.pause()
+        assert tree.query_text == "777" and tree.selected == ("list", 777, "n")
+        await pilot.press("enter")
+        assert not tree.check_consume_key("a", "a")
 
 
 async def test_copies_value_and_path() -> None:

@@ -24,6 +24,8 @@ def rows(text: str, width: int) -> list[str]:
         ("a\r\nb\n", 5, ["a", "b", ""]),
         ("\x1b]0;x\x07\ty", 20, ["␛]0;x␇    y"]),
         ("漢字かな", 5, ["漢字", "かな"]),
+        ("naïve 漢字 words", 9, ["naïve", "漢字", "words"]),
+        ("one two é", 7, ["one two", "é"]),
         ("", 5, [""]),
     ],
 )
@@ -105,3 +107,35 @@ async def test_rows_that_are_selected_with_the_mouse_are_copied() -> None:
         await pilot.hover(text, offset=(5, 1))
         await pilot.mouse_up(text, offset=(5, 1))
         assert stage.screen.get_selected_text() == "two\nthree"
+
+
+@pytest.mark.parametrize("width", [7, 20, 100])
+def test_the_offset_of_each_row_leads_back_to_it(width: int) -> None:
+    layout = TextLayout("one two three 漢字かな\n\nfour\r\n" * 20 + "x" * 300, width)
+    layout.grow()
+    assert all(layout.row_of(layout.offset_of(row)) == row for row in range(layout.row_count))
+
+
+@pytest.mark.slow
+async def test_the_text_at_the_top_stays_there_in_another_width_and_back() -> None:
+    view = ResultView()
+    text = "".join(
+        f"line {number} and some words that wrap where the room is small\n" for number in range(900)
+    )
+    async with staged(view, (60, 12)) as (stage, pilot):
+        await view.show(outcome({"content": [{"type": "text", "text": text}]}), {})
+        content = view.content
+        await until(pilot, lambda: content.max_scroll_y > 800)
+        row = content.texts[0].row_of(text.index("line 612 "))
+        content.scroll_to(
+            y=content.texts[0].virtual_region.y + row, animate=False, force=True, immediate=True
+        )
+        await until(pilot, lambda: "line 612 " in stage.shown())
+
+        def is_first() -> bool:
+            row = content.scroll_offset.y - content.texts[0].virtual_region.y
+            return row == content.texts[0].row_of(text.index("line 612 "))
+
+        for width in (100, 40, 30, 60):
+            await pilot.resize_terminal(width, 12)
+            await until(pilot, lambda: is_first() and "line 612 " in stage.shown())

@@ -160,3 +160,18 @@ async def test_nothing_of_a_program_reaches_the_terminal() -> None:
         strip = view.render_line(0)
         assert strip.text.rstrip() == "ared␇"
         assert any(segment.style and segment.style.color for segment in strip if segment.text == "red")
+
+
+@pytest.mark.slow
+async def test_the_line_at_the_top_stays_there_in_another_room() -> None:
+    view = OutputView()
+    async with staged(view, (60, 12)) as (_, pilot):
+        view.add("".join(f"{number} {'x' * 70}\n" for number in range(200)))
+        await pilot.pause()
+        view.following = False
+        view.scroll_to(y=2 * 150, animate=False, force=True, immediate=True)
+        await pilot.pause()
+        for width in (30, 100, 60):
+            await pilot.resize_terminal(width, 12)
+            await pilot.pause()
+            assert view.rows[view.scroll_offset.y].startswith("150 ")

@@ -129,3 +129,14 @@ async def test_escape_frees_the_letters_and_comes_back_with_a_digit() -> None:
         assert desk.dialog.query_one(LongWords).text == "d" and desk.link.declined == []
         await desk.press("escape", "d", "enter")
         assert desk.link.declined == [(desk.question.id, "")]
+
+
+@pytest.mark.slow
+async def test_a_digit_that_is_pressed_again_keeps_the_choice_and_space_undoes_it() -> None:
+    async with asked(DATABASE) as desk:
+        await desk.press("1", "1")
+        assert desk.dialog.query_one(QuestionPage).draft.chosen == {0}
+        await desk.press("space")
+        assert desk.dialog.query_one(QuestionPage).draft.chosen == set()
+        await desk.press("2", "2", "enter")
+        assert desk.link.answers[0][1][0].selected == (DATABASE.options[1].label,)

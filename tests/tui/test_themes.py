@@ -239,3 +239,16 @@ async def test_what_is_worn_first(
     async with running_frame(theme=wanted) as (app, pilot):
         await until(pilot, lambda: set(OURS) <= set(app.available_themes))
         assert app.theme == worn and toasts(app) == said
+
+
+@pytest.mark.parametrize("name", ["my_own_theme", "mine 2.0", "named_otherwise"])
+async def test_a_theme_of_any_name_is_remembered(name: str, own_folders: Path) -> None:
+    folder = own_folders / "config" / "themes"
+    folder.mkdir(parents=True)
+    file = folder / ("other.toml" if name == "named_otherwise" else f"{name}.toml")
+    file.write_text(f'name = "{name}"\nprimary = "#224466"\n')
+    async with running_frame() as (app, pilot):
+        await until(pilot, lambda: name in app.available_themes)
+        app.themes.use(app, name)
+    async with running_frame() as (app, _):
+        assert app.theme == name

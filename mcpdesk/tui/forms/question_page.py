@@ -217,17 +217,22 @@ class QuestionPage(VerticalScroll, can_focus=False):
         self._follow()
 
     def choose(self, index: int | None = None) -> None:
-        """Choose an option or undo that, by default the one under the cursor; the last row is for writing."""
+        """Choose an option or undo that, by default the one under the cursor; the last row is for writing.
+
+        On a page with a single choice, `index` (a digit or a click) never undoes the choice.
+        """
         if index is None and not self._is_shown:
             self.move(0)  # nobody sees yet what would be chosen
             return
+        is_named = index is not None
         index = self.cursor if index is None else index
         if index > self._last:
             return
         self.cursor = index
         self._is_shown = True
         if index < self._count:
-            self.draft.toggle(index)
+            if self.draft.page.multi_select or not is_named or index not in self.draft.chosen:
+                self.draft.toggle(index)
             self._is_shown = index in self.draft.chosen or self.draft.page.multi_select
             self.post_message(self.Changed())
         self._follow()

@@ -90,8 +90,8 @@ def rate(per_second: float) -> str:
 
 
 def size_text(size: int) -> str:
-    """`212 B`, `3.4 kB`, `5.0 MB`."""
-    for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
-        if size >= factor:
+    """`212 B`, `3.4 kB`, `5.0 MB`, `1.2 GB`."""
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 1_000)):
+        if size >= 0.99995 * factor and size >= 1_000:  # what is rounded to 1000.0 takes the next unit
             return f"{size / factor:.1f} {unit}"
     return f"{size} B"

@@ -110,6 +110,16 @@ class TextLayout:
             index += 1
         return (self._ends[segment - 1] if segment else 0) + index
 
+    def offset_of(self, row: int) -> int:
+        """The offset of the first character of a row that is known."""
+        segment = min(bisect_right(self._ends, row), len(self._starts) - 1)
+        if segment < 0:
+            return 0
+        start = self._starts[segment]
+        rows = _rows(self.text[start : _segment(self.text, start)[0]], self.width, self._is_hard)
+        above = row - (self._ends[segment - 1] if segment else 0)
+        return start + sum(map(len, rows[:above]))
+
 
 def line_start(text: str, number: int) -> int:
     """The offset at which a line begins, counted from 1; the last line for a number beyond it."""
@@ -139,7 +149,7 @@ def _rows(line: str, width: int, is_hard: bool) -> list[str]:
     """A line in rows, a blank at a break at the end of the upper one, where it may stand out."""
     shown = clean(line, newlines=False)
     if not shown.isascii() and cell_len(shown) != len(shown):
-        return chop_cells(shown, width) or [""]
+        return chop_cells(shown, width) or [""] if is_hard else list(_broken_cells(shown, width))
     if is_hard:
         return [shown[at : at + width] for at in range(0, len(shown), width)] or [""]
     return list(_broken(shown, width))
@@ -155,8 +165,25 @@ def _broken(line: str, width: int) -> Iterator[str]:
     yield line[at:]
 
 
+def _broken_cells(line: str, width: int) -> Iterator[str]:
+    """Rows of a line whose characters are not all one cell wide."""
+    at = 0
+    while (rows := chop_cells(line[at : at + 4 * width], width)) and at + len(rows[0]) < len(line):
+        row = rows[0]
+        if line[at + len(row)] == " ":
+            row += " "
+        elif (blank := row.rfind(" ")) >= 0:
+            row = row[: blank + 1]
+        yield row
+        at += len(row)
+    yield line[at:]
+
+
 class LongText(Widget):
-    """Shows a text as high as it is; what is around it scrolls. `find` goes through what it contains."""
+    """Shows a text as high as it is; what is around it scrolls. `find` goes through what it contains.
+
+    When the width changes, the text at the top of the scrolling parent stays there.
+    """
 
     ALLOW_SELECT = True
     COMPONENT_CLASSES = {"long-text--hit", "long-text--here"}
@@ -177,15 +204,45 @@ class LongText(Widget):
         self._here = -1
         """Where what was found begins; -1: nothing."""
         self._timer: Timer | None = None
+        self._top = (-1, -1)
+        """Offset of the text at the top since the last change of the width, and its row; -1 for none."""
+        self._is_returning = False
+        """True until the offset of `_top` is at the top again."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """The rows that are known; more will be, a little later."""
         if width != self._layout.width:
+            self._keep_top()
             self._layout = TextLayout(self.text, width)
             self._layout.grow(AT_ONCE_S)
+            if self._is_returning:
+                self._layout.grow(
+                    offset=self._top[0] + BLOCK
+                )  # and the rows below, or it could not be the top
         if not self._layout.is_complete and self._timer is None:
             self._timer = self.set_timer(PAUSE_S, self._grow)
         return max(1, self._layout.row_count)
+
+    def _keep_top(self) -> None:
+        """Remember the text at the top of the parent before the rows change, and return to it afterwards."""
+        if self._is_returning or not isinstance(self.parent, Widget):
+            return
+        row = self.parent.scroll_offset.y - self.virtual_region.y
+        if not 0 < row < self._layout.row_count:
+            return
+        if row != self._top[1]:
+            self._top = self._layout.offset_of(row), row
+        self._is_returning = True
+        self.call_after_refresh(self._return_to_top)
+
+    def _return_to_top(self) -> None:
+        self._is_returning = False
+        if isinstance(self.parent, Widget):
+            offset, _ = self._top
+            row = self._layout.row_of(offset)
+            self._top = offset, row
+            y = self.virtual_region.y + row
+            self.parent.scroll_to(y=y, animate=False, force=True, immediate=True)
 
     def _grow(self) -> None:
         self._timer = None

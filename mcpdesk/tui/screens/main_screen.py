@@ -110,7 +110,7 @@ class MainScreen(Screen[None]):
 
     # The workbench has the action of R in its table; the key works wherever the news of a save are seen.
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("main"), Binding("R", "show_save", show=False)]
-    AUTO_FOCUS = None
+    AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, also of one that is not shown.
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
 
@@ -171,10 +171,50 @@ class MainScreen(Screen[None]):
     def on_screen_resume(self) -> None:
         """A dialog above it was closed: catch up at once."""
         self.refresher.wake()
+        self.settle_focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Give way to a message where nothing would fit."""
-        self.set_class(event.size.width < MINIMUM[0] or event.size.height < MINIMUM[1], "-too-small")
+        """Give way to a message where nothing would fit; the focus comes back with the pane."""
+        is_too_small = event.size.width < MINIMUM[0] or event.size.height < MINIMUM[1]
+        if is_too_small and self.shown and self.focused is not None:
+            self._last_focus[self.shown] = self.focused
+        self.set_class(is_too_small, "-too-small")
+        self.settle_focus()
+
+    def set_focus(
+        self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
+    ) -> None:
+        """Move the focus. A widget of a pane that is not shown gets it at the next visit of the pane.
+
+        A widget beside the maximized part ends the larger view.
+        """
+        if widget is not None and (pane := self._pane_of(widget)) is not None and not self._is_shown(pane):
+            if pane.id and widget.focusable:
+                self._last_focus[pane.id] = widget
+            return
+        if (
+            widget is not None
+            and self.maximized is not None
+            and self.maximized not in widget.ancestors_with_self
+        ):
+            self.minimize()
+        super().set_focus(widget, scroll_visible, from_app_focus)
+
+    def settle_focus(self) -> None:
+        """Give the focus to a widget of the shown pane if none has it, or one that is hidden."""
+        pane = self.pane
+        if pane is None or not self._is_shown(pane):
+            self.set_focus(None)
+        elif self.focused is None or not self._is_shown(self.focused):
+            self._focus_pane(self.shown)
+
+    def _pane_of(self, widget: Widget) -> Widget | None:
+        """Pane that contains a widget, or None for the frame."""
+        return next((one for one in self.switcher.children if one in widget.ancestors_with_self), None)
+
+    def _is_shown(self, widget: Widget) -> bool:
+        """True if neither the widget nor anything around it is hidden."""
+        return widget.is_attached and all(one.display for one in widget.ancestors_with_self)
 
     @property
     def shown(self) -> str:
@@ -298,8 +338,12 @@ class MainScreen(Screen[None]):
     def _focus_pane(self, name: str) -> None:
         pane = self.switcher.get_child_by_id(name)
         target = self._last_focus.get(name)
-        if target is None or not target.is_attached:
-            inside = (one for one in pane.walk_children(Widget) if one.focusable and not _takes_letters(one))
+        if target is None or not self._is_shown(target) or not target.focusable:
+            inside = (
+                one
+                for one in pane.walk_children(Widget)
+                if one.focusable and self._is_shown(one) and not _takes_letters(one)
+            )
             target = next(inside, pane)
             pane.can_focus = pane.can_focus or target is pane
         self.set_focus(target)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Hashable, Iterable, Set
+import textwrap
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from concurrent.futures import Future
 from time import time
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -18,7 +19,8 @@ from textual.getters import query_one
 from textual.widgets import Input, Static, TextArea
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import HeldMessage, HoldView, Verdict, Ways
+from mcpdesk.link.values import HeldMessage, HoldView, ItemKind, Verdict, Ways
+from mcpdesk.protocol.catalogue.example_value import example_value
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
 from mcpdesk.recorder.readable_message import unmasked
@@ -261,13 +263,19 @@ class HoldDialog(Dialog[bool]):
         """Show a message, or an answer to it, in the editor, as somebody left it."""
         self._keep()
         self._edited, self._answers = one, answers
-        begun = "" if one is None else _answer_to(one) if answers else one.text
+        begun = "" if one is None else self._answer_to(one) if answers else one.text
         self.editor.load(begun)
         self._loaded = self.editor.area.true_text
         if one is not None and (draft := self._drafts.get((one.number, one.since, answers))) is not None:
             self.editor.load(draft)
         self.editor.area.move_cursor(_place_to_edit(self.editor.area.true_text))
         self._show_keys()
+
+    def _answer_to(self, one: HeldMessage) -> str:
+        items = self._link.catalogue(one.server).items
+        tools = (item for item in items if item.kind is ItemKind.TOOL and item.name == one.name)
+        tool = next(tools, None) if one.method == "tools/call" else None
+        return answer_to(one, tool.definition if tool is not None else {})
 
     def _keep(self) -> None:
         """Keep what was typed for the message in the editor; only what is still held is kept."""
@@ -415,7 +423,14 @@ def _can_be_answered(one: HeldMessage) -> bool:
 def _place_to_edit(text: str) -> tuple[int, int]:
     """Line and column of what is likely to be changed: the first argument or text, else the top."""
     lines = text.split("\n")
-    for begins in ('"content": [{', '"arguments": {', '"text": ', '"params": {', '"result": {'):
+    for begins in (
+        '"structuredContent": {',
+        '"content": [{',
+        '"arguments": {',
+        '"text": ',
+        '"params": {',
+        '"result": {',
+    ):
         at = next((at for at, line in enumerate(lines) if line.lstrip().startswith(begins)), None)
         if at is None:
             continue
@@ -437,9 +452,15 @@ def canned_answer(index: Index, one: Exchange) -> str:
     return json.dumps(unmasked(index, last_round(index, one), last_round(index, one).response or 0))
 
 
-def _answer_to(one: HeldMessage) -> str:
-    """The beginning of an answer by hand."""
+def answer_to(one: HeldMessage, definition: Mapping[str, Any]) -> str:
+    """The beginning of an answer by hand. `definition` is that of the tool; its output schema is followed."""
     if one.method != "tools/call":
         return "{}"
+    schema = definition.get("outputSchema")
+    structured = ""
+    if isinstance(schema, dict):
+        value = json.dumps(example_value(schema, schema), indent=2, ensure_ascii=False)
+        structured = f'  "structuredContent": {textwrap.indent(value, "  ").lstrip()},\n'
     era = ',\n  "resultType": "complete"' if _STATELESS in one.text else ""
-    return '{\n  "content": [{"type": "text", "text": ""}],\n  "isError": false' + era + "\n}"
+    texts = '  "content": [{"type": "text", "text": ""}],\n  "isError": false'
+    return f"{{\n{structured}{texts}{era}\n}}"

@@ -20,6 +20,7 @@ from textual.screen import ModalScreen
 from textual.visual import VisualType
 from textual.widgets import Input, Static
 
+from mcpdesk.plain_text import from_field
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.terminal import HandsOff, is_typed
 from mcpdesk.tui.widgets.fields import LineField
@@ -267,10 +268,11 @@ class Menu(Dialog[Any]):
 
     @on(Input.Changed)
     def _filter_changed(self, event: Input.Changed) -> None:
-        found = search(self.choices, event.value)
+        typed = from_field(event.value)
+        found = search(self.choices, typed)
         self.set_class(not found, "-empty")
         if not found:
-            told = f"Nothing matches “{one_line(event.value, LONGEST)}”. {self.on_nothing}"
+            told = f"Nothing matches “{one_line(typed, LONGEST)}”. {self.on_nothing}"
             self.query_one(".nothing", Static).update(Content(told))
             self.query_one(".help", Static).update("")
         self.listing.replace(found)
@@ -362,4 +364,4 @@ class LinePrompt(Dialog[str]):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.dismiss(event.value.strip())
+        self.dismiss(from_field(event.value).strip())

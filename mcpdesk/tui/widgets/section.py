@@ -22,6 +22,7 @@ from textual.widgets import Input, Static
 
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
+from mcpdesk.plain_text import from_field
 from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS, SCROLL_BINDINGS, RowList, Span
@@ -86,7 +87,7 @@ class FilterPane(KnowsFirstSize, Vertical):
     @on(Input.Changed)
     def _filter_changed(self, event: Input.Changed) -> None:
         event.stop()
-        self.words = tuple(event.value.lower().split())
+        self.words = tuple(from_field(event.value).lower().split())
         self.apply_filter()
 
     @on(Input.Submitted)

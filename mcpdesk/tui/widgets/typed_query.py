@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from textual import events
 
+from mcpdesk.tui.widgets.fields import character_of
+
 
 class TypedQuery:
     """The keys of such a line; a widget inherits from it, before its other bases.
 
-    Call `begin_query` to begin. Enter keeps what was typed, escape drops it, also later.
+    Call `begin_query` to begin. Enter keeps what was typed, escape drops it, also later. While it is typed
+    into, letters are text: the footer names them for nothing else, and no question opens by itself.
     """
 
     query_text = ""
@@ -37,6 +40,19 @@ class TypedQuery:
         """Take the keys that are typed from now on."""
         self.query_sign, self.is_typing, self.query_text = sign, True, ""
         self.query_changed()
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """Whether a key is text for the line."""
+        text = character or character_of(key)
+        return self.is_typing and text is not None and text.isprintable()
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Add the first line of a paste."""
+        if self.is_typing:
+            event.stop()
+            event.prevent_default()
+            self.query_text += event.text.partition("\n")[0].rstrip("\r")
+            self.query_changed()
 
     def on_key(self, event: events.Key) -> None:
         """Edit the line while it is typed into; escape ends it."""

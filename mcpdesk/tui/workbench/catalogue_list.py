@@ -17,6 +17,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
+from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.fields import LineField
@@ -391,7 +392,7 @@ class CataloguePane(Vertical):
         """Filter while typing."""
         event.stop()
         # In the rows' own name: a message that the parent causes is not passed on to it.
-        self.rows.call_next(self.rows.filter, event.value)
+        self.rows.call_next(self.rows.filter, from_field(event.value))
 
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:

@@ -1,0 +1,86 @@
+"""Smallest value that fits a JSON Schema, as the beginning of an answer that a person writes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeGuard
+
+from mcpdesk.protocol.catalogue.schema_shapes import Schema, flat, is_fitting, named_types, resolve
+
+_DEPTH = 8
+"""Nesting below which values are left empty; a recursive schema ends here."""
+_MOST_ITEMS = 20
+"""Items of a list that are made, also where the schema asks for more."""
+_FORMATS = {
+    "date-time": "2026-01-01T00:00:00Z",
+    "date": "2026-01-01",
+    "time": "00:00:00Z",
+    "email": "name@example.com",
+    "uri": "https://example.com/",
+    "uuid": "00000000-0000-0000-0000-000000000000",
+}
+
+
+def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
+    """A value with all required members: the default or an example where the schema has one.
+
+    Patterns are not followed. None where no type is known.
+    """
+    shape = resolve(schema, root)
+    for named in ("default", "const"):
+        if named in shape and is_fitting(shape[named], shape, root):
+            return shape[named]
+    for several in ("examples", "enum"):
+        found = shape.get(several)
+        if isinstance(found, list) and found:
+            return found[0]
+    alternatives = [one for one in flat(shape, root) if one != shape]
+    if alternatives and depth < _DEPTH:
+        return example_value(min(alternatives, key=lambda one: "null" in named_types(one)), root, depth + 1)
+    kind = next((name for name in named_types(shape) if name != "null"), "null")
+    match kind:
+        case "object":
+            return _object(shape, root, depth)
+        case "array":
+            count = min(_bound(shape, "minItems"), _MOST_ITEMS) if depth < _DEPTH else 0
+            return [example_value(shape.get("items", {}), root, depth + 1) for _ in range(count)]
+        case "string":
+            text = _FORMATS.get(str(shape.get("format", "")), "")
+            return text or "x" * min(_bound(shape, "minLength"), 1_000)
+        case "integer" | "number":
+            return _number(shape, kind)
+        case "boolean":
+            return False
+    return {} if "properties" in shape else None
+
+
+def _object(shape: Schema, root: Schema, depth: int) -> dict[str, Any]:
+    members, needed = shape.get("properties"), shape.get("required")
+    if not isinstance(members, dict) or not isinstance(needed, list) or depth >= _DEPTH:
+        return {}
+    return {name: example_value(members.get(name, {}), root, depth + 1) for name in dict.fromkeys(needed)}
+
+
+def _number(shape: Schema, kind: str) -> float | int:
+    """Zero, or what is nearest to it within the bounds."""
+    step = 1 if kind == "integer" else 0.5
+    lowest, highest = -math.inf, math.inf
+    for word, by in (("minimum", 0), ("exclusiveMinimum", step)):
+        if _is_number(bound := shape.get(word)):
+            lowest = max(lowest, bound + by)
+    for word, by in (("maximum", 0), ("exclusiveMaximum", step)):
+        if _is_number(bound := shape.get(word)):
+            highest = min(highest, bound - by)
+    value = min(max(0, lowest), highest)
+    if kind == "integer":
+        return math.ceil(value) if value >= 0 else math.floor(value)
+    return value
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _bound(shape: Schema, word: str) -> int:
+    bound = shape.get(word)
+    return int(bound) if _is_number(bound) and bound > 0 else 0

@@ -1,0 +1,33 @@
+"""Example values fit the schema they are made for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcpdesk.protocol.catalogue.example_value import example_value
+from mcpdesk.server.schemas.validation import compile_schema
+
+NESTED = {"type": "object", "required": ["k", "n"], "properties": {"k": {"type": "number", "maximum": -2.5}}}
+SCHEMAS: list[dict[str, Any]] = [
+    {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer", "minimum": 3}, "b": {}}},
+    {"type": "object", "required": ["a"], "properties": {"a": {"anyOf": [{"type": "null"}, NESTED]}}},
+    {"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": NESTED}},
+    {"type": "array", "minItems": 2, "items": {"type": ["string", "null"], "minLength": 3}},
+    {"type": "object", "required": ["x"], "properties": {"x": {"enum": ["red", "blue"]}}},
+    {"type": "object", "required": ["x"], "properties": {"x": {"const": 5}}},
+    {"type": "integer", "exclusiveMinimum": 7},
+    {"type": "boolean"},
+    {},
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_the_value_fits(schema: dict[str, Any]) -> None:
+    assert not compile_schema(schema).failures(example_value(schema, schema))
+
+
+def test_a_schema_that_contains_itself_ends() -> None:
+    schema = {"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}}
+    assert set(example_value(schema, schema)) == {"next"}
