@@ -6,7 +6,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Any
 
 from mcpdesk.client.connection import CallObserver, ServerConnection
@@ -79,15 +80,14 @@ class DeskCall(CallObserver):
 
     def finish(self, message: JSONObject | None, frame: bytes = b"") -> None:
         """The response came, or None: it was cancelled. Only the first end counts."""
-        if self.outcome.done():
-            return
         elapsed_s = time.perf_counter() - self._began
         if message is None:
             error = {"code": 0, "message": "cancelled from the desk"}
-            self.outcome.set_result(CallOutcome(None, error, frame, elapsed_s, cancelled=True))
+            outcome = CallOutcome(None, error, frame, elapsed_s, cancelled=True)
         else:
-            result, failure = message.get("result"), message.get("error")
-            self.outcome.set_result(CallOutcome(result, failure, frame, elapsed_s))
+            outcome = CallOutcome(message.get("result"), message.get("error"), frame, elapsed_s)
+        with suppress(InvalidStateError):  # a cancellation and a response come on two threads
+            self.outcome.set_result(outcome)
 
 
 class DeskClient:
