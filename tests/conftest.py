@@ -38,14 +38,18 @@ UNQUICK = ("slow", "process", "browser")
 # Audit events of a program that is started.
 STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
 GUARD = ["-I", "-S", "-c"]  # options of the program that guards all jobs of a process
+FINDERS = {"ldconfig", "gcc", "cc", "ld", "objdump"}  # what ctypes asks where a library is
 _homes = itertools.count()
 _started: list[str] = []
 
 
 def _notice_starts(event: str, arguments: tuple[Any, ...]) -> None:
-    options = arguments[1] if len(arguments) > 1 else ()
-    if event in STARTS and list(options or ())[1:4] != GUARD:
-        _started.append(str(arguments[0] if arguments else event))
+    if event not in STARTS:
+        return
+    program = os.path.basename(str(arguments[0])) if arguments else event
+    options = list(arguments[1] or ()) if len(arguments) > 1 else []
+    if program not in FINDERS and options[1:4] != GUARD:
+        _started.append(program)
 
 
 sys.addaudithook(_notice_starts)

@@ -138,7 +138,7 @@ def look(fd, data):
     return write(fd, data)
 os.write = look
 """
-MOST_MODULES = 128
+MOST_MODULES = 129
 """Of ours, before the first answer. Each costs about 0.2 ms: import what is not needed inside a function."""
 
 

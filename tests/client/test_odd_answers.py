@@ -131,7 +131,7 @@ async def test_a_program_that_writes_utf_16_is_read() -> None:
         ("say(text.replace('1}', '1,\"n\":2}').encode() + b'\\n')", 'the key "n" is given more than once'),
         ("say(text[:40].encode() + b'\\n')", "cannot be read"),
         ('say(b\'{"jsonrpc":"2.0","id":%d}\\n\' % plain[\'id\'])', "neither a method nor a result"),
-        ("say(json.dumps({**plain, 'id': None}).encode() + b'\\n')", "is to request None"),
+        ("say(json.dumps({**plain, 'id': None}).encode() + b'\\n')", "the answer has no id"),
         ("say(json.dumps({**plain, 'id': 0}).encode() + b'\\n')", "is to request 0"),
     ],
 )
