@@ -276,7 +276,8 @@ class ScreenRefresher:
         """Bring one pane up to date."""
         current = view or self._try("core", self._link.view)
         show: Callable[[CoreView], None] | None = getattr(pane, "show_view", None)
-        if show is not None and current is not None:
+        # A pane without children is not composed yet, or is being taken down with the program.
+        if pane is not None and pane.children and show is not None and current is not None:
             self._try(f"{self._main.shown} pane", lambda: show(current))
 
     def _offer_question(self) -> None:
