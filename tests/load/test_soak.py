@@ -49,7 +49,7 @@ async def test_calls_leave_nothing_behind_once_the_rings_are_full(
         # The least of some: a ring drops many frames at a time.
         full, late = states[WARM : WARM + SOME], states[-SOME:]
         calls = (STEPS - WARM - SOME) * CALLS
-        assert min(late)[0] - min(full)[0] < calls // 100
+        assert min(late)[0] - min(full)[0] < calls // 20  # what is under way differs by some hundred
         grown = min(memory for _, memory in late) - min(memory for _, memory in full)
         assert grown < 12 * calls  # the positions of the two frames of a call are 32 bytes
         files = list((tmp_path / "state" / "captures").iterdir())
