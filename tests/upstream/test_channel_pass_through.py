@@ -135,7 +135,7 @@ async def test_a_session_is_only_for_who_began_it_and_its_token_is_sent_on() -> 
         async with passing(UrlTarget(url, kind="ws")) as desk, aiohttp.ClientSession(headers=BOTH) as http:
             place, token = desk.host.url("far"), {"Authorization": "Bearer mine"}
             headers = await begin(http, place, token)
-            assert seen[-1] == "Bearer mine"
+            assert "Bearer mine" in seen  # the desk opens a connection of its own as well
             ping = {"jsonrpc": "2.0", "method": "notifications/initialized"}
             for sent, status in ((headers, 404), (headers | token, 202)):
                 async with http.post(place, data=json.dumps(ping), headers=sent) as got:
