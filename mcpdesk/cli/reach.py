@@ -357,7 +357,7 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
 
 
 def _token_hint(error: RpcError) -> str:
-    """How to give the token that an error asks for; empty for an error about something else."""
+    """Say in which way the token is given that an error asks for; empty for another error."""
     scope = error.data.get("scope") if isinstance(error.data, dict) else None
     words = scope_words(tuple(scope.split())) if isinstance(scope, str) else ""
     return TOKEN_HINTS.get(error.code, "").format(words)

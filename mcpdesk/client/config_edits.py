@@ -98,7 +98,7 @@ def server_names(text: str) -> list[str]:
 
 
 def _reason(server: Mapping[str, _Value]) -> str:
-    """Why a server is left alone; empty when it is not."""
+    """Reason for leaving a server unchanged, or an empty text."""
     if _place_of_command(server):
         return "it is behind the tap already"
     if "command" not in server:

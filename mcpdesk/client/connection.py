@@ -172,7 +172,7 @@ class ServerConnection:
 
     @property
     def silence(self) -> str:
-        """What came so far instead of the latest answer, for a person; empty if that is not known."""
+        """Description for a person of the bytes received instead of the latest answer, if known."""
         return self._transport.silence
 
     @property

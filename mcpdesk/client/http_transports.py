@@ -382,7 +382,7 @@ class StreamableHttp(ClientTransport):
 
     @property
     def silence(self) -> str:
-        """What came so far instead of the latest answer."""
+        """Description of the bytes received instead of the latest answer."""
         reading = self._requests.reading
         return "the request was sent, and no response has begun" if reading is None else reading.so_far
 

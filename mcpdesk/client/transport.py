@@ -209,7 +209,7 @@ class ClientTransport(ABC):
 
     @property
     def silence(self) -> str:
-        """What came so far instead of the latest answer, for a person; empty if that is not known."""
+        """Description for a person of the bytes received instead of the latest answer, if known."""
         return ""
 
     @abstractmethod

@@ -84,7 +84,7 @@ class RecordedTransport(ClientTransport):
 
     @property
     def silence(self) -> str:
-        """What came so far instead of the latest answer."""
+        """Description of the bytes received instead of the latest answer."""
         return self._inner.silence
 
     @property

@@ -96,7 +96,7 @@ class HttpAnswer:
 
     @property
     def so_far(self) -> str:
-        """What came until now, for a person."""
+        """Description for a person of the bytes received so far."""
         if not self._is_stream:
             return f"HTTP {self._status} began, and {self._bytes:,} bytes of its body came"
         came = f"{self._events:,} events" if self._events else f"no event in {self._bytes:,} bytes"

@@ -29,7 +29,7 @@ LAST_PORT = 65535
 
 
 def login_options(given: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
-    """How an entry says to log in, and its keys without a meaning. Raises: InvalidEntry."""
+    """Read the login options of an entry, and its unknown keys. Raises: InvalidEntry."""
     oauth, auth = given.get("oauth"), given.get("auth")
     if isinstance(oauth, dict):
         named, keys = "oauth", {str(key): value for key, value in oauth.items()}

@@ -34,7 +34,7 @@ class ConfiguredServer(Struct, frozen=True):
     account: str = ""
     """Login to use, where a person has several for one URL."""
     login: LoginOptions = NO_OPTIONS
-    """How to log in; texts may have variables, and names of files are relative to the project."""
+    """Login options; texts may contain variables, and file names are relative to the project."""
     environment_file: str = ""
     """File of more variables (VS Code's `envFile`); `environment` comes before it."""
     project: str = ""

@@ -123,7 +123,7 @@ def _servers(text: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _reason(server: dict[str, Any]) -> str:
-    """Why a server is left alone; empty when it is not."""
+    """Reason for leaving a server unchanged, or an empty text."""
     if _tap_of(server):
         return "it is behind the tap already"
     if "command" not in server:

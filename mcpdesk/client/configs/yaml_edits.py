@@ -103,7 +103,7 @@ def _servers(text: str) -> list[_Server]:
 
 
 def _reason(server: _Server) -> str:
-    """Why a server is left alone; empty when it is not."""
+    """Reason for leaving a server unchanged, or an empty text."""
     if server.tap:
         return "it is behind the tap already"
     if not server.command_key:

@@ -47,7 +47,7 @@ class Requester(Protocol):
 
 
 class GrantStore(Protocol):
-    """Where tokens and registrations are kept, by the address of a server and by issuer.
+    """Store of tokens by server address, and of registrations by issuer.
 
     `keep` and `forget` may wait for another process: call them on a worker thread.
     """
