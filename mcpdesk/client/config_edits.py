@@ -117,23 +117,24 @@ def _reason(server: Mapping[str, _Value]) -> str:
 
 def _place_of_command(server: Mapping[str, _Value]) -> int:
     """Index of the command behind the tap in the arguments, or in a command that is a list; 0: no tap."""
-    if "command" in server and isinstance(server["command"].value, list):  # OpenCode
-        words = server["command"].value
-        for ours in OURS:
-            is_ours = (
-                bool(words) and isinstance(words[0], str) and (len(ours) > len(TAP) or is_our_name(words[0]))
-            )
-            if is_ours and tuple(words[1 : len(ours) + 1]) == ours and len(words) > len(ours) + 1:
-                return len(ours) + 1
+    if "command" not in server:
         return 0
-    if "command" not in server or "args" not in server or not isinstance(server["args"].value, list):
-        return 0
-    command, args = server["command"].value, server["args"].value
+    command = server["command"].value
+    if isinstance(command, list):  # OpenCode
+        ours = tap_of(command[0], command[1:]) if command else ()
+        return len(ours) + 1 if ours else 0
+    return len(tap_of(command, server["args"].value)) if "args" in server else 0
+
+
+def tap_of(command: object, args: object) -> tuple[str, ...]:
+    """The first arguments of an entry, if they start the tap; empty if they do not."""
+    if not isinstance(command, str) or not isinstance(args, list):
+        return ()
     for ours in OURS:
-        is_ours = isinstance(command, str) and (len(ours) > len(TAP) or is_our_name(command))
+        is_ours = len(ours) > len(TAP) or is_our_name(command)
         if is_ours and tuple(args[: len(ours)]) == ours and len(args) > len(ours):
-            return len(ours)
-    return 0
+            return ours
+    return ()
 
 
 def is_our_name(command: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.config_edits import OURS, TAP, ConfigEdit, is_our_name
+from mcpdesk.client.config_edits import TAP, ConfigEdit, is_our_name, tap_of
 
 SECTION = "mcp_servers"
 _LITERAL = r""""(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*'"""
@@ -138,14 +138,7 @@ def _reason(server: dict[str, Any]) -> str:
 
 def _tap_of(server: dict[str, Any]) -> tuple[str, ...]:
     """The arguments that start the tap; empty if there is no tap."""
-    command, args = server.get("command"), server.get("args")
-    if not isinstance(command, str) or not isinstance(args, list):
-        return ()
-    for ours in OURS:
-        is_ours = len(ours) > len(TAP) or is_our_name(command)
-        if is_ours and tuple(args[: len(ours)]) == ours and len(args) > len(ours):
-            return ours
-    return ()
+    return tap_of(server.get("command"), server.get("args"))
 
 
 def _edited(text: str, name: str, edit: Callable[[_Body], str], wanted: dict[str, Any]) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.config_edits import OURS, TAP, ConfigEdit, is_our_name
+from mcpdesk.client.config_edits import TAP, ConfigEdit, is_our_name, tap_of
 from mcpdesk.client.config_files import from_yaml
 from mcpdesk.client.configs.formats import sections
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault
@@ -38,14 +38,7 @@ class _Server(Struct, frozen=True):
     @property
     def tap(self) -> tuple[str, ...]:
         """The arguments that start the tap; empty if there is no tap."""
-        command, args = self.entry.get(self.command_key), self.entry.get("args")
-        if not isinstance(command, str) or not isinstance(args, list):
-            return ()
-        for ours in OURS:
-            is_ours = len(ours) > len(TAP) or is_our_name(command)
-            if is_ours and tuple(args[: len(ours)]) == ours and len(args) > len(ours):
-                return ours
-        return ()
+        return tap_of(self.entry.get(self.command_key), self.entry.get("args"))
 
 
 def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
