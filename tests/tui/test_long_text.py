@@ -126,11 +126,14 @@ async def test_the_text_at_the_top_stays_there_in_another_width_and_back() -> No
         await view.show(outcome({"content": [{"type": "text", "text": text}]}), {})
         content = view.content
         await until(pilot, lambda: content.max_scroll_y > 800)
-        row = content.texts[0].row_of(text.index("line 612 "))
-        content.scroll_to(
-            y=content.texts[0].virtual_region.y + row, animate=False, force=True, immediate=True
-        )
-        await until(pilot, lambda: "line 612 " in stage.shown())
+
+        def goes_there() -> bool:
+            row = content.texts[0].row_of(text.index("line 612 "))
+            y = content.texts[0].virtual_region.y + row
+            content.scroll_to(y=y, animate=False, force=True, immediate=True)
+            return "line 612 " in stage.shown()
+
+        await until(pilot, goes_there)
 
         def is_first() -> bool:
             row = content.scroll_offset.y - content.texts[0].virtual_region.y

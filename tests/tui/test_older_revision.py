@@ -59,6 +59,7 @@ async def test_the_call_is_made_again_once_the_server_is_ready_in_the_older_revi
         await it.until(lambda: len(it.link.calls) == 2)
         assert it.link.calls[1].params == it.link.calls[0].params
         it.link.calls[-1].finish({"content": []})
+        await it.until(lambda: "✓ ok" in it.title)
 
 
 @pytest.mark.slow

@@ -401,6 +401,8 @@ class ResultView(Vertical):
         outcome: CallOutcome | None,
         records: Records | None,
     ) -> None:
+        if not self.query("#structured"):
+            return  # the program ended while the content was being put here
         self.query_one("#structured", JsonTree).load(structured, marks)
         self.query_one("#raw", JsonTree).load(None)
         self.query_one(RecordTable).load(records)
