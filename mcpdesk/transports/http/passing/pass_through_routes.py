@@ -67,7 +67,7 @@ WHOLE_BYTES = 64 << 20
 """The largest request body that goes on as one message, where `max_body_bytes` does not allow more."""
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
-WHOLE_BYTES = 1 << 20
+WHOLE_PIECE_BYTES = 1 << 20
 """Pieces of a body from this size on are whole messages of a channel, which need room."""
 SMALL = 64 << 10
 """Bytes of an answer that is given in one piece, with its head."""
@@ -592,7 +592,7 @@ async def _counted(chunks: AsyncIterator[bytes], connection: HttpConnection) -> 
     A body that comes in small pieces needs no room: the next one is read when the client has read the last.
     """
     async for piece in chunks:
-        if len(piece) < WHOLE_BYTES:
+        if len(piece) < WHOLE_PIECE_BYTES:
             yield piece
             continue
         await connection.reserve(len(piece))
