@@ -16,7 +16,7 @@ from mcpdesk.recorder.capture.capture_parts import existing_part, part_path, sto
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.capture.retention import RemovedFile, Retention, remove_old
 from mcpdesk.recorder.index.traffic_index import gaps_in_words
-from tests.support.traffic import IN, OUT, call, connection, text, wait_until
+from tests.support.traffic import IN, OUT, call, connection, size_on_disk, text, wait_until
 
 KEEP = 1 << 20
 PADDING = "x" * 400
@@ -38,10 +38,6 @@ def record(recording: Recording, start: int, stop: int) -> None:
     for number in range(start, stop):
         recording.frame(1, IN, call(number, f"tool {number}"), True)
         recording.frame(1, OUT, text(number, PADDING), True)
-
-
-def on_disk(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())
 
 
 def old_capture(path: Path, age_s: float, size: int = 0) -> Path:
@@ -74,8 +70,8 @@ def test_a_capture_that_is_written_stays_within_its_size(
     for start in range(0, 6_000, 250):
         record(recording, start, start + 250)
         written(recording)
-        wait_until(lambda: on_disk(folder) <= KEEP)
-        most = max(most, on_disk(folder))
+        wait_until(lambda: size_on_disk(folder) <= KEEP)
+        most = max(most, size_on_disk(folder))
     assert most > KEEP // 2 and len(removed) > 10
     assert (
         str(removed[0]).endswith(": captures exceed capture_keep_bytes") and removed[0].path.name == "a.jsonl"

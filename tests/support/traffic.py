@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from mcpdesk.protocol.codec import encode
@@ -98,6 +100,15 @@ def wait_until(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.002)
+
+
+def size_on_disk(folder: Path) -> int:
+    """Bytes of the files in a folder, from which a recording may remove some meanwhile."""
+    size = 0
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            size += path.stat().st_size
+    return size
 
 
 def busy_recording() -> Recording:
