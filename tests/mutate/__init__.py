@@ -1,0 +1,1 @@
+"""One-line faults put into the product at random, to see which of them no test notices."""
