@@ -126,6 +126,7 @@ class Settings(Struct, frozen=True):
     request_timeout_s: int
     connect_timeout_s: int
     drain_timeout_s: int
+    lame_duck_s: int
     max_connections: int
     max_sessions: int
     max_in_flight: int
@@ -247,6 +248,9 @@ SETTINGS: tuple[Setting, ...] = (
             least=1, folder=FolderMay.SET),
     Setting("drain_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
             "How long running calls and jobs may go on once serve was asked to end.", folder=FolderMay.SET),
+    Setting("lame_duck_s", SettingKind.INTEGER, 5, ("MCPDESK_LAME_DUCK_S",),
+            "How long a replica that was asked to end still serves new connections, with 503 at /ready.",
+            most=600, folder=FolderMay.SET),
     Setting("max_connections", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
             "HTTP connections at a time; an idle one makes room, else a new one is refused with 503.",
             least=1, folder=FolderMay.SET),

@@ -19,6 +19,7 @@ import click
 from mcpdesk.cli import completion
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.core_process import (
+    SIGNALS,
     JournalPrinter,
     StopRequests,
     capture_output,
@@ -228,7 +229,8 @@ async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) 
         loop.call_soon_threadsafe(asked.set)
 
     limit_s = host.settings.drain_timeout_s
-    with StopRequests(stop, grace_s=limit_s + GRACE_S) as ending:
+    lame_duck_s = 0 if host.replicas is None else host.settings.lame_duck_s
+    with StopRequests(stop, grace_s=lame_duck_s + limit_s + GRACE_S) as ending:
         try:
             with AttachPoint(host, "serve"):
                 await host.start()
@@ -238,11 +240,21 @@ async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) 
                 following = asyncio.create_task(printer.keep_following())
                 await asked.wait()
                 printer.say(f"{ending.reason}: finishing what is under way")
+                is_interrupted = ending.reason == SIGNALS["SIGINT"]  # by a person, who would have to wait
+                await _await_balancers(host, 0 if is_interrupted else lame_duck_s)
                 if left := await _drain(host):
                     printer.say(f"ended {left} that took longer than {limit_s} s (drain_timeout_s)")
                 following.cancel()
         finally:
             await host.stop()
+
+
+async def _await_balancers(host: Host, seconds: float) -> None:
+    """Serve as before while `/ready` reports that this replica ends, until balancers have noticed."""
+    if host.replicas is not None:
+        host.is_draining = True
+        await host.replicas.living.say(is_ending=True)
+        await asyncio.sleep(seconds)
 
 
 async def _drain(host: Host) -> str:
@@ -275,8 +287,6 @@ async def _drain(host: Host) -> str:
 
 async def _leave_to_others(host: Host, end: float) -> None:
     """Go on answering until clients have gone to other replicas, at most until `end`."""
-    assert host.replicas is not None
-    await host.replicas.living.say(is_ending=True)
     if host.http is not None:
         await host.http.leave()
         host.services.subscriptions.close()

@@ -164,14 +164,15 @@ class Host:
 
     @property
     def unready(self) -> str:
-        """Why no new client should be sent here: it ends or begins, or none of its servers is served."""
+        """Reason why no client should be sent here: it ends or begins, serves nothing, or cannot write."""
         if self.is_draining:
-            return "it ends: running calls finish, new ones are refused"
+            return "it ends: running calls finish, new clients belong to another process"
         refusals = [endpoint.refusal for endpoint in self.endpoints()]
         if refusals and all(refusals) and not self.passed:
             return refusals[0]
         starting = [name for name in self.passed if self.upstreams[name].status.state == "connecting"]
-        return f"{', '.join(starting)} is not connected yet" if starting else ""
+        waiting = f"{', '.join(starting)} is not connected yet" if starting else ""
+        return waiting or ("" if self.replicas is None else self.replicas.unready)
 
     @property
     def uptime_s(self) -> float:
@@ -237,8 +238,8 @@ class Host:
         from mcpdesk.hosting.figures import counted, with_traffic
 
         more = [] if self._telemetry is None else self._telemetry.figures
-        if self.replicas is not None:
-            more = [*more, *self.replicas.figures]
+        if self._sharing is not None:
+            more = [*more, *self._sharing.figures]
         known = [*counted(self.recording, self.services, self.endpoints(), self.uptime_s), *more]
         return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
 

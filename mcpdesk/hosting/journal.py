@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from mcpdesk.hosting.log_limits import LogLimits
 from mcpdesk.protocol.jsonrpc import Id
 
 KEPT_LINES = 20_000
@@ -87,6 +88,7 @@ class Journal:
         self._notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
         self._line_numbers = count()
         self._notice_numbers = count()
+        self._limits = LogLimits()
         self.origin_of: Callable[[tuple[int, Id]], tuple[str, str]] | None = None
         """Names server and tool of a running call; None: nobody wants to know the tool of a line."""
         self.keep_for_call: Callable[[LogLine], None] | None = None
@@ -102,12 +104,17 @@ class Journal:
         trace: str = "",
         call: tuple[int, Id] | None = None,
         at: float | None = None,
+        cause: str = "",
     ) -> None:
         """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace.
 
         `call` are connection and id of the request it belongs to, where that is known; `at` is when it was
-        said, in Unix seconds; None: now.
+        said, in Unix seconds; None: now. Of the lines of one `cause` one a second is kept, with their number;
+        without a cause every line is.
         """
+        if cause:
+            rest = (where, server, trace, call, at)
+            return self._limits.put(cause, lambda more: self.log(level, source, text + more, *rest))
         cut = text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + " ..."
         tool = ""
         if call is not None and self.origin_of is not None:
@@ -129,14 +136,19 @@ class Journal:
         self._notices.append(structs.replace(notice, number=next(self._notice_numbers)))
         self._on_entry()
 
-    def notify(self, text: str, severity: Severity = Severity.INFO, screen: str = "logs") -> None:
-        """Keep one notice, and its text as a log line."""
+    def notify(
+        self, text: str, severity: Severity = Severity.INFO, screen: str = "logs", cause: str = ""
+    ) -> None:
+        """Keep one notice, and its text as a log line. `cause` is as for `log`."""
+        if cause:
+            return self._limits.put(cause, lambda more: self.notify(text + more, severity, screen))
         self.keep_notice(Notice(0, text, severity, screen))
         level = "info" if severity is Severity.INFO else severity.value
         self.log(level, "server", text)
 
     def lines(self, after: int = -1) -> list[LogLine]:
         """Log lines numbered above `after`, oldest first."""
+        self._limits.flush()
         return _after(self._lines, after)
 
     def notices(self, after: int = -1) -> list[Notice]:
@@ -147,6 +159,10 @@ class Journal:
 Folders = Callable[[], Sequence[Path]]
 Running = Callable[[], "tuple[int, Id] | None"]
 """Connection and id of the call that the running code answers; None outside of calls."""
+
+
+OURS = "mcpdesk."
+"""How the names of the loggers of this program begin."""
 
 
 class JournalHandler(logging.Handler):
@@ -167,7 +183,9 @@ class JournalHandler(logging.Handler):
         if record.exc_info and record.exc_info[0] is not None:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
         where, call = self._place(record), self._running()
-        self._journal.log(record.levelname.lower(), record.name, text, where, call=call)
+        # Lines of hosted code are never left out.
+        cause = f"{record.name}:{text}" if record.name.startswith(OURS) else ""
+        self._journal.log(record.levelname.lower(), record.name, text, where, call=call, cause=cause)
 
     def _place(self, record: logging.LogRecord) -> str:
         path = Path(record.pathname)

@@ -151,7 +151,7 @@ class KeptJobs:
         return records
 
     def _complain(self, name: str, told: str) -> None:
-        self._journal.log("error", "jobs", told, "", name)
+        self._journal.log("error", "jobs", told, "", name, cause=f"jobs:{name}:{told}")
 
 
 def _own_mark() -> str:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar, TypeVarTuple, Unpack
 
+from mcpdesk.errors import StorageError
+
 LOOK_S = 30.0
 """The longest sleep, so that a clock that was set, or a machine that slept, is noticed."""
 TROUBLE_S = 5.0
@@ -58,8 +60,11 @@ class Schedule:
             self._poked.clear()
             try:
                 due = await self._work()
+            except StorageError as error:
+                _log.warning("scheduled work failed; retrying in %g s: %s", TROUBLE_S, error)
+                due = self._clock() + TROUBLE_S
             except Exception:  # whatever it was: what is due later is to be done all the same
-                _log.exception("what was due could not be done")
+                _log.exception("scheduled work failed; retrying in %g s", TROUBLE_S)
                 due = self._clock() + TROUBLE_S
             left = LOOK_S if due is None else min(LOOK_S, due - self._clock())
             if due is None or left > 0:
@@ -98,7 +103,9 @@ class OneByOne(Generic[T]):
             while self._waiting:
                 try:
                     await self._work(self._waiting.pop(0))
+                except StorageError as error:
+                    _log.warning("work failed: %s", error)
                 except Exception:  # the other items are to be worked on all the same
-                    _log.exception("work could not be done")
+                    _log.exception("work failed")
         finally:
             self._working_aio = None

@@ -45,27 +45,23 @@ from mcpdesk.link.attach_messages import (
     pack,
 )
 from mcpdesk.link.link import Link, promise
+from mcpdesk.link.raised_numbers import AT, Raised
 from mcpdesk.link.traffic_copy import EPOCH, OWN, TrafficCopy
 from mcpdesk.link.upstream_views import SchemaChecks
 from mcpdesk.link.values import (
-    CallbackView,
     CallOutcome,
     Catalogue,
     ClientDetail,
     ClientView,
     CoreView,
-    HoldView,
     ItemKind,
-    JobKind,
     JobUse,
-    JobView,
     LogLine,
     Notice,
     Progress,
     Protection,
     SchemaFailure,
     Severity,
-    TodoView,
 )
 from mcpdesk.link.waiting import WAIT_S, result_of
 from mcpdesk.protocol import codec
@@ -259,6 +255,8 @@ class CoreCopy(Link):
         self._ids = iter(range(1, 1 << 62))
         self._wire: Wire | None = None
         self._has_frames = False
+        self._last_line = -1
+        """Number of the newest log line of the core that is kept here."""
         self._missing, self._told_missing = 0, float("-inf")
         """Frames that are left out and were not told yet, and when some were told last."""
 
@@ -338,7 +336,7 @@ class CoreCopy(Link):
 
     def known_uses(self, uses: Mapping[str, JobUse]) -> dict[str, JobUse]:
         """What running programs use, by the ids that `jobs` has."""
-        jobs = {job.id.partition(_AT)[0]: job.id for job in self.jobs()}
+        jobs = {job.id.partition(AT)[0]: job.id for job in self.jobs()}
         return {jobs[id]: use for id, use in uses.items() if id in jobs}
 
     def fetch(self, epoch: int, number: int) -> Future[bytes] | None:
@@ -372,7 +370,7 @@ class CoreCopy(Link):
             case (server, int(number), *others) if method in _OF_A_CALLBACK:
                 return (server, number & OWN, *others)
             case (str(job), *others) if method in _OF_A_JOB:
-                return (job.partition(_AT)[0], *others)
+                return (job.partition(AT)[0], *others)
         return arguments
 
     # On the thread of the room
@@ -506,7 +504,10 @@ class CoreCopy(Link):
                 self.note(f"attached to {self.title}", Severity.INFO)
         elif part == "logs":
             for line in value:
-                self.journal.keep_line(raised.line(line))
+                # Those of the past come again each time the core is joined; a remark of the sender has none.
+                if line.number < 0 or line.number > self._last_line:
+                    self._last_line = max(self._last_line, line.number)
+                    self.journal.keep_line(raised.line(line))
         elif part == "notices":
             for notice in value:
                 said = f"{self.replica}: {notice.text}" if self.replica else notice.text
@@ -514,7 +515,9 @@ class CoreCopy(Link):
         else:
             self._parts[part, key] = raised.part(part, value)
 
-    def lose(self, ended: str, then: str = "", *, is_news: bool = True) -> None:
+    def lose(
+        self, ended: str, then: str = "", *, is_news: bool = True, severity: Severity = Severity.ERROR
+    ) -> None:
         """The core is not there any more; `ended` says why, to follow its name, and `then` what is done."""
         said = f"{self.title} {ended}"
         self._fail_all(said)
@@ -529,7 +532,7 @@ class CoreCopy(Link):
         self.shown.set()
         self.room.changes.note()
         if is_news:
-            self.note(f"{said}: what was seen of it stays{then}", Severity.ERROR)
+            self.note(f"{said}: what was seen of it stays{then}", severity)
 
     def begin_again(self, core: Welcome) -> None:
         """From now on it is the copy of another core."""
@@ -537,103 +540,7 @@ class CoreCopy(Link):
         self._epoch = self.room.enter(self)
         self._parts.clear()
         self._looked_at = 0
-
-
-_AT: Final = "@"
-"""Stands between the id of a program and the epoch of its core."""
-
-
-class Raised:
-    """Raises the numbers of one core above those of all cores before, and names its replica."""
-
-    def __init__(self, epoch: int, replica: str) -> None:
-        self._epoch = epoch
-        self._above = epoch << EPOCH
-        self._replica = replica
-
-    def view(self, view: CoreView) -> CoreView:
-        """A whole view."""
-        above, replica, work = self._above, self._replica, view.work
-        return replace(
-            view,
-            servers=tuple(
-                replace(one, catalogue_version=one.catalogue_version + above) for one in view.servers
-            ),
-            clients=tuple(
-                replace(one, connection=one.connection + above, replica=replica) for one in view.clients
-            ),
-            questions_version=view.questions_version + above,
-            work=structs.replace(
-                work,
-                jobs_version=work.jobs_version + above,
-                callbacks_version=work.callbacks_version + above,
-                todo_version=work.todo_version + above,
-                plans=tuple(structs.replace(plan, replica=replica) for plan in work.plans),
-            ),
-        )
-
-    def line(self, line: LogLine) -> LogLine:
-        """A line of the log."""
-        call = None if line.call is None else (line.call[0] + self._above, line.call[1])
-        return structs.replace(line, call=call, replica=self._replica)
-
-    def part(self, part: str, value: Any) -> Any:
-        """Any other part."""
-        raise_it = _RAISED.get(part)
-        return value if raise_it is None else raise_it(self, value)
-
-    def _catalogue(self, value: Catalogue) -> Catalogue:
-        return replace(value, version=value.version + self._above)
-
-    def _questions(self, value: tuple[Question, ...]) -> tuple[Question, ...]:
-        above = self._above
-        return tuple(
-            structs.replace(
-                one,
-                id=one.id + above,
-                connection=one.connection and one.connection + above,
-                replica=one.replica or self._replica,
-            )
-            for one in value
-        )
-
-    def _held(self, value: HoldView) -> HoldView:
-        above = self._above
-        messages = tuple(
-            structs.replace(
-                one, number=one.number + above, connection=one.connection + above, replica=self._replica
-            )
-            for one in value.messages
-        )
-        return structs.replace(value, messages=messages)
-
-    def _jobs(self, value: tuple[JobView, ...]) -> tuple[JobView, ...]:
-        """Programs are numbered by each core, all else has an id that is known everywhere."""
-        return tuple(
-            structs.replace(
-                one,
-                id=f"{one.id}{_AT}{self._epoch}" if one.kind is JobKind.PROGRAM and self._replica else one.id,
-                replica=self._replica,
-            )
-            for one in value
-        )
-
-    def _numbered(
-        self, value: tuple[CallbackView, ...] | tuple[TodoView, ...]
-    ) -> tuple[CallbackView | TodoView, ...]:
-        above = self._above if self._replica else 0
-        return tuple(structs.replace(one, id=one.id + above, replica=self._replica) for one in value)
-
-
-_RAISED: Final[dict[str, Callable[[Raised, Any], Any]]] = {
-    "catalogue": Raised._catalogue,
-    "questions": Raised._questions,
-    "held": Raised._held,
-    "jobs": Raised._jobs,
-    "callbacks": Raised._numbered,
-    "todo": Raised._numbered,
-}
-"""Part -> how its numbers are raised."""
+        self._last_line = -1
 
 
 def join_message() -> bytes:

@@ -7,9 +7,9 @@ Secrets are masked, and every list and text is bounded.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Future
+from operator import attrgetter
 from time import monotonic, perf_counter, sleep, time
 from typing import Any, TypeAlias, TypeVar
 
@@ -375,8 +375,8 @@ class LinkBoard:
         self._kept: dict[str, tuple[object, Any]] = {}
         self._jobs: tuple[int, tuple[JobView, ...]] = (-1, ())
         self._costs = DefinitionCosts(link)
-        self._lines = deque[LogLine](maxlen=LINES)
-        """The newest of the log."""
+        self._lines: list[LogLine] = []
+        """The newest of the log, in order of time."""
         self._last_line = -1
         self._logged = 0.0
         """When the log was looked at last, in monotonic seconds."""
@@ -449,9 +449,11 @@ class LinkBoard:
         """Lines that came, a second late at most."""
         if self._last_line < 0 or monotonic() >= self._logged + LOG_S:
             self._logged = monotonic()
-            for line in self._link.logs(self._last_line):
-                self._lines.append(line)
-                self._last_line = line.number
+            if fresh := self._link.logs(self._last_line):
+                self._last_line = fresh[-1].number
+                # Replicas are joined one after the other, each with its past.
+                ordered = sorted((*self._lines, *fresh), key=attrgetter("time"))
+                self._lines = ordered[-LINES:]
         return self._made("logs", self._last_line, lambda: logs_json(self._lines))
 
     def _statistics(self) -> Any:

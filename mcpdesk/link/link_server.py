@@ -446,7 +446,9 @@ class CoreNews:
         lines = self._link.logs(self._next_line)
         if lines and (missed := lines[0].number - self._next_line - 1) and self._next_line >= 0:
             told = f"{missed:,} lines are left out: an attached screen was too slow for them"
-            lines.insert(0, LogLine(0, lines[0].time, "warning", "server", told))
+            lines.insert(
+                0, LogLine(-1, lines[0].time, "warning", "server", told)
+            )  # it is no line of the core
         for start in range(0, len(lines), LINES):
             self._send(State("logs", "", pack(lines[start : start + LINES])))
         if lines:

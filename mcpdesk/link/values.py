@@ -142,8 +142,10 @@ class ReplicaState(StrEnum):
     LIVING = "living"
     SILENT = "silent"
     """It does not answer: it hangs, or was stopped."""
+    ENDED = "ended"
+    """It was asked to end and did; what was seen of it stays."""
     GONE = "gone"
-    """It has ended; what was seen of it stays."""
+    """It was lost: nothing was heard of it; what was seen of it stays."""
     UNREADABLE = "of another version"
     """It lives, and cannot be shown."""
 

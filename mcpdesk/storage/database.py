@@ -135,9 +135,11 @@ class Database:
 
         Raises: StorageError naming the file; whatever `work` raises.
         """
-        if self._is_closed:
-            raise StorageError(f"{self.path} is closed: the server stops")
-        return await asyncio.wrap_future(self._thread.submit(self._transact, work))
+        try:
+            working = self._thread.submit(self._transact, work)
+        except RuntimeError:  # closed, on whichever thread
+            raise StorageError(f"{self.path} is closed: the server stops") from None
+        return await asyncio.wrap_future(working)
 
     def close(self) -> None:
         """Finish what was begun and let go of the file. Harmless when done twice, or never opened."""

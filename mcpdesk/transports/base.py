@@ -464,9 +464,19 @@ class SharedStreams(Protocol):
         """The events of a stream behind one, as they are written now. Raises: StorageError."""
 
     def open(
-        self, session: str, place: EventPlace, is_held: Callable[[], bool], lost: bytes, *, primes: bool
+        self,
+        session: str,
+        place: EventPlace,
+        is_held: Callable[[], bool],
+        lost: bytes,
+        ask: Callable[[], object],
+        *,
+        primes: bool,
     ) -> Resumable[Carrier]:
-        """A stream of another replica. When that one holds it no more, it ends with the message `lost`."""
+        """A stream of another replica. When that one holds it no more, it ends with the message `lost`.
+
+        `ask` has that replica write the stream. It is called again and again while nothing comes.
+        """
 
     def let_go(self, session: str) -> None:
         """End the connections that carry streams of a session of other replicas: it has ended."""

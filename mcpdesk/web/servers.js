@@ -48,8 +48,8 @@ export function showCore(told) {
 }
 
 function replica({ name, state, said }) {
-  const lives = state === "living";
-  return el("li", {}, span(lives ? "good" : "bad", lives ? "● " : "✕ "), oneLine(name), said && span("muted", ` ${oneLine(said)}`));
+  const [kind, glyph] = { living: ["good", "● "], ended: ["muted", "○ "] }[state] ?? ["bad", "✕ "];
+  return el("li", {}, span(kind, glyph), oneLine(name), said && span("muted", ` ${oneLine(said)}`));
 }
 
 function protection({ protection, servers }) {

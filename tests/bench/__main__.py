@@ -29,6 +29,7 @@ FAMILIES = {
     "relay": "what is added by the tap and by the desk in front of servers elsewhere",
     "memory": "memory of `mcpdesk serve`, idle and after 50,000 calls",
     "replicas": "servers that share an engine beside one alone, and what lies in the engine",
+    "capacity": "sizes and rates of what replicas share by one engine, at the size its page names",
     "manydesk": "one desk over eight replicas of 2,000 frames a second: its lag and what it costs",
     "rest": "CPU and memory of a desk nobody uses",
     "idle": "wake-ups and CPU of a desk, an attached desk and `serve` that nobody uses, screen by screen",

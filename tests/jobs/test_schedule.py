@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
+from mcpdesk.errors import StorageError
 from mcpdesk.jobs import schedule
 from mcpdesk.jobs.schedule import Schedule
 from tests.support.patience import WITHIN_S
@@ -51,6 +52,26 @@ async def test_work_is_called_until_it_wants_no_more(make: Make) -> None:
     make(work, Clock()).poke()
     await asyncio.wait_for(done.wait(), WITHIN_S)
     assert calls == [0, 1, 2]
+
+
+async def test_an_absent_store_is_one_line_without_a_traceback_and_work_is_called_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(schedule, "TROUBLE_S", 0.0)
+    done, calls = asyncio.Event(), list[int]()
+
+    async def work() -> float | None:
+        calls.append(len(calls))
+        if len(calls) == 1:
+            raise StorageError("redis://engine cannot be used: it did not answer within 1 s")
+        done.set()
+        return None
+
+    make(work, Clock()).poke()
+    await asyncio.wait_for(done.wait(), WITHIN_S)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING and record.exc_info is None
+    assert "it did not answer within 1 s" in record.getMessage()
 
 
 async def test_a_poke_ends_a_long_sleep(make: Make) -> None:

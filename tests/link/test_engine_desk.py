@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,18 +24,19 @@ from msgspec.structs import replace
 from mcpdesk.hosting.replicas.living import LivingReplicas
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind
 from mcpdesk.link.attach_messages import State, TrafficBatch, Welcome, pack
-from mcpdesk.link.combined import engine_publisher, engine_streams
+from mcpdesk.link.combined import engine_publisher, engine_streams, member
 from mcpdesk.link.combined.combined_link import CombinedLink
 from mcpdesk.link.combined.engine_publisher import EnginePublisher
 from mcpdesk.link.combined.engine_replicas import EngineReplicas, EngineWire, short_names
 from mcpdesk.link.combined.source_masking import SourceMask
 from mcpdesk.link.core_copy import LOST, _of_core
 from mcpdesk.link.local import LocalLink
-from mcpdesk.link.values import ReplicaState, Verdict
+from mcpdesk.link.values import ReplicaState, Severity, Verdict
 from mcpdesk.recorder.record import ConnectionInfo, Direction
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.testing.sync_client import ServerUnderTest
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
+from mcpdesk.tui.screens.frame_lines import replicas_part
 from mcpdesk.version import __version__
 from tests.link.test_combined import has_all, replicas_of
 from tests.link.test_remote import FILES, text, until
@@ -188,7 +190,9 @@ def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group)
         until(lambda: any(line.text == "a stray print" for line in link.logs()))
 
 
-def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(group: Group) -> None:
+def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group.add(2)
     with desk_over(group) as link:
         until(lambda: has_all(link, 2))
@@ -204,13 +208,31 @@ def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(group:
         until(lambda: ReplicaState.GONE in states(link))
         assert time.monotonic() - began < 10
         assert [each.name for each in link.view().replicas if each.state is ReplicaState.GONE] == [lost]
-        assert any(each.text == f"{lost} has ended: what was seen of it stays" for each in link.notices())
+        told = next(each for each in link.notices() if each.text.startswith(f"{lost} is lost"))
+        assert told.text == f"{lost} is lost: nothing is heard of it: what was seen of it stays"
+        assert told.severity is Severity.ERROR
         assert replicas_of(link, "tools/call") == names
         again = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
         assert text(again.outcome.result(WITHIN_S)) == "5"
         group.add(1)
         until(lambda: states(link).count(ReplicaState.LIVING) == 2)
         assert any(each.text.endswith("has appeared") for each in link.notices())
+        monkeypatch.setattr(member, "ALARM_S", 0.0)
+        assert sorted(states(link)) == [ReplicaState.ENDED, ReplicaState.LIVING, ReplicaState.LIVING]
+
+
+def test_a_replica_that_was_asked_to_end_is_no_loss(group: Group) -> None:
+    group.add(2)
+    with desk_over(group) as link:
+        until(lambda: has_all(link, 2))
+        name = link.view().replicas[0].name
+        assert group.of(name).end() == 0
+        until(lambda: sorted(states(link)) == [ReplicaState.ENDED, ReplicaState.LIVING])
+        told = next(each for each in link.notices() if each.text.startswith(name))
+        assert told.text == f"{name} has ended: what was seen of it stays"
+        assert told.severity is Severity.INFO
+        header = replicas_part(link.view().replicas)
+        assert header.text.plain.strip() == "1 replica"
 
 
 def test_an_engine_that_goes_away_is_one_line_and_all_goes_on_when_it_is_back(
@@ -236,6 +258,9 @@ def test_an_engine_that_goes_away_is_one_line_and_all_goes_on_when_it_is_back(
             call = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
             assert text(call.outcome.result(WITHIN_S)) == "5"
             assert lost.outcome.done() or lost.outcome.result(WITHIN_S) is not None
+            lines = [(each.replica, each.time, each.text) for each in link.logs() if each.replica]
+            assert {replica for replica, _, _ in lines} == {each.name for each in link.view().replicas}
+            assert [line for line, count in Counter(lines).items() if count > 1] == []
 
 
 def stream_of(engine: EngineServer, name: str) -> Any:

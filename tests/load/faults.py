@@ -3,8 +3,9 @@
     python -m tests.load.faults 200 --seed 7
 
 In the manner of Jepsen: clients call, answer, write, start jobs and listen over three replicas behind a
-proxy without stickiness, while replicas are killed and paused, and the engine is killed, paused and cut off
-from single replicas. Then all is healed, and what was confirmed is compared with what is there.
+proxy without stickiness, while replicas are killed, paused and restarted in order, the engine is killed,
+paused, full and read-only, and the lines between them are cut, silent and slow. Then all is healed, and what
+was confirmed is compared with what is there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,10 +30,11 @@ from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_database import EngineDatabase
 from tests.support.desk import until
 from tests.support.engine import EngineServer, engine_server
-from tests.support.replicas import ReplicaCluster, replica_cluster
+from tests.support.ports import free_port
+from tests.support.replicas import ReplicaCluster, ServedReplica, replica_cluster
 from tests.support.session_client import SessionClient, calculator, events
 
-CALL_LIMIT_S = 60.0
+CALL_LIMIT_S = 30.0
 """A call that has not ended by then, with an answer or an error, hangs."""
 HEAL_S = 60.0
 MARKS = "marks.txt"
@@ -79,11 +81,15 @@ class Findings:
 
 
 class EngineLine:
-    """The way of one replica to the engine, which can be cut."""
+    """The path of one replica to the engine, which can be cut, carry nothing for a while, or be slow."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._is_cut = False
+        self._is_heard = asyncio.Event()
+        self._is_heard.set()
+        self.delay_s = 0.0
+        """Seconds for which everything is held back."""
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self._carrying: set[asyncio.Task[None]] = set()
@@ -105,12 +111,18 @@ class EngineLine:
         self.cut()
         self.mend()
 
+    def silence(self) -> None:
+        """Keep every connection, and carry nothing until it is mended."""
+        self._is_heard.clear()
+
     def mend(self) -> None:
-        """Take connections again."""
-        self._is_cut = False
+        """Take connections again, and carry everything at once."""
+        self._is_cut, self.delay_s = False, 0.0
+        self._is_heard.set()
 
     async def close(self) -> None:
         """End everything."""
+        self.mend()
         self.cut()
         assert self._server is not None
         self._server.close()
@@ -125,9 +137,10 @@ class EngineLine:
         try:
             if self._is_cut:
                 return
+            await self._is_heard.wait()
             there = await asyncio.open_connection("127.0.0.1", self._port)
             self._open.add(there[1])
-            await asyncio.gather(_copy(reader, there[1]), _copy(there[0], writer))
+            await asyncio.gather(self._copy(reader, there[1]), self._copy(there[0], writer))
         except (OSError, asyncio.CancelledError):
             pass
         finally:
@@ -136,13 +149,15 @@ class EngineLine:
                 each.transport.abort()
             self._carrying.discard(task)
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(1 << 16):
-            writer.write(data)
-            await writer.drain()
-    writer.transport.abort()
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(1 << 16):
+                await self._is_heard.wait()
+                if self.delay_s:
+                    await asyncio.sleep(self.delay_s)
+                writer.write(data)
+                await writer.drain()
+        writer.transport.abort()
 
 
 class Clients:
@@ -159,6 +174,8 @@ class Clients:
         """How many changes of the list of tools each listener heard of."""
         self._cluster, self._found = cluster, found
         self._numbers = iter(range(1, 1 << 40))
+        self._steps: dict[SessionClient, list[str]] = {}
+        """What clients that come back did for their last call, each with the seconds since it began."""
 
     async def run(self) -> None:
         """Go on until it is done."""
@@ -194,7 +211,7 @@ class Clients:
                     async with asyncio.timeout(CALL_LIMIT_S):
                         await operation(client)
                 except TimeoutError:
-                    self._found.hung.append(kind)
+                    self._found.hung.append(f"{kind} {' '.join(self._steps.pop(client, ())[-12:])}".rstrip())
                 except (aiohttp.ClientError, AssertionError, KeyError, ConnectionError):
                     self._found.ended[f"{kind} failed"] += 1
                     await asyncio.sleep(0.05)
@@ -242,16 +259,25 @@ class Clients:
     async def _come_back(self, client: SessionClient) -> None:
         """Lose the connection of a call after each third event, and come back to whichever replica."""
         seen: list[int] = []
+        steps, began = self._steps.setdefault(client, []), time.monotonic()
+        steps.clear()
+
+        def note(step: str) -> None:
+            steps.append(f"{time.monotonic() - began:.1f}:{step}")
+
         arguments = {"name": "count", "arguments": {"to": COUNTED}, "_meta": {"progressToken": "p"}}
         async with client.post("tools/call", arguments) as answer:
             assert answer.status == 200
+            note("begun")
             last, message = await anext(events(answer))
+            note(f"id {last}")
             seen.append(message["params"]["progress"])
         while "method" in message:
             await asyncio.sleep(0.05)
             headers = {**client.headers, "Accept": "text/event-stream", "Last-Event-ID": last}
             with suppress(aiohttp.ClientError):
                 async with client.http.get(client.url, headers=headers) as answer:
+                    note(f"{answer.status} after {last}")
                     if answer.status == 404:
                         raise ConnectionError("the engine has lost the session")
                     async for identifier, message in events(answer):
@@ -298,12 +324,18 @@ class Nemesis:
         self._cluster, self._engine, self._lines, self._found = cluster, engine, lines, found
         self._random = random.Random(seed)
         self._mending: list[asyncio.Task[None]] = []
+        self._engine_is_broken = asyncio.Lock()
+        """Held while the engine is away or takes no writes."""
 
     async def run(self, count: int) -> None:
         """Inject so many faults, then heal everything."""
-        kinds = (self._kill, self._pause, self._cut, self._restart_engine, self._pause_engine)
+        kinds = {
+            self._kill: 4, self._pause: 4, self._roll: 3, self._cut: 3, self._silence: 3, self._slow: 2,
+            self._restart_engine: 1, self._pause_engine: 1, self._fill_engine: 1, self._block_writes: 1,
+            self._make_read_only: 1, self._flush_scripts: 1, self._kill_connections: 1,
+        }  # fmt: skip
         for _ in range(count):
-            kind = self._random.choices(kinds, (4, 4, 4, 1, 1))[0]
+            kind = self._random.choices(list(kinds), list(kinds.values()))[0]
             self._found.injected[kind.__name__.strip("_").replace("_", " ")] += 1
             self._mending.append(asyncio.create_task(kind(self._random.uniform(0.3, 4.0))))
             await asyncio.sleep(self._random.uniform(0.3, 1.2))
@@ -315,12 +347,16 @@ class Nemesis:
 
     async def _kill(self, seconds: float) -> None:
         victim = self._random.choice(self._cluster.replicas)
-        index = self._cluster.replicas.index(victim)
         await asyncio.to_thread(victim.end, signal.SIGKILL)
         await asyncio.sleep(seconds / 4)
-        fresh = self._cluster.again(index)
-        with suppress(AssertionError):  # it may be killed while it starts
-            await asyncio.to_thread(fresh.wait_until_it_serves)
+        await self._start_instead_of(victim)
+
+    async def _start_instead_of(self, victim: ServedReplica) -> None:
+        """Start a replica again that has ended, unless another fault did."""
+        if victim in self._cluster.replicas:
+            fresh = self._cluster.again(self._cluster.replicas.index(victim))
+            with suppress(AssertionError):  # it may be killed while it starts
+                await asyncio.to_thread(fresh.wait_until_it_serves)
 
     async def _pause(self, seconds: float) -> None:
         victim = self._random.choice(self._cluster.replicas)
@@ -329,22 +365,69 @@ class Nemesis:
             await asyncio.sleep(2 * seconds)
             victim.send(signal.SIGCONT)
 
+    async def _roll(self, seconds: float) -> None:
+        """Restart a replica in order."""
+        del seconds
+        victim = self._random.choice(self._cluster.replicas)
+        code = await asyncio.to_thread(victim.end)
+        if code not in (0, -signal.SIGKILL, -signal.SIGTERM):  # another fault, or before it could handle it
+            self._found.wrong.append(f"a replica ended with {code}")
+        await self._start_instead_of(victim)
+
     async def _cut(self, seconds: float) -> None:
         line = self._random.choice(self._lines)
         line.cut()
         await asyncio.sleep(seconds)
         line.mend()
 
+    async def _silence(self, seconds: float) -> None:
+        line = self._random.choice(self._lines)
+        line.silence()
+        await asyncio.sleep(2 * seconds)
+        line.mend()
+
+    async def _slow(self, seconds: float) -> None:
+        line = self._random.choice(self._lines)
+        line.delay_s = 0.1 * seconds
+        await asyncio.sleep(seconds)
+        line.mend()
+
     async def _restart_engine(self, seconds: float) -> None:
-        await asyncio.to_thread(self._engine.kill)
-        await asyncio.sleep(seconds / 4)
-        await asyncio.to_thread(self._engine.start)
+        async with self._engine_is_broken:
+            await asyncio.to_thread(self._engine.kill)
+            await asyncio.sleep(seconds / 4)
+            await asyncio.to_thread(self._engine.start)
 
     async def _pause_engine(self, seconds: float) -> None:
-        with suppress(AssertionError, ProcessLookupError):
+        async with self._engine_is_broken:
             self._engine.send(signal.SIGSTOP)
-            await asyncio.sleep(seconds / 2)
+            await asyncio.sleep(seconds)
             self._engine.send(signal.SIGCONT)
+
+    async def _fill_engine(self, seconds: float) -> None:
+        await self._broken_by(
+            ("CONFIG", "SET", "maxmemory", "1mb"), seconds, ("CONFIG", "SET", "maxmemory", "0")
+        )
+
+    async def _make_read_only(self, seconds: float) -> None:
+        nobody = ("REPLICAOF", "127.0.0.1", str(free_port()))
+        await self._broken_by(nobody, seconds, ("REPLICAOF", "NO", "ONE"))
+
+    async def _block_writes(self, seconds: float) -> None:
+        await self._broken_by(("CLIENT", "PAUSE", "60000", "WRITE"), seconds, ("CLIENT", "UNPAUSE"))
+
+    async def _flush_scripts(self, seconds: float) -> None:
+        await self._broken_by(("SCRIPT", "FLUSH"), 0.0)
+
+    async def _kill_connections(self, seconds: float) -> None:
+        await self._broken_by(("CLIENT", "KILL", "TYPE", "normal"), 0.0)
+
+    async def _broken_by(self, command: Sequence[str], seconds: float, repair: Sequence[str] = ()) -> None:
+        async with self._engine_is_broken:
+            await asyncio.to_thread(self._engine.ask, *command)
+            await asyncio.sleep(seconds)
+            if repair:
+                await asyncio.to_thread(self._engine.ask, *repair)
 
 
 async def check_all(cluster: ReplicaCluster, clients: Clients, found: Findings, engine: Engine) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,66 +15,24 @@ import aiohttp
 import pytest
 import yaml
 
-from mcpdesk.settings import BY_VARIABLE
+from mcpdesk.auth.http_origin import check_host
+from mcpdesk.cli.serve import GRACE_S
+from mcpdesk.settings import BY_VARIABLE, SETTINGS
 from tests.support.engine import EngineServer, needs_engine, shared_engine
+from tests.support.haproxy import PAGE, block, haproxy, needs_haproxy
 from tests.support.patience import WITHIN_S
-from tests.support.ports import free_port
-from tests.support.replicas import ReplicaCluster, replica_cluster
+from tests.support.replicas import replica_cluster
 from tests.support.session_client import SessionClient, calculator
 
 __all__ = ["shared_engine"]
 
-PAGE = Path(__file__).parents[2] / "docs" / "many-machines.md"
-HAPROXY = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin") or ""
-STATISTICS = "/statistics"
+DEPLOY = PAGE.parent / "deploy"
 ANALYZE = shutil.which("systemd-analyze") or ""
-
-
-def block(title: str) -> str:
-    """A file of the page."""
-    found = re.search(rf'(?s)```\w+ title="{re.escape(title)}"\n(.*?)\n```', PAGE.read_text())
-    assert found is not None
-    return found[1] + "\n"
-
-
-def balanced(replicas: list[int], port: int) -> str:
-    """The page's configuration of HAProxy for replicas at these ports of this machine."""
-    text = re.sub(r"(?m)^resolvers docker\n  nameserver .*\n", "", block("haproxy.cfg"))
-    text = text.replace("bind :8080", f"bind 127.0.0.1:{port}\n  stats uri {STATISTICS}")
-    (template,) = re.findall(r"(?m)^  server-template replica 3 mcpdesk:3333 (.*) resolvers docker.*\n", text)
-    servers = "".join(f"  server r{each} 127.0.0.1:{each} {template}\n" for each in replicas)
-    return re.sub(r"(?m)^  server-template .*\n", servers, text)
-
-
-@asynccontextmanager
-async def haproxy(cluster: ReplicaCluster, place: Path) -> AsyncIterator[str]:
-    """HAProxy in front of replicas; gives its URL."""
-    port, config = free_port(), place / "haproxy.cfg"
-    config.write_text(balanced([each.port for each in cluster.replicas], port))
-    process = await asyncio.create_subprocess_exec(HAPROXY, "-db", "-f", str(config), stderr=-3)
-    try:
-        async with asyncio.timeout(WITHIN_S):
-            await _ready(port, len(cluster.replicas))
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        await process.wait()
-
-
-async def _ready(port: int, replicas: int) -> None:
-    """Wait until HAProxy has asked that many replicas whether they are ready, and heard that they are."""
-    async with aiohttp.ClientSession() as http:
-        while True:
-            with suppress(aiohttp.ClientError):
-                async with http.get(f"http://127.0.0.1:{port}{STATISTICS};csv") as answer:
-                    if (await answer.text()).count(",L7OK,") == replicas:
-                        return
-            await asyncio.sleep(0.05)
 
 
 @needs_engine
 @pytest.mark.slow
-@pytest.mark.skipif(not HAPROXY, reason="haproxy is not installed: its configuration was not tried")
+@needs_haproxy
 async def test_a_session_behind_haproxy_goes_on_when_a_replica_is_replaced(
     tmp_path: Path, shared_engine: EngineServer
 ) -> None:
@@ -103,15 +60,74 @@ def test_the_compose_file_starts_what_there_is_with_settings_there_are() -> None
     assert "--appendonly yes" in compose["services"]["engine"]["command"]
 
 
+def pods() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The pods of the manifest, and the other objects."""
+    deployment, *others = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())
+    return deployment, others
+
+
 def test_the_pods_have_settings_there_are_and_probes_of_endpoints_there_are() -> None:
-    deployment, service = yaml.safe_load_all(block("kubernetes.yaml"))
+    deployment, (service, budget) = pods()
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     names = {each["name"] for each in container["env"]}
-    assert names - {"POD_IP"} <= set(BY_VARIABLE)
+    assert names - {"POD_IP", "NAMESPACE", "HOME"} <= set(BY_VARIABLE)
     probes = {container[each]["httpGet"]["path"] for each in ("livenessProbe", "readinessProbe")}
     assert probes == {"/health", "/ready"}
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"] == labels == deployment["spec"]["selector"]["matchLabels"]
+    assert budget["kind"] == "PodDisruptionBudget" and budget["spec"]["selector"]["matchLabels"] == labels
+    assert 0 < budget["spec"]["minAvailable"] < deployment["spec"]["replicas"]
+    assert container["resources"]["requests"].keys() >= {"cpu", "memory"}
+
+
+def test_the_pods_write_to_volumes_and_end_in_the_time_that_their_settings_take() -> None:
+    deployment, _ = pods()
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    environment = {each["name"]: each.get("value", "") for each in container["env"]}
+    mounted = [each["mountPath"] for each in container["volumeMounts"]]
+    assert any(environment["MCPDESK_STATE_DIR"].startswith(f"{place}/") for place in mounted)
+    assert environment["MCPDESK_CAPTURE"] == "false"
+    assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["volumes"]}
+    defaults = {each.name: each.default for each in SETTINGS}
+    needed_s = defaults["lame_duck_s"] + defaults["drain_timeout_s"] + GRACE_S
+    assert pod["terminationGracePeriodSeconds"] >= needed_s
+    probe = container["readinessProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] < defaults["lame_duck_s"]
+
+
+def test_the_service_is_called_by_names_that_the_pods_allow() -> None:
+    deployment, (service, _) = pods()
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (allowed,) = (each["value"] for each in container["env"] if each["name"] == "MCPDESK_ALLOWED_HOSTS")
+    hosts = allowed.replace("$(NAMESPACE)", "tools").split(",")
+    name = service["metadata"]["name"]
+    for host in (name, f"{name}.tools", f"{name}.tools.svc", f"{name}.tools.svc.cluster.local"):
+        assert check_host(host, hosts, "0.0.0.0")
+
+
+METRIC = re.compile(r"\b(?:mcpdesk|process)_\w+")
+
+
+@needs_engine
+@pytest.mark.slow
+async def test_the_dashboard_and_the_alerts_use_metrics_that_replicas_have(
+    tmp_path: Path, shared_engine: EngineServer
+) -> None:
+    rules = yaml.safe_load((DEPLOY / "alerts.yaml").read_text())["groups"][0]["rules"]
+    board = json.loads((DEPLOY / "grafana.json").read_text())
+    asked = [rule["expr"] for rule in rules]
+    asked += [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+    asked += [each["query"]["query"] for each in board["templating"]["list"] if each["type"] == "query"]
+    used = {name for text in (*asked, block("prometheus.yaml")) for name in METRIC.findall(text)}
+    assert len(used) > 25
+    async with (
+        replica_cluster(1, [calculator(tmp_path)], shared_engine, tmp_path) as cluster,
+        aiohttp.ClientSession() as http,
+        http.get(f"{cluster.replicas[0].url}/metrics") as answer,
+    ):
+        lines = (await answer.text()).splitlines()
+    assert used <= {re.split(r"[{ ]", line)[0] for line in lines if not line.startswith("#")}
 
 
 @pytest.mark.process

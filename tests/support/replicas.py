@@ -36,7 +36,11 @@ class ServedReplica:
         self.said: list[str] = []
         self._ready = threading.Event()
         state.mkdir(parents=True, exist_ok=True)
-        variables = {"MCPDESK_STATE_DIR": str(state), "MCPDESK_SHARED": shared} | environment
+        variables = {
+            "MCPDESK_STATE_DIR": str(state),
+            "MCPDESK_SHARED": shared,
+            "MCPDESK_LAME_DUCK_S": "0",  # no balancer has to notice that a replica ends
+        } | environment
         self.process = subprocess.Popen(
             [sys.executable, "-m", "mcpdesk", "serve", *map(str, folders), "--port", "0", *options],
             cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

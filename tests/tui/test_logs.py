@@ -233,6 +233,34 @@ async def test_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyP
         assert len(rows.lines) == 80 and rows.rows[0].number == 25 and number_of(rows) == 98
 
 
+async def test_lines_of_several_replicas_are_in_order_of_time_whenever_they_come() -> None:
+    """Replicas are joined one after the other, each with its past, and report a moment late."""
+
+    def said(number: int, second: float, replica: str, level: str = "info") -> LogLine:
+        return LogLine(
+            number, 1_700_000_000 + second, level, "server", f"{replica}-{second:g}", replica=replica
+        )
+
+    app = ListApp()
+    async with app.run_test(size=(80, 10)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        rows.narrow(LogFilter(level="warning"))
+        rows.extend([said(n, n, "a", "warning" if n % 2 else "info") for n in range(10)])
+        rows.extend([said(n, n - 9.5, "b", "error") for n in range(10, 20)])
+        assert [line.time for line in rows.lines] == sorted(line.time for line in rows.lines)
+        assert [row.text for row in rows.entries[:4]] == ["b-0.5", "a-1", "b-1.5", "b-2.5"]
+        assert rows.shown == len(rows.entries) == 15 and rows.following
+        await pilot.press("k")
+        chosen = rows.selected
+        assert chosen is not None and chosen.text == "a-9"
+        rows.extend([said(20, 3.2, "c", "error"), said(21, 30, "a", "warning")])
+        assert rows.selected is chosen
+        rows.narrow(LogFilter())
+        assert len(rows.entries) == rows.shown == 22 and rows.selected is chosen
+        assert [row.text for row in rows.entries][-3:] == ["a-9", "b-9.5", "a-30"]
+
+
 @pytest.mark.parametrize("width", [20, 40, 69, 70, 90, 200])
 async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
     app = ListApp()

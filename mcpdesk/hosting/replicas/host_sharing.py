@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections import Counter
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
@@ -18,6 +19,7 @@ from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import RELAYED
 from mcpdesk.settings import Settings
 from mcpdesk.storage.shared.engine_database import CHANGED
+from mcpdesk.transports.figure import Figure, Sample
 
 WILDCARDS = ("//0.0.0.0:", "//[::]:")
 """How an address begins that means every one of this machine."""
@@ -88,6 +90,14 @@ class HostSharing:
         self.group.engine.on_back.append(self._hear_all)
         self.group.living.on_change.append(self._compare_folders_soon)
 
+    @property
+    def figures(self) -> list[Figure]:
+        """Metrics of the engine and of the other replicas."""
+        differing = Counter(server for _, server in self._differing)
+        mismatches = [Sample(differing[name], {"server": name}) for name in self._host.folders]
+        told = "Replicas whose copy of a server's folder has other files than here."
+        return [*self.group.figures, Figure("folder_mismatches", "gauge", told, mismatches)]
+
     async def start(self) -> None:
         """Join the others. The engine need not be there yet."""
         await self.group.start()
@@ -114,8 +124,8 @@ class HostSharing:
         self._compare_folders_soon()
 
     def _tell_of_engine(self, told: str) -> None:
-        severity = Severity.INFO if self.group.engine.status.is_up else Severity.ERROR
-        self._journal.notify(told, severity, "logs")
+        severity = Severity.INFO if self.group.engine.status.is_writable else Severity.ERROR
+        self._journal.notify(told, severity, "logs", cause=f"engine:{told}")
 
     def _hear_state(self, server: str) -> None:
         if (hosted := self._host.folders.get(server)) is not None:

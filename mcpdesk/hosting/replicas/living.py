@@ -36,7 +36,7 @@ MOST_FILE_BYTES = 1 << 20
 CODE = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
 """Endings of the files in which two copies of a server folder may differ."""
 
-RENEW = """
+RENEW = """#!lua flags=allow-oom
 local now = redis.call('TIME')
 now = now[1] + now[2] / 1000000
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -49,7 +49,7 @@ local living = redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')
 if #living == 0 then return {} end
 return redis.call('HMGET', KEYS[1], unpack(living))
 """
-"""Renew a lease; returns what all that live said of themselves."""
+"""Renew a lease, even in a full engine; returns what all that live said of themselves."""
 
 LIVING = """
 local now = redis.call('TIME')
@@ -190,6 +190,11 @@ async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
     """The replicas that live, for somebody who is none. Raises: EngineAway."""
     found = map(_decoded, await engine.script(LIVING, _keys(engine)))
     return [info for info in found if info is not None]
+
+
+async def former_replica(engine: Engine, replica: str) -> ReplicaInfo | None:
+    """What a replica said last, for an hour after its end; None if it is not known. Raises: EngineAway."""
+    return _decoded(await engine.run(lambda client: client.hget(_keys(engine)[0], replica)))
 
 
 def _keys(engine: Engine) -> list[str]:

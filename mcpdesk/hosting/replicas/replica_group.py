@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from itertools import accumulate
 from typing import Any
 
 from mcpdesk.errors import ReplicaSilent, TransportError
@@ -14,7 +16,7 @@ from mcpdesk.hosting.replicas.living import LEASE_S, RENEW_S, LivingReplicas
 from mcpdesk.hosting.replicas.shared_secrets import SharedSecrets
 from mcpdesk.protocol.marked_ids import has_numbered
 from mcpdesk.server.state.callback_timers import CoreMark
-from mcpdesk.storage.shared.engine import Engine
+from mcpdesk.storage.shared.engine import BOUNDS, Engine, EngineRefusal
 from mcpdesk.storage.shared.engine_database import EngineDatabase
 from mcpdesk.storage.shared.engine_jobs import EngineJobTable, living_holder
 from mcpdesk.storage.shared.engine_streams import EngineStreams
@@ -41,7 +43,7 @@ class ReplicaGroup:
 
     def __init__(self, url: str, name: str, session_ttl_s: float, tell: Callable[[str], object]) -> None:
         """Raises: DeskUserError for an URL that cannot be used."""
-        self.engine = Engine(url, name, tell)
+        self.engine = Engine(url, name, tell, probes=True)
         self.living = LivingReplicas(self.engine)
         self.id = self.living.me.id
         self.clock = self.engine.clock
@@ -53,9 +55,20 @@ class ReplicaGroup:
 
     @property
     def away(self) -> str:
-        """Why nothing shared can be used now; empty while it can."""
+        """Reason why nothing shared can be written now; empty while it can."""
         status = self.engine.status
-        return "" if status.is_up else f"{self.engine.shown} is away: {status.reason}"
+        if status.is_writable:
+            return ""
+        return f"{self.engine.shown} {'refuses writes' if status.is_up else 'is away'}: {status.reason}"
+
+    @property
+    def unready(self) -> str:
+        """Reason why no client should be sent here: shared state cannot be written.
+
+        An absent engine counts once the lease of this replica is over, when the others take it for dead.
+        """
+        status = self.engine.status
+        return self.away if status.is_up or time.time() - status.since >= LEASE_S else ""
 
     def is_alive(self, replica: str) -> bool:
         """Whether a replica lives, as far as known."""
@@ -160,9 +173,48 @@ class ReplicaGroup:
     @property
     def figures(self) -> list[Figure]:
         """What `/metrics` shows of them."""
-        up, living = int(self.engine.status.is_up), len(self.living.others) + 1
+        status, counted, living = self.engine.status, self.engine.figures, len(self.living.others) + 1
+        bounds = (*map(str, BOUNDS), "+Inf")
+        took = [
+            Sample(count, {"le": bound}, "_bucket")
+            for bound, count in zip(bounds, accumulate(counted.counts), strict=True)
+        ]
+        refused = [Sample(counted.refused[reason], {"reason": reason}) for reason in EngineRefusal]
         return [
-            Figure("engine_up", "gauge", "1 while the engine that replicas share answers.", [Sample(up)]),
+            Figure(
+                "engine_up",
+                "gauge",
+                "1 while the engine that replicas share answers.",
+                [Sample(int(status.is_up))],
+            ),
+            Figure(
+                "engine_writable",
+                "gauge",
+                "1 while the engine answers and takes writes.",
+                [Sample(int(status.is_writable))],
+            ),
+            Figure(
+                "engine_refused_requests_total",
+                "counter",
+                "Requests to the engine that failed, by reason; those not sent while it was away included.",
+                refused,
+            ),
+            Figure(
+                "engine_request_seconds",
+                "histogram",
+                "Time of requests to the engine, failed ones included, waiting reads left out.",
+                [
+                    *took,
+                    Sample(sum(counted.counts), {}, "_count"),
+                    Sample(counted.total_s, {}, "_sum"),
+                ],
+            ),
+            Figure(
+                "engine_clock_skew_seconds",
+                "gauge",
+                "Seconds by which the engine's clock is ahead of this machine's.",
+                [Sample(self.engine.clock_skew_s)],
+            ),
             Figure("replicas", "gauge", "Replicas that live, this one included.", [Sample(living)]),
         ]
 

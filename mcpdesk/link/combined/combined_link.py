@@ -15,14 +15,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.link.combined.combined_views import (
     Offer,
-    difference,
+    OfferComparison,
     merged_callbacks,
     merged_grants,
     merged_holds,
@@ -33,6 +33,7 @@ from mcpdesk.link.combined.combined_views import (
     merged_work,
 )
 from mcpdesk.link.combined.joint_futures import all_of, union
+from mcpdesk.link.combined.member import Member
 from mcpdesk.link.combined.replica_source import FoundReplica, ReplicaSource
 from mcpdesk.link.core_copy import CopyRoom, CoreCopy, other_version
 from mcpdesk.link.link import Link, LinkCall, Over
@@ -71,27 +72,8 @@ LENIENT_S = 6.0
 """How long a replica may take to be found again after nobody could tell which live."""
 MOST_FORMER: Final = 8
 """Replicas that have ended and are still shown."""
-LASTING: Final = 3
-"""Looks in a row that find replicas different before it is said: they reload a folder one after another."""
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
-
-
-@dataclass(eq=False)
-class _Member:
-    """A replica that was joined."""
-
-    found: FoundReplica
-    copy: CoreCopy
-    following: asyncio.Task[None] | None = None
-    is_paused: bool = False
-    """Whether it was left because nobody looks."""
-    is_refused: bool = False
-    """Whether it sent what cannot be shown."""
-
-    @property
-    def is_over(self) -> bool:
-        return bool(self.copy.view().gone)
 
 
 class CombinedLink(Link):
@@ -110,7 +92,7 @@ class CombinedLink(Link):
         self.room = CopyRoom()
         self.journal = self.room.journal
         self.traffic = self.room.traffic
-        self._members: tuple[_Member, ...] = ()
+        self._members: tuple[Member, ...] = ()
         """In the order of their names, the living ones before those that have ended."""
         self._unreadable: dict[str, ReplicaView] = {}
         """By key: those of another version."""
@@ -125,8 +107,7 @@ class CombinedLink(Link):
         self._wanted: dict[object, tuple[str, tuple[Any, ...]]] = {}
         """Holds, faults and captured answers this desk has set: a replica that comes later gets them, too."""
         self._counts: dict[str, tuple[object, int]] = {}
-        self._differing: dict[str, tuple[str, int]] = {}
-        """By server: how replicas differ, and for how many looks in a row they have."""
+        self._comparison = OfferComparison(self.journal.notify)
         self._kept: tuple[object, CoreView] | None = None
         self._lock = threading.Lock()
         self._looked = threading.Event()
@@ -163,7 +144,8 @@ class CombinedLink(Link):
         members = self._members
         views = [(member, member.copy.view()) for member in members]
         gone = self._trouble or ("" if any(not view.gone for _, view in views) else "every replica has ended")
-        key = [view for _, view in views], gone, dict(self._differing), tuple(self._unreadable.values())
+        states = [member.state for member in members], tuple(self._unreadable.values())
+        key = [view for _, view in views], states, gone, self._comparison.version
         kept = self._kept
         if kept is not None and kept[0] == key:
             return kept[1]
@@ -214,7 +196,7 @@ class CombinedLink(Link):
         return count
 
     def _servers(
-        self, views: Sequence[tuple[_Member, CoreView]], replicas: Sequence[ReplicaView]
+        self, views: Sequence[tuple[Member, CoreView]], replicas: Sequence[ReplicaView]
     ) -> Iterator[ServerView]:
         for name in dict.fromkeys(server.name for _, view in views for server in view.servers):
             copy = self._copy_for(name)
@@ -222,23 +204,18 @@ class CombinedLink(Link):
             server = next((each for each in view.servers if each.name == name), None)
             if server is None:
                 continue
-            told, lasted = self._differing.get(name, ("", 0))
-            problems = (told, *server.problems) if lasted >= LASTING else server.problems
+            told = self._comparison.problem(name)
+            problems = (told, *server.problems) if told else server.problems
             having = tuple(each for each in replicas if name in each.servers)
             yield replace(server, problems=problems, replicas=having)
 
-    def _replicas(self, views: Sequence[tuple[_Member, CoreView]]) -> tuple[ReplicaView, ...]:
+    def _replicas(self, views: Sequence[tuple[Member, CoreView]]) -> tuple[ReplicaView, ...]:
         found = dict[str, ReplicaView]()
         for member, view in views:
-            state = (
-                ReplicaState.GONE
-                if view.gone
-                else ReplicaState.SILENT if view.silent_s else ReplicaState.LIVING
-            )  # fmt: skip
             said = view.gone or (f"no answer for {view.silent_s} s" if view.silent_s else "")
             names = tuple(server.name for server in view.servers)
             name, place = member.copy.replica, member.copy.core.address
-            found.setdefault(name, ReplicaView(name, state, names, place, said))
+            found.setdefault(name, ReplicaView(name, member.state, names, place, said))
         return tuple(sorted((*found.values(), *self._unreadable.values()), key=lambda each: each.name))
 
     # Which replica
@@ -248,7 +225,7 @@ class CombinedLink(Link):
         return [
             member.copy
             for member in self._members
-            if not member.is_over and (not server or _has(member.copy, server))
+            if not member.is_over and (not server or member.has(server))
         ]
 
     def _copy_for(self, server: str) -> CoreCopy | None:
@@ -259,7 +236,7 @@ class CombinedLink(Link):
             answering = [copy for copy in living if not copy.view().silent_s]
             if before in answering:
                 return before
-            former = [member.copy for member in self._members if _has(member.copy, server)]
+            former = [member.copy for member in self._members if member.has(server)]
             chosen = next(iter((*answering, *living, *former)), None)
             if chosen is None or chosen is before:
                 return chosen
@@ -604,19 +581,20 @@ class CombinedLink(Link):
             if member is None:
                 self._join(each)
             elif member.following is None and not member.is_refused:  # it was left, or taken for dead
-                member.is_paused = False
+                member.is_paused = member.has_left = False
                 member.following = asyncio.create_task(self._follow(member))
         if self.source.knows_the_ended and time.monotonic() >= self._lenient_until:
             for member in self._members:
                 if member.found.key not in there and member.following is not None:
-                    member.following.cancel()
+                    member.has_left = await self.source.has_left(member.found.key)
+                    member.cancel()
 
     def _pause(self) -> None:
         """Leave every replica for now."""
         for member in self._members:
             if member.following is not None:
                 member.is_paused = True
-                member.following.cancel()
+                member.cancel()
 
     def _join(self, found: FoundReplica) -> None:
         if found.core.mcpdesk != __version__:
@@ -627,29 +605,35 @@ class CombinedLink(Link):
                 found.name, state, core.names, core.address, other_version(core)
             )
             return
-        member = _Member(found, CoreCopy(found.core, self.room, found.name))
+        member = Member(found, CoreCopy(found.core, self.room, found.name))
         member.following = asyncio.create_task(self._follow(member))
         if self._looked.is_set() and not self.room.is_quiet:
             self.journal.notify(f"{found.name} has appeared", Severity.INFO)
         self._arrange([*self._members, member])
 
-    async def _follow(self, member: _Member) -> None:
+    async def _follow(self, member: Member) -> None:
         """Keep one copy until its core ends."""
-        ended, copy = "has ended", member.copy
+        ended, copy, severity = "has ended", member.copy, Severity.ERROR
         try:
             copy.core, wire = await member.found.join()
             self.room.loop.call_soon(self._tell_wishes, copy)  # once it is followed
             self.room.loop.call_later(LOOK_S, lambda: self._arrange(self._members))
             await copy.follow(wire)
-        except (EOFError, OSError, asyncio.CancelledError):
+        except asyncio.CancelledError:
+            if member.has_left:
+                severity = Severity.INFO
+            elif not member.is_paused and not self.room.is_over:
+                ended = "is lost: nothing is heard of it"
+        except (EOFError, OSError):
             pass
         except Exception as error:
             _log.exception("what %s sent cannot be shown", copy.title)
             ended, member.is_refused = f"sent what cannot be shown: {error}", True
         finally:
             member.following = None
+            member.ended = time.monotonic()
             was_shown = copy.shown.is_set()
-            copy.lose(ended, is_news=was_shown and not member.is_paused)
+            copy.lose(ended, is_news=was_shown and not member.is_paused, severity=severity)
             # One that never showed itself is tried again.
             self._arrange([each for each in self._members if was_shown or each is not member])
 
@@ -658,7 +642,7 @@ class CombinedLink(Link):
         for method, arguments in list(self._wanted.values()):
             getattr(copy, method)(*arguments)
 
-    def _arrange(self, members: Iterable[_Member]) -> None:
+    def _arrange(self, members: Iterable[Member]) -> None:
         """Order the replicas, and forget the oldest of very many that have ended."""
         every = list(members)
         living = [member for member in every if not member.is_over]
@@ -673,7 +657,7 @@ class CombinedLink(Link):
         )
 
     def _compare(self) -> None:
-        """See whether replicas have different versions of a server, and say it once it has lasted."""
+        """Compare what the replicas offer."""
         offers = dict[str, dict[str, Offer]]()
         for member in self._members:
             copy = member.copy
@@ -681,16 +665,4 @@ class CombinedLink(Link):
                 folder = member.found.folders.get(server.name, "")
                 offer = Offer(server.version, copy.catalogue(server.name), folder)
                 offers.setdefault(server.name, {})[copy.replica] = offer
-        for name in [*self._differing, *offers]:
-            told = difference(offers.get(name, {}))
-            before, lasted = self._differing.pop(name, ("", 0))
-            if told:
-                self._differing[name] = told, lasted + 1 if told == before else 1
-                if self._differing[name][1] == LASTING:
-                    self.journal.notify(f"{name} is {told}", Severity.WARNING, "workbench")
-            elif lasted >= LASTING:
-                self.journal.notify(f"{name} is the same on every replica again", Severity.INFO)
-
-
-def _has(copy: CoreCopy, server: str) -> bool:
-    return any(each.name == server for each in copy.view().servers)
+        self._comparison.compare(offers)

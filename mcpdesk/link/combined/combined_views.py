@@ -24,6 +24,7 @@ from mcpdesk.link.values import (
     Protection,
     ReplicaView,
     ServerView,
+    Severity,
     TodoView,
     WorkView,
 )
@@ -38,6 +39,8 @@ _GRAVEST: Final = (
 )
 """Of several replicas, the protection that a person should know of first."""
 Kept = TypeVar("Kept")
+LASTING: Final = 3
+"""Looks in a row that find replicas different before it is said: they reload a folder one after another."""
 
 
 def merged_view(
@@ -160,6 +163,36 @@ def difference(offers: Mapping[str, Offer]) -> str:
         return ""
     told = [f"{', '.join(names)}: {offers[names[0]]}" for names in alike.values()]
     return f"not the same on every replica · {' · '.join(told)}"
+
+
+class OfferComparison:
+    """Differences between what replicas offer, reported once they have lasted."""
+
+    def __init__(self, notify: Callable[[str, Severity, str], object]) -> None:
+        self.version = 0
+        """Grows with each change of a difference."""
+        self._notify = notify
+        self._differing: dict[str, tuple[str, int]] = {}
+        """By server: how replicas differ, and for how many looks in a row they have."""
+
+    def problem(self, server: str) -> str:
+        """Sentence on a server that lasts to differ; empty if there is nothing to report."""
+        told, lasted = self._differing.get(server, ("", 0))
+        return told if lasted >= LASTING else ""
+
+    def compare(self, offers: Mapping[str, Mapping[str, Offer]]) -> None:
+        """Take what each replica offers now, by server and replica."""
+        for name in dict.fromkeys((*self._differing, *offers)):
+            told = difference(offers.get(name, {}))
+            before, lasted = self._differing.pop(name, ("", 0))
+            if told:
+                self._differing[name] = told, lasted + 1 if told == before else 1
+                if self._differing[name][1] == LASTING:
+                    self._notify(f"{name} is {told}", Severity.WARNING, "workbench")
+            elif lasted >= LASTING:
+                self._notify(f"{name} is the same on every replica again", Severity.INFO, "logs")
+            if told != before or (told and lasted + 1 == LASTING):
+                self.version += 1
 
 
 def _ended_job(job: JobView) -> JobView:

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 
 from mcpdesk.errors import StorageError
-from mcpdesk.hosting.replicas.living import ReplicaInfo, living_replicas
+from mcpdesk.hosting.replicas.living import ReplicaInfo, former_replica, living_replicas
 from mcpdesk.link.attach_messages import Welcome
 from mcpdesk.link.combined.engine_streams import (
     AGAIN,
@@ -171,6 +171,13 @@ class EngineReplicas:
         names = short_names(full, [each.id for each in living], self._crowded)
         return [self._found(self._engine, each, name) for each, name in zip(living, names, strict=True)]
 
+    async def has_left(self, key: str) -> bool:
+        """Whether a replica said that it ends. False while the engine is away."""
+        with suppress(StorageError):
+            said = None if self._engine is None else await former_replica(self._engine, key)
+            return said is not None and said.is_ending
+        return False
+
     async def close(self) -> None:
         """Close the connections to the engine."""
         if self._engine is not None:
@@ -226,6 +233,10 @@ class OwnAndOtherReplicas:
             here = Welcome(mcpdesk=__version__, pid=os.getpid(), kind="serve")
             found.insert(0, FoundReplica(self._own, "here", here, self._join))
         return found
+
+    async def has_left(self, key: str) -> bool:
+        """As `ReplicaSource` has it."""
+        return await self._others.has_left(key)
 
     async def close(self) -> None:
         """Close the connections to the engine."""

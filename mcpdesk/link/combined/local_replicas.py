@@ -36,6 +36,10 @@ class LocalReplicas:
             for core, who in chosen
         ]
 
+    async def has_left(self, key: str) -> bool:
+        """False: a core that ends leaves nothing that says why."""
+        return False
+
     async def close(self) -> None:
         """There is nothing to close."""
 

@@ -43,5 +43,8 @@ class ReplicaSource(Protocol):
     async def look(self) -> list[FoundReplica]:
         """The replicas that live. Raises: OSError when nobody can tell."""
 
+    async def has_left(self, key: str) -> bool:
+        """Whether a replica that is not found any longer was asked to end. False where that is not known."""
+
     async def close(self) -> None:
         """Nobody looks any more."""

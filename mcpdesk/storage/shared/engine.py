@@ -11,8 +11,11 @@ import asyncio
 import contextlib
 import re
 import time
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from enum import StrEnum
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from msgspec import Struct
@@ -35,31 +38,93 @@ DISTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 CONNECTING = re.compile(r" connecting to |SSL|certificate")
 """In redis-py's errors: the connection was not established."""
 CERTIFICATE_REQUIRED = re.compile(r"certificate[ _]required", re.IGNORECASE)
+FULL = re.compile(r"\bOOM\b|command not allowed when used memory")
 CERTIFICATE_HINT = "ssl_certfile=FILE and ssl_keyfile=FILE in the URL name it"
 MISSING = "redis-py is not installed: pip install 'mcpdesk[redis]'"
+
+
+BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0)
+"""Upper ends of the ranges in which the time of commands is counted, in seconds; a last range has no end."""
+PROBE_S: Final = 60
+"""Seconds after which the key that probes write expires."""
+
+
+class EngineRefusal(StrEnum):
+    """Kinds of reasons for which the engine does not do what it is asked."""
+
+    AWAY = "away"
+    """It cannot be reached, or the connection broke."""
+    TIMEOUT = "timeout"
+    DENIED = "denied"
+    """The login or the permissions of this user do not suffice."""
+    FULL = "full"
+    READ_ONLY = "read_only"
+    OTHER = "other"
+
+
+ABSENCES: Final = frozenset({EngineRefusal.AWAY, EngineRefusal.TIMEOUT, EngineRefusal.DENIED})
+"""Refusals of the engine as a whole, and not of a single command."""
 
 
 class EngineAway(StorageError):
     """The engine cannot be used now; the message says which it is and why. Nothing, or all, was done."""
 
+    def __init__(self, message: str, refusal: EngineRefusal = EngineRefusal.OTHER) -> None:
+        super().__init__(message)
+        self.refusal = refusal
+
 
 class EngineStatus(Struct, frozen=True):
-    """Whether the engine answers."""
+    """Whether the engine answers, and whether it takes writes."""
 
-    is_up: bool
+    refusal: EngineRefusal | None
+    """None while it does both."""
     reason: str
-    """Why it does not; empty while it does."""
+    """Why it does not, in words; empty while it does."""
     since: float
     """Unix time at which that began."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it answers."""
+        return self.refusal not in ABSENCES
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether it answers and takes writes."""
+        return self.refusal is None
+
+
+class EngineFigures:
+    """Commands of one process to the engine: how long they took, and how many it refused."""
+
+    def __init__(self) -> None:
+        self.refused: Counter[EngineRefusal] = Counter()
+        """Requests that failed, those included that were not sent because the engine was known to be away."""
+        self.counts = [0] * (len(BOUNDS) + 1)
+        """Requests that were sent, by their duration."""
+        self.total_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a request that was sent."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total_s += seconds
 
 
 class Engine:
     """One connection pool to the engine. Used on the loop on which it was started."""
 
     def __init__(
-        self, url: str, name: str = "mcpdesk", tell: Callable[[str], object] = lambda told: None
+        self,
+        url: str,
+        name: str = "mcpdesk",
+        tell: Callable[[str], object] = lambda told: None,
+        *,
+        probes: bool = False,
     ) -> None:
-        """Replicas with the same `name` share. `tell` is told when the engine is away, and when it is back.
+        """Replicas with the same `name` share. `tell` receives a sentence for each change of `status`.
+
+        `probes`: find out again and again whether the engine takes writes, by writing a small key.
 
         Raises: DeskUserError for an URL that cannot be used, and where redis-py is not installed.
         """
@@ -68,13 +133,16 @@ class Engine:
         self._has_certificate = "ssl_certfile=" in url
         self.name = name
         self.on_back: list[Callable[[], object]] = []
-        """Called each time the engine answers again after it was away."""
+        """Called each time the engine can be used again after it was away or refused writes."""
+        self.figures = EngineFigures()
+        self._probes = probes
         self._tell = tell
         self._commands = connect(url, PATIENCE_S)
         self._readers = connect(url, READ_BLOCK_MS / 1000 + 4 * PATIENCE_S)
         self._scripts: dict[str, Any] = {}
-        self._status = EngineStatus(True, "", time.time())
-        self._offset_s = 0.0
+        self._status = EngineStatus(None, "", time.time())
+        self.clock_skew_s = 0.0
+        """Seconds by which the engine's clock is ahead of the one of this machine."""
         self._running: set[asyncio.Future[None]] = set()
         """One for each command that runs, done when that is."""
         self._is_closed = False
@@ -93,7 +161,7 @@ class Engine:
 
     def clock(self) -> float:
         """Unix time by the engine's clock, as far as known: what replicas compare is taken from here."""
-        return time.time() + self._offset_s
+        return time.time() + self.clock_skew_s
 
     async def start(self) -> None:
         """Begin to watch it. It need not be there yet."""
@@ -114,9 +182,18 @@ class Engine:
 
     async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Run commands. Raises: EngineAway, at once while the engine is away."""
-        if not self._status.is_up:
-            raise self._away(self._status.reason)
-        return await self._attempt(work, self._commands)
+        status = self._status
+        if status.refusal is not None and not status.is_up:
+            self.figures.refused[status.refusal] += 1
+            raise self._away(status.reason, status.refusal)
+        began = time.perf_counter()
+        try:
+            return await self._attempt(work, self._commands)
+        except EngineAway as error:
+            self.figures.refused[error.refusal] += 1
+            raise
+        finally:
+            self.figures.add(time.perf_counter() - began)
 
     async def script(self, source: str, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
         """Run a Lua script, which must be one that may run twice. Raises: EngineAway."""
@@ -150,7 +227,7 @@ class Engine:
         from redis.exceptions import RedisError
 
         if self._is_closed:
-            raise self._away("it is closed")
+            raise self._away("it is closed", EngineRefusal.AWAY)
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running.add(over)
         try:
@@ -161,9 +238,10 @@ class Engine:
             reason = _reason(error)
             if self._is_encrypted and not self._has_answered and _is_closed(error):
                 reason = self._closed_after_handshake()
-            if _is_absence(error):
-                self._note(EngineStatus(False, reason, time.time()))
-            raise self._away(reason) from error
+            refusal = _refusal(error)
+            if refusal in ABSENCES:
+                self._note(EngineStatus(refusal, reason, time.time()))
+            raise self._away(reason, refusal) from error
         finally:
             self._running.discard(over)
             over.set_result(None)
@@ -182,8 +260,8 @@ class Engine:
             question = "does it accept this client certificate?"
         return f"the server closed the connection right after the handshake: {question}"
 
-    def _away(self, reason: str) -> EngineAway:
-        return EngineAway(f"{self.shown} cannot be used: {reason}")
+    def _away(self, reason: str, refusal: EngineRefusal) -> EngineAway:
+        return EngineAway(f"{self.shown} cannot be used: {reason}", refusal)
 
     async def _watch(self) -> None:
         while True:
@@ -191,22 +269,38 @@ class Engine:
             await self._look()
 
     async def _look(self) -> None:
-        """Find out whether it answers, and what its clock says."""
+        """Find out whether it answers, what its clock says, and whether it takes writes."""
         with contextlib.suppress(EngineAway):
             before = time.time()
             seconds, micros = await self._attempt(lambda client: client.time(), self._commands)
-            self._offset_s = seconds + micros / 1e6 - (before + time.time()) / 2
-            self._note(EngineStatus(True, "", time.time()))
+            self.clock_skew_s = seconds + micros / 1e6 - (before + time.time()) / 2
+            self._note(await self._probe() if self._probes else EngineStatus(None, "", time.time()))
+
+    async def _probe(self) -> EngineStatus:
+        """Write a small key. Raises: EngineAway while the engine is away."""
+        key = self.key("probe")
+        try:
+            await self._attempt(lambda client: client.set(key, b"", ex=PROBE_S), self._commands)
+        except EngineAway as error:
+            if error.refusal in ABSENCES:
+                raise
+            if error.refusal is EngineRefusal.READ_ONLY:
+                # Behind a name that has moved, new connections reach the new primary.
+                await disconnect_idle(self._commands)
+            return EngineStatus(error.refusal, _reason(error.__cause__ or error), time.time())
+        return EngineStatus(None, "", time.time())
 
     def _note(self, status: EngineStatus) -> None:
-        was_up = self._status.is_up
-        if status.is_up == was_up:
+        before = self._status
+        if (status.is_up, status.is_writable) == (before.is_up, before.is_writable):
             return
         self._status = status
-        self._tell(
-            f"{self.shown} answers again" if status.is_up else f"{self.shown} is away: {status.reason}"
-        )
-        if status.is_up:
+        if not status.is_up:
+            self._tell(f"{self.shown} is away: {status.reason}")
+        elif not status.is_writable:
+            self._tell(f"{self.shown} refuses writes: {status.reason}")
+        else:
+            self._tell(f"{self.shown} {'takes writes' if before.is_up else 'answers'} again")
             for listener in self.on_back:
                 listener()
 
@@ -276,6 +370,14 @@ async def close(client: Client) -> None:
             await each.aclose()
 
 
+async def disconnect_idle(client: Client) -> None:
+    """Close the connections of a client that carry no command now."""
+    pool = getattr(client, "connection_pool", None)
+    if pool is not None:
+        with contextlib.suppress(OSError, *_redis_errors()):
+            await pool.disconnect(inuse_connections=False)
+
+
 async def _cancellable(work: Awaitable[T]) -> T:
     """Await commands, and end with a cancellation that came meanwhile.
 
@@ -327,13 +429,23 @@ def _streams(found: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[byt
     ]
 
 
-def _is_absence(error: Exception) -> bool:
-    """Whether an error says that the engine is not there, and not that it refuses this one command."""
+def _refusal(error: BaseException) -> EngineRefusal:
+    """Kind of an error: the engine is not there, or refuses this one command."""
     from redis import exceptions
 
-    refusals = (exceptions.ResponseError, exceptions.DataError)
-    absences = (exceptions.ReadOnlyError, exceptions.AuthenticationError, exceptions.AuthorizationError)
-    return isinstance(error, absences) or not isinstance(error, refusals)
+    text = str(error)
+    match error:
+        case TimeoutError() | exceptions.TimeoutError():
+            return EngineRefusal.TIMEOUT
+        case exceptions.AuthenticationError() | exceptions.AuthorizationError():
+            return EngineRefusal.DENIED
+        case exceptions.ReadOnlyError():
+            return EngineRefusal.READ_ONLY
+        case exceptions.ResponseError() | exceptions.DataError():
+            if FULL.search(text):
+                return EngineRefusal.FULL
+            return EngineRefusal.READ_ONLY if "READONLY" in text else EngineRefusal.OTHER
+    return EngineRefusal.AWAY
 
 
 def _is_closed(error: Exception) -> bool:
@@ -345,13 +457,13 @@ def _is_closed(error: Exception) -> bool:
     return is_lost and not isinstance(error, refusals) and not CONNECTING.search(str(error))
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     from redis import exceptions
 
     if isinstance(error, TimeoutError | exceptions.TimeoutError):
         return f"it did not answer within {PATIENCE_S:g} s"
     text = str(error).replace("\n", " ").partition(" script: ")[0]
-    if text.startswith(("OOM ", "command not allowed when used memory")):
+    if FULL.search(text):
         return "its memory is full (OOM command not allowed)"
     if told := DISTRUSTED.search(text):
         hint = "" if "mismatch" in told[1] else "; ssl_ca_certs=FILE in the URL names whom to trust"

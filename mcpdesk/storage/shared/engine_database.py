@@ -13,7 +13,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mcpdesk.errors import StorageError
 from mcpdesk.storage.database import MIGRATIONS, Work
@@ -77,9 +77,11 @@ class EngineDatabase:
         Raises: StorageError, EngineAway among them; whatever `work` raises.
         """
         if self._is_closed:
-            raise StorageError(f"{self.place} is closed: the server stops")
+            raise self._closed()
         # Whoever is cancelled does not leave a half-done exchange to the next one.
-        return await asyncio.shield(self._run(work))
+        running = asyncio.create_task(self._run(work))
+        running.add_done_callback(_retrieve)
+        return await asyncio.shield(running)
 
     def close(self) -> None:
         """Let go of the copy. Harmless when done twice."""
@@ -93,12 +95,19 @@ class EngineDatabase:
         async with self._lock:
             for _ in range(ATTEMPTS):
                 version, data = await self._engine.script(LOAD, [self._key], [self._version])
-                result, image = await loop.run_in_executor(self._thread, self._transact, version, data, work)
+                try:
+                    working = loop.run_in_executor(self._thread, self._transact, version, data, work)
+                except RuntimeError:  # closed while the engine was asked, on whichever thread
+                    raise self._closed() from None
+                result, image = await working
                 if image is None:
                     return result
                 if await self._store(version, image):
                     return result
         raise StorageError(f"{self.place} is changed by others all the time: try again")
+
+    def _closed(self) -> StorageError:
+        return StorageError(f"{self.place} is closed: the server stops")
 
     async def _store(self, version: int, image: bytes) -> bool:
         if len(image) > MOST_BYTES:
@@ -158,3 +167,9 @@ class EngineDatabase:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _retrieve(running: asyncio.Task[Any]) -> None:
+    """Take the exception of work whose caller was cancelled, which asyncio would log as never retrieved."""
+    if not running.cancelled():
+        running.exception()

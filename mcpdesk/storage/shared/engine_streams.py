@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection
 from typing import Any
 
 from mcpdesk.protocol.event_store import Carrier, EventPlace, ResumableStream, numbered
-from mcpdesk.storage.shared.engine import Engine, EngineAway
+from mcpdesk.storage.shared.engine import ABSENCES, Engine, EngineAway
 
 BLOCK_MS = 100
 """How long one reading of all followed streams waits for news, and a new one for its first event."""
@@ -20,6 +21,8 @@ READ = 100
 """Events of one stream that are read at a time."""
 PAUSE_S = 0.5
 """Time between two attempts to write while the engine takes nothing."""
+ASK_AGAIN_S, MOST_WAIT_S = 2.0, 60.0
+"""Time without news after which a stream is asked for again: twice as long each time, up to the latter."""
 LAST_ATTEMPT_S = 2.0
 """How long what is not written yet may hold up the end of a replica."""
 BIGGEST = 4 << 20
@@ -92,11 +95,21 @@ class EngineStreams:
         return [fields[EVENT] for _, fields in entries if EVENT in fields]
 
     def open(
-        self, session: str, place: EventPlace, is_held: Callable[[], bool], lost: bytes, *, primes: bool
+        self,
+        session: str,
+        place: EventPlace,
+        is_held: Callable[[], bool],
+        lost: bytes,
+        ask: Callable[[], object],
+        *,
+        primes: bool,
     ) -> EngineStream:
-        """A stream of another replica. When that one holds it no more, it ends with the message `lost`."""
+        """A stream of another replica. When that one holds it no more, it ends with the message `lost`.
+
+        `ask` has that replica write the stream. It is called again and again while nothing comes.
+        """
         key = self._key(session, place.stream)
-        return EngineStream(self._followed, self._read_soon, key, place, is_held, lost, primes)
+        return EngineStream(self._followed, self._read_soon, key, place, is_held, lost, ask, primes)
 
     def let_go(self, session: str) -> None:
         """End the connections that carry streams of a session of other replicas: it has ended."""
@@ -130,7 +143,8 @@ class EngineStreams:
                 await asyncio.sleep(PAUSE_S)
 
     async def _write_some(self) -> None:
-        """Write one of each kind that waits. What cannot be written waits on. Raises: EngineAway."""
+        """Write what waits. What cannot be written waits on and holds up nothing else. Raises: EngineAway."""
+        refused: EngineAway | None = None
         if gone := set(self._gone):
             await self._engine.run(lambda client: client.delete(*gone))
             self._gone -= gone
@@ -141,9 +155,13 @@ class EngineStreams:
             if self._changed.pop(place, None) is not None:
                 try:
                     await self._write(self._key(*place), stream)
-                except EngineAway:
+                except EngineAway as error:
                     self._changed.setdefault(place, stream)
-                    raise
+                    if error.refusal in ABSENCES:
+                        raise
+                    refused = error
+        if refused is not None:
+            raise refused
 
     async def _write(self, key: str, stream: ResumableStream[Any]) -> None:
         if stream.is_over and not stream.kept:
@@ -180,6 +198,7 @@ class EngineStreams:
                     continue  # its client has gone, or came back meanwhile
                 entries = found.get(key, [])
                 is_over = each.take(entries)
+                each.ask_again(bool(entries))
                 if not entries and key in unheld:
                     each.tell_lost()
                     is_over = True
@@ -201,6 +220,17 @@ class _Follower:
         self.is_held = stream.is_held
         self._stream = stream
         self._last = after
+        self._wait_s = ASK_AGAIN_S
+        self._asked = time.monotonic()
+
+    def ask_again(self, has_come: bool) -> None:
+        """Ask for the stream once more if nothing has come for long: what was asked may be lost."""
+        now = time.monotonic()
+        if has_come:
+            self._asked, self._wait_s = now, ASK_AGAIN_S
+        elif now - self._asked >= self._wait_s:
+            self._asked, self._wait_s = now, min(2 * self._wait_s, MOST_WAIT_S)
+            self._stream.ask()
 
     def take(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:
         """Send what is read; says whether that was all."""
@@ -230,10 +260,11 @@ class EngineStream:
         place: EventPlace,
         is_held: Callable[[], bool],
         lost: bytes,
+        ask: Callable[[], object],
         primes: bool,
     ) -> None:
         """`followed` are the streams of others that connections here carry; `read_soon` has them read."""
-        self.place, self.is_held, self.lost = place, is_held, lost
+        self.place, self.is_held, self.lost, self.ask = place, is_held, lost, ask
         self._followed, self._read_soon, self._key, self._primes = followed, read_soon, key, primes
 
     def attach(self, live: Carrier, let_go: Callable[[], object], after: int | None = None) -> None:
@@ -244,6 +275,7 @@ class EngineStream:
         if self._primes:
             live.put(numbered(self.place.stream, start, self.place.mark, b""))
         self._followed[self._key] = _Follower(self, live, let_go, start)
+        self.ask()
         self._read_soon()
 
     def detach(self, live: Carrier) -> None:

@@ -150,8 +150,10 @@ class EventBus:
         if listener is not None:
             try:
                 listener(_facts(fields))
-            except (KeyError, TypeError, ValueError, msgspec.MsgspecError):  # of a replica of another version
-                log.warning("an event of another replica is not understood", exc_info=True)
+            except (
+                Exception
+            ):  # perhaps of a replica of another version; what follows is to be heard all the same
+                log.exception("an event of another replica cannot be handled")
 
 
 def _facts(fields: Mapping[bytes, bytes]) -> Mapping[str, Any]:

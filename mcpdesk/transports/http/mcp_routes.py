@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from aiohttp import web
@@ -341,9 +342,9 @@ class McpRoutes:
         def is_held() -> bool:
             return replicas.is_alive(holder) or loop.time() < patient_until
 
-        primes = session.events.primes
-        stream = replicas.streams.open(identifier, place, is_held, lost, primes=primes)
-        replicas.sessions.tell("wanted", identifier, holder=holder, stream=place.stream, after=place.number)
+        wanted = {"holder": holder, "stream": place.stream, "after": place.number}
+        ask = partial(replicas.sessions.tell, "wanted", identifier, **wanted)
+        stream = replicas.streams.open(identifier, place, is_held, lost, ask, primes=session.events.primes)
         return await _carry(request, session, caller, stream, place.number)
 
     async def _standing_elsewhere(

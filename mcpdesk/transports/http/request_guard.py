@@ -220,33 +220,48 @@ LOGGERS = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 50
 }
 """Statuses that are logged, as the traffic shows nothing of these refusals."""
 MAX_A_SECOND = 5
-"""Lines a second: a client that tries again and again cannot fill the log."""
+"""Causes of which a line is written in one second: a client that tries again cannot fill the log."""
 
 
 class RefusalLog:
-    """Logs the refusals of one listener."""
+    """Logs the refusals of one listener: one a second of each cause, then the number of the others."""
 
     def __init__(self) -> None:
-        self._second = self._logged = self._left_out = 0
+        self._second = self._left_out = 0
+        self._counts: dict[tuple[int, str, str], int] = {}
+        """By cause, refusals of this second that were left out."""
 
     def log(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
-        """Log an answer if it is a refusal, unless there were too many a moment ago; return it."""
+        """Log an answer if it is a refusal, unless one of its cause was a moment ago; return it."""
         logger = LOGGERS.get(answer.status)
         if logger is None or IS_RECORDED in answer:
             return answer
         second = int(time.monotonic())
         if second != self._second:
-            if self._left_out:
-                logger.warning("refused %d more requests", self._left_out)
-            self._second, self._logged, self._left_out = second, 0, 0
-        if self._logged == MAX_A_SECOND:
+            self._log_left_out()
+            self._second = second
+        reason, peer = _reason(answer), sendable(peer_of(request))
+        # What cannot be done now concerns every client alike.
+        cause = answer.status, reason, "" if answer.status == 503 else peer
+        if cause in self._counts:
+            self._counts[cause] += 1
+        elif len(self._counts) == MAX_A_SECOND:
             self._left_out += 1
-            return answer
-        self._logged += 1
-        head = head_of(request)
-        line, peer = sendable(head.line.removesuffix(" HTTP/1.1")[:200]), sendable(peer_of(request))
-        logger.warning("refused %s from %s: %d %s", line, peer, answer.status, _reason(answer))
+        else:
+            self._counts[cause] = 0
+            line = sendable(head_of(request).line.removesuffix(" HTTP/1.1")[:200])
+            logger.warning("refused %s from %s: %d %s", line, peer, answer.status, reason)
         return answer
+
+    def _log_left_out(self) -> None:
+        """Log how many refusals of the last second were left out."""
+        for (status, reason, _), count in self._counts.items():
+            if count:
+                LOGGERS[status].warning("refused %d more requests: %d %s", count, status, reason)
+        if self._left_out:
+            LOGGERS[403].warning("refused %d more requests for other reasons", self._left_out)
+        self._counts.clear()
+        self._left_out = 0
 
 
 def _reason(answer: web.Response) -> str:

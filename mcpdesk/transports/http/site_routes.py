@@ -162,7 +162,18 @@ async def metrics(
 
 
 OPEN_LABELS = frozenset(
-    {"kind", "state", "status", "outcome", "direction", "le", "transport", "version", "quantile"}
+    {
+        "kind",
+        "state",
+        "status",
+        "outcome",
+        "direction",
+        "le",
+        "transport",
+        "version",
+        "quantile",
+        "reason",
+    }
 )
 """Labels that name neither a server nor a tool."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Sequence
+from typing import Final
 
 from rich.cells import cell_len
 from textual.binding import Binding
@@ -118,8 +119,8 @@ def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
         told = f"▲ no answer for {view.silent_s} s"
         yield _part(told, "bold $text-error", SHOW_LOGS, tip, told, 100)
         return
-    if any(one.state is not ReplicaState.LIVING for one in view.replicas):
-        yield _replicas(view.replicas)
+    if any(one.state in ALARMS for one in view.replicas):
+        yield replicas_part(view.replicas)
     if view.capture_failing:
         tip = one_line(view.capture_failing, 300)
         yield _part("✗ capture not written", "bold $text-error", SHOW_LOGS, tip, "✗ capture", 95)
@@ -140,24 +141,33 @@ def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
         yield _part(url, "$text-secondary", "screen.copy_url", tip, f" {one_line(near, 34)}", 50)
     elif view.protection is not Protection.STARTING and (server is None or server.upstream is None):
         yield LinePart(Content.styled("  not reachable ", "$text-muted"), rank=50)
-    if view.replicas and all(one.state is ReplicaState.LIVING for one in view.replicas):
-        yield _replicas(view.replicas)
+    if view.replicas and not any(one.state in ALARMS for one in view.replicas):
+        yield replicas_part(view.replicas)
     word, style, tip = PROTECTIONS[view.protection]
     if server is not None and server.wants_token and view.protection in GUARDED:
         word, style, tip = TOKENS.get(view.protection, TOKEN)
     yield _part(word, style, "screen.client_config", tip, word, 70)
 
 
-def _replicas(replicas: Sequence[ReplicaView]) -> LinePart:
-    """How many machines there are, and which do not live."""
+def replicas_part(replicas: Sequence[ReplicaView]) -> LinePart:
+    """Number of replicas, and names of those that are lost or cannot be seen. Ended ones do not count."""
     tip = "\n".join(one_line(f"{one.name}: {one.said or one.place or 'lives'}", 200) for one in replicas)
-    lost = [one.name for one in replicas if one.state is not ReplicaState.LIVING]
-    count = len(replicas)
-    if not lost:
+    count = sum(one.state is not ReplicaState.ENDED for one in replicas)
+    alarms = sorted({one.state for one in replicas if one.state in ALARMS}, key=list(ALARMS).index)
+    if not alarms:
         return _part(_count(count, "replica"), "$text-muted", ABOUT_SERVER, tip, f"{count} replicas", 45)
-    told = f"✕ {count - len(lost)} of {count} replicas"
-    names = one_line(", ".join(lost), 30)
-    return _part(f"{told}: {names} lost", "bold $text-error", ABOUT_SERVER, tip, told, 96)
+    living = sum(one.state is ReplicaState.LIVING for one in replicas)
+    told = f"✕ {living} of {count} replicas"
+    names = one_line(", ".join(one.name for one in replicas if one.state is alarms[0]), 30)
+    return _part(f"{told}: {names} {ALARMS[alarms[0]]}", "bold $text-error", ABOUT_SERVER, tip, told, 96)
+
+
+ALARMS: Final = {
+    ReplicaState.GONE: "lost",
+    ReplicaState.SILENT: "silent",
+    ReplicaState.UNREADABLE: "of another version",
+}
+"""States of replicas that the header reports, the gravest first."""
 
 
 def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:

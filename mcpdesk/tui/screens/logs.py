@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len
@@ -116,10 +117,12 @@ class LogList(RowList[LogLine]):
         return [row for row, part in zip(self.rows, self._parts, strict=True) if not part]
 
     def extend(self, lines: Sequence[LogLine]) -> None:
-        """Add newer lines."""
+        """Add newer lines. Those of several replicas are put in order of time."""
         chosen = self.selected
         self._has_replicas = self._has_replicas or any(line.replica for line in lines)
         self._widest = max([self._widest, *(min(len(line.source), BROAD) for line in lines)])
+        if self._has_replicas:
+            lines = self._merged(lines)
         self.lines.extend(lines)
         self._add(lines)
         if len(self.lines) > BOUND:
@@ -127,6 +130,17 @@ class LogList(RowList[LogLine]):
             self.narrow(self.filter)
         else:
             self._restore_cursor(chosen)
+
+    def _merged(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
+        """Remove the lines that are later than some of the new ones; return both in order of time."""
+        ordered = sorted(lines, key=_time)
+        start = bisect_right(self.lines, ordered[0].time, key=_time)
+        later, self.lines[start:] = self.lines[start:], []
+        numbers = {line.number for line in later}
+        while self.rows and self.rows[-1].number in numbers:
+            self.rows.pop()
+            self.shown -= self._parts.pop() == 0
+        return sorted([*later, *ordered], key=_time)
 
     def narrow(self, wanted: LogFilter) -> None:
         """Show other lines; the selected one stays selected if it is still shown."""
@@ -225,13 +239,22 @@ class LogList(RowList[LogLine]):
             self.cursor = len(self.rows) - 1
         self.post_message(self.Moved())
 
+    def _is_from(self, row: LogLine, chosen: LogLine) -> bool:
+        """Whether a row is the chosen one, or follows it."""
+        if self._has_replicas:
+            return row is chosen or row.time > chosen.time
+        return row.number >= chosen.number
+
     def _restore_cursor(self, chosen: LogLine | None) -> None:
         self.rows_changed()
         if self.following or chosen is None:
             self.cursor = len(self.rows) - 1
         else:
-            self.cursor = next((n for n, row in enumerate(self.rows) if row.number >= chosen.number), 0)
+            self.cursor = next((n for n, row in enumerate(self.rows) if self._is_from(row, chosen)), 0)
         self.post_message(self.Moved())
+
+
+_time = attrgetter("time")
 
 
 def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:

@@ -51,6 +51,7 @@ def _replica(replica: ReplicaView) -> Content:
 REPLICA_STATES = {
     ReplicaState.LIVING: ("●", "$text-success"),
     ReplicaState.SILENT: ("▲", "$text-warning"),
+    ReplicaState.ENDED: ("○", "$text-muted"),
     ReplicaState.GONE: ("✕", "$text-error"),
     ReplicaState.UNREADABLE: ("▲", "$text-warning"),
 }

@@ -5,21 +5,30 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mcpdesk.errors import DeskUserError
+from mcpdesk.errors import DeskUserError, StorageError
 from mcpdesk.hosting.replicas.engine_questions import Ending, EngineQuestions
 from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
+from mcpdesk.hosting.replicas.living import LivingReplicas
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.storage import facts
 from mcpdesk.storage.job_table import JobRecord, JobRow
-from mcpdesk.storage.shared.engine import PATIENCE_S, Engine, EngineAway, connect, shown
+from mcpdesk.storage.shared.engine import (
+    PATIENCE_S,
+    WATCH_S,
+    Engine,
+    EngineAway,
+    EngineRefusal,
+    connect,
+    shown,
+)
 from mcpdesk.storage.shared.engine_database import EngineDatabase
 from mcpdesk.storage.shared.engine_jobs import EngineJobTable
 from mcpdesk.storage.shared.event_bus import EventBus
@@ -89,6 +98,105 @@ async def test_full_memory_is_told_and_what_reads_goes_on(server: EngineServer, 
     assert engine.status.is_up
 
 
+class Probed:
+    """An engine that finds out whether writes are taken, and what it told."""
+
+    def __init__(self, server: EngineServer, name: str) -> None:
+        self.told: list[str] = []
+        self.backs = 0
+        self.engine = Engine(server.url, name, self.told.append, probes=True)
+        self.engine.on_back.append(self._count)
+
+    def _count(self) -> None:
+        self.backs += 1
+
+
+@pytest.fixture
+async def probed(server: EngineServer, tmp_path: Path) -> AsyncIterator[Probed]:
+    made = Probed(server, deployment(tmp_path))
+    await made.engine.start()
+    yield made
+    await made.engine.close()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("breaking", "repairing", "refusal", "reason"),
+    [
+        (("CONFIG", "SET", "maxmemory", "1"), ("CONFIG", "SET", "maxmemory", "0"), "full", "memory is full"),
+        (("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE"), "read_only", "read only replica"),
+        (
+            ("CONFIG", "SET", "min-replicas-to-write", "1"),
+            ("CONFIG", "SET", "min-replicas-to-write", "0"),
+            "other",
+            "Not enough good replicas to write",
+        ),
+    ],
+)
+async def test_an_engine_that_takes_no_writes_is_up_and_not_writable(
+    server: EngineServer,
+    probed: Probed,
+    breaking: Sequence[str],
+    repairing: Sequence[str],
+    refusal: str,
+    reason: str,
+) -> None:
+    engine = probed.engine
+    server.ask(*breaking)
+    await until(lambda: not engine.status.is_writable)
+    assert engine.status.is_up and engine.status.refusal == refusal and reason in engine.status.reason
+    with pytest.raises(EngineAway, match=reason):
+        await engine.run(lambda client: client.set("a", "b"))
+    assert engine.figures.refused == {refusal: 1}
+    assert await engine.run(lambda client: client.get("a")) is None
+    server.ask(*repairing)
+    await until(lambda: engine.status.is_writable)
+    assert probed.backs == 1
+    assert probed.told == [
+        f"{engine.shown} refuses writes: {engine_reason(probed)}",
+        f"{engine.shown} takes writes again",
+    ]
+
+
+def engine_reason(probed: Probed) -> str:
+    return probed.told[0].partition(" refuses writes: ")[2]
+
+
+@pytest.mark.process
+async def test_an_engine_that_holds_back_writes_is_away_until_it_takes_them(
+    server: EngineServer, probed: Probed
+) -> None:
+    """It answers everything else: that must not count as being back."""
+    server.ask("CLIENT", "PAUSE", "60000", "WRITE")
+    await until(lambda: not probed.engine.status.is_up)
+    for _ in range(3):
+        with pytest.raises(EngineAway, match="did not answer"):
+            await probed.engine.run(lambda client: client.get("a"))
+        await asyncio.sleep(WATCH_S)
+    server.ask("CLIENT", "UNPAUSE")
+    await until(lambda: probed.engine.status.is_writable)
+    assert [each.rpartition("/0 ")[2] for each in probed.told] == [
+        f"is away: it did not answer within {PATIENCE_S:g} s",
+        "answers again",
+    ]
+    assert probed.engine.figures.refused[EngineRefusal.TIMEOUT] == 3
+    assert sum(probed.engine.figures.counts) == 0, "requests that are not sent take no time"
+
+
+@pytest.mark.process
+async def test_a_lease_is_renewed_in_a_full_engine(server: EngineServer, engine: Engine) -> None:
+    living = LivingReplicas(engine)
+    await living.renew()
+    leases = engine.key("leases")
+    before = await engine.run(lambda client: client.zscore(leases, living.me.id))
+    server.ask("CONFIG", "SET", "maxmemory", "1")
+    with pytest.raises(EngineAway):
+        await engine.run(lambda client: client.set("a", "b"))
+    await living.renew()
+    assert await engine.run(lambda client: client.zscore(leases, living.me.id)) > before
+    server.ask("CONFIG", "SET", "maxmemory", "0")
+
+
 @pytest.mark.process
 async def test_a_password_is_needed_and_never_shown(server: EngineServer, tmp_path: Path) -> None:
     server.ask("CONFIG", "SET", "requirepass", "swordfish")
@@ -124,6 +232,25 @@ async def test_events_reach_the_others_in_order_and_not_their_sender(engine: Eng
     distinct = list(dict.fromkeys(heard))
     assert [number for name, number in distinct if name == "two"] == list(range(100))
     assert [number for name, number in distinct if name == "one"] == [-1]
+    await one.close()
+    await two.close()
+
+
+@pytest.mark.process
+async def test_an_event_that_cannot_be_handled_keeps_no_other_from_being_heard(engine: Engine) -> None:
+    one, two = EventBus(engine, "one"), EventBus(engine, "two")
+    heard: list[int] = []
+
+    def hear(facts: Any) -> None:
+        heard.append(facts["number"])
+        if len(heard) == 1:
+            raise StorageError("it cannot be written")
+
+    two.listen("changed", hear)
+    await two.start()
+    one.tell("changed", number=1)
+    one.tell("changed", number=2)
+    await until(lambda: list(dict.fromkeys(heard)) == [1, 2])
     await one.close()
     await two.close()
 

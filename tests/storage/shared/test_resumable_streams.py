@@ -21,6 +21,7 @@ from mcpdesk.protocol.event_store import (
     numbered,
     place_of,
 )
+from mcpdesk.storage.shared import engine_streams
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_streams import BIGGEST, EngineStreams
 from tests.support.desk import until
@@ -74,13 +75,17 @@ class InMemory:
 
 class InEngine:
     def __init__(self, store: EventStore[Any], owner: EngineStreams, other: EngineStreams) -> None:
-        self.store, self.other, self.is_held = store, other, True
+        self.store, self.other, self.is_held, self.asked = store, other, True, 0
         store.archive = partial(owner.write_soon, SESSION)
 
     def reach(self, event_id: str) -> Resumable[Connection]:
         place = event_place(event_id)
         assert place is not None
-        return self.other.open(SESSION, place, lambda: self.is_held, LOST, primes=self.store.primes)
+        primes = self.store.primes
+        return self.other.open(SESSION, place, lambda: self.is_held, LOST, self._ask, primes=primes)
+
+    def _ask(self) -> None:
+        self.asked += 1
 
 
 def new_store(most_events: int = 100) -> EventStore[Any]:
@@ -245,6 +250,39 @@ async def test_when_its_replica_is_gone_a_stream_ends_with_an_error(pair: InEngi
     pair.is_held = False
     await until(lambda: connection.is_let_go)
     assert connection.pieces[-1] == numbered(0, 3, MARK, LOST)
+
+
+@pytest.mark.process
+@needs_engine
+async def test_a_stream_is_asked_for_again_while_nothing_comes(
+    pair: InEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was asked first is lost where a replica misses an event of the others."""
+    monkeypatch.setattr(engine_streams, "ASK_AGAIN_S", 0.01)
+    stream, connection = begun(pair, b"1"), Connection()
+    pair.reach(f"0:1:{MARK}").attach(connection, connection.let_go, 1)
+    assert pair.asked == 1
+    await until(lambda: pair.asked > 2)
+    stream.put(b"2")
+    stream.end()
+    await until(lambda: connection.is_let_go)
+    assert connection.messages == [b"2"]
+
+
+@pytest.mark.process
+@needs_engine
+async def test_a_stream_that_cannot_be_written_holds_up_no_other(
+    pair: InEngine, shared_engine: EngineServer, tmp_path: Path
+) -> None:
+    key = f"{{{deployment(tmp_path)}}}:stream:{SESSION}:0"
+    shared_engine.ask("SET", key, "no stream")
+    begun(pair, b"1")
+    begun(pair, b"2").end()
+    connection = Connection()
+    pair.reach(f"1:0:{MARK}").attach(connection, connection.let_go, 0)
+    await until(lambda: connection.is_let_go)
+    assert connection.messages == [b"2"]
+    shared_engine.ask("DEL", key)
 
 
 @pytest.mark.process

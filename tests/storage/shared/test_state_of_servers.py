@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -153,3 +154,27 @@ async def test_an_answer_that_was_lost_is_not_written_twice(
     other = await engine.script(engine_database.STORE, keys, [0, b"other", "you", *told])
     assert (first, again, other) == (1, 1, -1)
     await engine.close()
+
+
+@needs_engine
+async def test_state_that_is_closed_while_the_engine_is_asked_refuses_the_work(
+    shared_engine: EngineServer, tmp_path: Path
+) -> None:
+    engine = Engine(shared_engine.url, deployment(tmp_path))
+    loop, complaints = asyncio.get_running_loop(), list[object]()
+    loop.set_exception_handler(lambda _, context: complaints.append(context["message"]))
+    for is_cancelled in (False, True):
+        state = EngineDatabase(engine, "mine")
+        running = asyncio.create_task(state.run(add))
+        for _ in range(3):  # until the engine is asked
+            await asyncio.sleep(0)
+        if is_cancelled:
+            running.cancel()
+        state.close()
+        with pytest.raises(asyncio.CancelledError if is_cancelled else StorageError):
+            await running
+    await engine.close()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    gc.collect()
+    assert complaints == []

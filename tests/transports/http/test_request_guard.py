@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Mapping
 
@@ -192,13 +193,18 @@ async def test_many_refusals_are_counted(
     now = [time.monotonic()]
     monkeypatch.setattr(request_guard, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
     async with serving(Rules(api_key="right")) as served:
-        for _ in range(request_guard.MAX_A_SECOND + 3):
+        for _ in range(4):
             await served.post(PING)
+        for number in range(request_guard.MAX_A_SECOND + 1):
+            await served.post(PING, X_API_Key="wrong", User_Agent=f"guess/{number}")
         now[0] += 1
         await served.post(PING)
     lines = told(caplog)
-    assert len(lines) == request_guard.MAX_A_SECOND + 2
-    assert lines[-2] == "refused 3 more requests"
+    assert len(lines) == request_guard.MAX_A_SECOND + 3
+    *_, same, others, last = lines
+    assert re.fullmatch(r"refused 3 more requests: 40[13] \w+: missing key .*", same)
+    assert others == "refused 2 more requests for other reasons"
+    assert last.startswith("refused POST ")
 
 
 async def test_the_log_says_what_is_wrong_with_a_token_and_the_caller_is_not_told(

@@ -1,0 +1,118 @@
+"""Numbers of several cores made distinct: those of each core are raised above those of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from msgspec import structs
+
+from mcpdesk.inbox.question import Question
+from mcpdesk.link.traffic_copy import EPOCH
+from mcpdesk.link.values import (
+    CallbackView,
+    Catalogue,
+    CoreView,
+    HoldView,
+    JobKind,
+    JobView,
+    LogLine,
+    TodoView,
+)
+
+AT: Final = "@"
+"""Stands between the id of a program and the epoch of its core."""
+
+
+class Raised:
+    """Raises the numbers of one core above those of all cores before, and names its replica."""
+
+    def __init__(self, epoch: int, replica: str) -> None:
+        self._epoch = epoch
+        self._above = epoch << EPOCH
+        self._replica = replica
+
+    def view(self, view: CoreView) -> CoreView:
+        """A whole view."""
+        above, replica, work = self._above, self._replica, view.work
+        return replace(
+            view,
+            servers=tuple(
+                replace(one, catalogue_version=one.catalogue_version + above) for one in view.servers
+            ),
+            clients=tuple(
+                replace(one, connection=one.connection + above, replica=replica) for one in view.clients
+            ),
+            questions_version=view.questions_version + above,
+            work=structs.replace(
+                work,
+                jobs_version=work.jobs_version + above,
+                callbacks_version=work.callbacks_version + above,
+                todo_version=work.todo_version + above,
+                plans=tuple(structs.replace(plan, replica=replica) for plan in work.plans),
+            ),
+        )
+
+    def line(self, line: LogLine) -> LogLine:
+        """A line of the log."""
+        call = None if line.call is None else (line.call[0] + self._above, line.call[1])
+        return structs.replace(line, call=call, replica=self._replica)
+
+    def part(self, part: str, value: Any) -> Any:
+        """Any other part."""
+        raise_it = _RAISED.get(part)
+        return value if raise_it is None else raise_it(self, value)
+
+    def _catalogue(self, value: Catalogue) -> Catalogue:
+        return replace(value, version=value.version + self._above)
+
+    def _questions(self, value: tuple[Question, ...]) -> tuple[Question, ...]:
+        above = self._above
+        return tuple(
+            structs.replace(
+                one,
+                id=one.id + above,
+                connection=one.connection and one.connection + above,
+                replica=one.replica or self._replica,
+            )
+            for one in value
+        )
+
+    def _held(self, value: HoldView) -> HoldView:
+        above = self._above
+        messages = tuple(
+            structs.replace(
+                one, number=one.number + above, connection=one.connection + above, replica=self._replica
+            )
+            for one in value.messages
+        )
+        return structs.replace(value, messages=messages)
+
+    def _jobs(self, value: tuple[JobView, ...]) -> tuple[JobView, ...]:
+        """Programs are numbered by each core, all else has an id that is known everywhere."""
+        return tuple(
+            structs.replace(
+                one,
+                id=f"{one.id}{AT}{self._epoch}" if one.kind is JobKind.PROGRAM and self._replica else one.id,
+                replica=self._replica,
+            )
+            for one in value
+        )
+
+    def _numbered(
+        self, value: tuple[CallbackView, ...] | tuple[TodoView, ...]
+    ) -> tuple[CallbackView | TodoView, ...]:
+        above = self._above if self._replica else 0
+        return tuple(structs.replace(one, id=one.id + above, replica=self._replica) for one in value)
+
+
+_RAISED: Final[dict[str, Callable[[Raised, Any], Any]]] = {
+    "catalogue": Raised._catalogue,
+    "questions": Raised._questions,
+    "held": Raised._held,
+    "jobs": Raised._jobs,
+    "callbacks": Raised._numbered,
+    "todo": Raised._numbered,
+}
+"""Part -> how its numbers are raised."""
