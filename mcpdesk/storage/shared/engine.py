@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -28,6 +29,8 @@ Client: TypeAlias = Any
 
 PATIENCE_S = 1.0
 """How long one command, and one attempt to connect, may take."""
+PATIENT_S = 2.0
+"""How long the engine may be away before scripts fail at once."""
 WATCH_S = 0.5
 """Time between two looks at whether the engine answers."""
 READ_BLOCK_MS = 1_000
@@ -64,6 +67,10 @@ class EngineRefusal(StrEnum):
 
 ABSENCES: Final = frozenset({EngineRefusal.AWAY, EngineRefusal.TIMEOUT, EngineRefusal.DENIED})
 """Refusals of the engine as a whole, and not of a single command."""
+
+
+INTERRUPTIONS: Final = ABSENCES - {EngineRefusal.DENIED}
+"""Refusals that may be over in a moment."""
 
 
 class EngineAway(StorageError):
@@ -141,6 +148,9 @@ class Engine:
         self._readers = connect(url, READ_BLOCK_MS / 1000 + 4 * PATIENCE_S)
         self._scripts: dict[str, Any] = {}
         self._status = EngineStatus(None, "", time.time())
+        self._is_back = asyncio.Event()
+        """Set while it answers."""
+        self._is_back.set()
         self.clock_skew_s = 0.0
         """Seconds by which the engine's clock is ahead of the one of this machine."""
         self._running: set[asyncio.Future[None]] = set()
@@ -196,11 +206,27 @@ class Engine:
             self.figures.add(time.perf_counter() - began)
 
     async def script(self, source: str, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
-        """Run a Lua script, which must be one that may run twice. Raises: EngineAway."""
+        """Run a Lua script, which must be one that may run twice. An engine away for a moment is waited for.
+
+        Raises: EngineAway.
+        """
         prepared = self._scripts.get(source)
         if prepared is None:
             prepared = self._scripts[source] = self._commands.register_script(source)
-        return await self.run(lambda client: prepared(keys=list(keys), args=list(arguments), client=client))
+        call = partial(_call_script, prepared, list(keys), list(arguments))
+        try:
+            return await self.run(call)
+        except EngineAway as error:
+            if error.refusal not in INTERRUPTIONS or not await self._is_back_soon():
+                raise
+        return await self.run(call)
+
+    async def _is_back_soon(self) -> bool:
+        """Wait until the engine answers again, at most until it has been away for `PATIENT_S`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._status.since + PATIENT_S - time.time()):
+                await self._is_back.wait()
+        return self._is_back.is_set()
 
     async def read_stream(self, key: str, after: str) -> list[tuple[str, dict[bytes, bytes]]]:
         """Entries of a stream behind an id, waiting up to a second for the first. Raises: EngineAway."""
@@ -295,6 +321,10 @@ class Engine:
         if (status.is_up, status.is_writable) == (before.is_up, before.is_writable):
             return
         self._status = status
+        if status.is_up:
+            self._is_back.set()
+        else:
+            self._is_back.clear()
         if not status.is_up:
             self._tell(f"{self.shown} is away: {status.reason}")
         elif not status.is_writable:
@@ -303,6 +333,11 @@ class Engine:
             self._tell(f"{self.shown} {'takes writes' if before.is_up else 'answers'} again")
             for listener in self.on_back:
                 listener()
+
+
+def _call_script(prepared: Any, keys: list[str], arguments: list[Any], client: Client) -> Awaitable[Any]:
+    result: Awaitable[Any] = prepared(keys=keys, args=arguments, client=client)
+    return result
 
 
 def shown(url: str) -> str:

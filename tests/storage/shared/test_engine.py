@@ -20,6 +20,7 @@ from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.storage import facts
 from mcpdesk.storage.job_table import JobRecord, JobRow
+from mcpdesk.storage.shared import engine as engines
 from mcpdesk.storage.shared.engine import (
     PATIENCE_S,
     WATCH_S,
@@ -86,6 +87,24 @@ async def test_an_engine_that_hangs_is_waited_for_once_only(server: EngineServer
     finally:
         server.send(signal.SIGCONT)
     await until(lambda: engine.status.is_up)
+
+
+@pytest.mark.process
+async def test_a_script_waits_for_an_engine_that_is_away_for_a_moment(
+    server: EngineServer, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "PATIENT_S", WITHIN_S)
+    server.kill()
+    asked = [
+        asyncio.create_task(engine.script("return redis.call('INCR', KEYS[1])", ["n"])) for _ in range(3)
+    ]
+    await until(lambda: not engine.status.is_up)
+    server.start()
+    assert sorted(await asyncio.gather(*asked)) == [1, 2, 3]
+    server.kill()
+    monkeypatch.setattr(engines, "PATIENT_S", 0.0)
+    with pytest.raises(EngineAway):
+        await engine.script("return 1", [])
 
 
 @pytest.mark.process

@@ -156,6 +156,7 @@ async def test_an_answer_that_was_lost_is_not_written_twice(
     await engine.close()
 
 
+@pytest.mark.process
 @needs_engine
 async def test_state_that_is_closed_while_the_engine_is_asked_refuses_the_work(
     shared_engine: EngineServer, tmp_path: Path
