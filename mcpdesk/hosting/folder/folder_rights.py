@@ -8,7 +8,6 @@ set.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -30,27 +29,70 @@ from mcpdesk.settings import (
 )
 
 OWN_FILES = (FILE, ENV_FILE)
-_STEERING = re.compile(
-    # Variables of the program itself, of its state folders and its telemetry.
-    r"(MCPDESK|DZX|ZYRA|OTEL|XDG|TEXTUAL)_.*|HOME|TMPDIR|TEMP|TMP|TERM|TERMINFO.*|TERMCAP|COLUMNS|LINES"
-    # Programs that are found or started by name.
-    r"|PATH|PATHEXT|SHELL|EDITOR|VISUAL|(MAN)?PAGER|LESS(OPEN|CLOSE)|BROWSER|(SSH|SUDO|GIT)_.*|DOCKER_.*"
-    r"|DBUS_.*|KUBECONFIG"
-    # Code that loaders, shells and interpreters run before the program.
-    r"|(LD|DYLD)_.*|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|MALLOC_.*|ENV|BASH.*|SHELLOPTS|IFS|PS4|PROMPT_COMMAND|CDPATH"
-    r"|ZDOTDIR|PYTHON.*|VIRTUAL_ENV|CONDA_.*|(UV|PIP|NPM_CONFIG|BUN|DENO|NODE)_.*|PERL5.*|PERLLIB|RUBY(OPT|LIB)"
-    r"|GEM_.*|LUA_.*|CLASSPATH|_?JAVA_.*|JDK_JAVA_OPTIONS|DOTNET_.*|COMPLUS_.*"
-    # Where connections go, and which certificates count.
-    r"|(HTTPS?|ALL|NO|FTP|WSS?)_PROXY|SSL.*|OPENSSL_.*|(REQUESTS|CURL)_CA_BUNDLE|HOSTALIASES|LOCALDOMAIN"
-    r"|RES_OPTIONS|RESOLV_.*|KRB5.*",
-    re.IGNORECASE,
-)
-"""Variables that steer every program of the desk rather than the folder's own code."""
+_NAMES_BY_KIND = {
+    "of the program itself": "HOME TMPDIR TEMP TMP TERM TERMCAP COLUMNS LINES",
+    "programs that are found or started by name": (
+        "PATH PATHEXT SHELL EDITOR VISUAL FCEDIT PAGER LESS LESSOPEN LESSCLOSE LESSKEY LESSKEYIN BROWSER "
+        "KUBECONFIG CC CXX CPP FC LD AR AS NM M4 MAKE GCC_EXEC_PREFIX COMPILER_PATH HG HGMERGE "
+        "AWS_CONFIG_FILE AWS_SHARED_CREDENTIALS_FILE BOTO_CONFIG GOOGLE_EXTERNAL_ACCOUNT_ALLOW_EXECUTABLES"
+    ),
+    "code that loaders, shells, interpreters and editors run before the program": (
+        "GLIBC_TUNABLES GCONV_PATH LOCPATH NLSPATH LIBPATH SHLIB_PATH ENV SHELLOPTS IFS PS0 PS1 PS2 PS3 PS4 "
+        "PROMPT_COMMAND CDPATH FPATH MAILPATH HISTFILE INPUTRC ZDOTDIR FISH_USER_PATHS FISH_FUNCTION_PATH "
+        "FISH_COMPLETE_PATH NULLCMD READNULLCMD VIRTUAL_ENV RUBYOPT RUBYLIB RUBYPATH RUBYSHELL RAKEOPT "
+        "CLASSPATH JDK_JAVA_OPTIONS JRUBY_OPTS PHPRC PHP_INI_SCAN_DIR R_HOME TCLLIBPATH TCL_LIBRARY "
+        "PSMODULEPATH IPYTHONDIR VIM VIMINIT VIMRUNTIME EXINIT MYVIMRC GUILE_LOAD_PATH EMACSLOADPATH "
+        "GI_TYPELIB_PATH LIBGL_DRIVERS_PATH"
+    ),
+    "input of compilers and build tools": (
+        "CFLAGS CXXFLAGS CPPFLAGS LDFLAGS LIBRARY_PATH CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH MAKEFLAGS "
+        "GNUMAKEFLAGS MFLAGS MAKEFILES CARGO RUSTFLAGS GOFLAGS GOENV GOROOT GOPATH GOBIN GOPROXY GOSUMDB "
+        "GONOSUMDB GONOSUMCHECK GONOPROXY GOPRIVATE GOINSECURE GOTOOLCHAIN GOTOOLDIR GOWORK GOVCS GOAUTH "
+        "GOCACHE GOCACHEPROG GOMODCACHE GOTMPDIR GOEXPERIMENT GCCGO M2_HOME ANT_OPTS ANT_ARGS ANT_HOME "
+        "MONO_PATH MONO_CONFIG MONO_ENV_OPTIONS STACK_ROOT STACK_YAML MIX_EXS MIX_HOME MIX_ARCHIVES"
+    ),
+    "files of options with which a program starts another one": (
+        "TAR_OPTIONS RIPGREP_CONFIG_PATH WGETRC SYSTEM_WGETRC CURL_HOME NETRC PSQLRC PGSYSCONFDIR "
+        "PGSERVICEFILE MYSQL_HOME HGRCPATH GNUPGHOME GH_CONFIG_DIR AZURE_CONFIG_DIR AZURE_EXTENSION_DIR "
+        "MANOPT MANROFFOPT"
+    ),
+    "targets of connections, and certificates": (
+        "HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY FTP_PROXY WS_PROXY WSS_PROXY REQUESTS_CA_BUNDLE "
+        "CURL_CA_BUNDLE AWS_CA_BUNDLE HOSTALIASES LOCALDOMAIN RES_OPTIONS"
+    ),
+}
+_NAMES = frozenset(" ".join(_NAMES_BY_KIND.values()).split())
+_PREFIXES_BY_KIND = {
+    "settings and folders of the program itself": "MCPDESK_ DZX_ ZYRA_ OTEL_ XDG_ TEXTUAL_ TERMINFO",
+    "programs that start others": (
+        "SSH_ SUDO_ GIT_ SVN_ CVS_ RSYNC_ DOCKER_ DBUS_ SYSTEMD_ FZF_ ANSIBLE_ HELM_ TF_CLI_ CLOUDSDK_ "
+        "PKG_CONFIG CCACHE_ SCCACHE_ DISTCC_"
+    ),
+    "code that loaders, shells and interpreters run before the program": (
+        "LD_ LDR_ DYLD_ MALLOC_ ASAN_ LSAN_ MSAN_ TSAN_ UBSAN_ BASH PYTHON PYTEST_ PYDEVD_ COVERAGE_ CONDA_ "
+        "PYENV_ POETRY_ PIPX_ PIPENV_ PDM_ TOX_ UV_ PIP_ NPM_CONFIG_ YARN_ PNPM_ COREPACK_ VOLTA_ NVM_ BUN_ "
+        "DENO_ NODE_ TS_NODE_ ELECTRON_ PERL GEM_ BUNDLE_ BUNDLER_ RUBYGEMS_ COMPOSER_ LUA_ R_PROFILE "
+        "R_ENVIRON R_LIBS JULIA_ ERL_ ELIXIR_ GHC_ CABAL_ GTK_ GIO_ GST_PLUGIN GDK_PIXBUF_ QT_ QML "
+        "VK_LAYER VK_ADD_ VK_ICD_ VK_DRIVER_ VK_INSTANCE_ __FISH_"
+    ),
+    "virtual machines, compilers and build tools": (
+        "JAVA_ _JAVA_ MAVEN_ GRADLE_ SBT_ DOTNET_ COMPLUS_ CORECLR_ COR_ NUGET_ MSBUILD CARGO_ RUSTC RUSTDOC "
+        "RUSTUP_ CGO_ CMAKE_ LLVM_ NIX_"
+    ),
+    "targets of connections, and certificates": "SSL OPENSSL_ RESOLV_ KRB5",
+}
+_PREFIXES = tuple(" ".join(_PREFIXES_BY_KIND.values()).split())
+_SUFFIXES = ("_ASKPASS", "_EDITOR", "_PAGER", "MANPAGER", "_PRELOAD", "_RSH", "_WRAPPER")
 
 
 def may_set_variable(name: str) -> bool:
-    """True if a folder's env file may put the variable into the environment of the process."""
-    return _STEERING.fullmatch(name) is None
+    """True if a folder's env file may put the variable into the environment of the process.
+
+    It may not set one that makes other programs load or run code, or connect elsewhere. Such a variable
+    steers every program of the desk rather than the folder's own code.
+    """
+    upper = name.upper()
+    return not (upper in _NAMES or upper.startswith(_PREFIXES) or upper.endswith(_SUFFIXES))
 
 
 def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
