@@ -104,6 +104,8 @@ class TrafficBatch(Struct, frozen=True, tag=True):
     why: str = ""
     marks: tuple[HeldMark, ...] = ()
     remarks: tuple[RecordedRemark, ...] = ()
+    remarks_left_out: int = 0
+    """Number of remarks so far that the core does not keep."""
 
 
 FromCore: TypeAlias = Reply | CallNews | State | TrafficBatch

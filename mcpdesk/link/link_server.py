@@ -371,7 +371,7 @@ class CoreNews:
         self._next_frame = max(0, count - past)
         self._missed, self._why = self._next_frame, "they passed before this screen was attached"
         self._next_line = -1
-        self._next_mark = self._next_remark = 0
+        self._next_mark = self._next_remark = self._remarks_left_out = 0
         notices = link.notices()
         self._next_notice = notices[-1].number if notices else -1
 
@@ -394,7 +394,8 @@ class CoreNews:
         """Send, to somebody who has just come, the newest of what was sent already."""
         index, stop = self._link.traffic, self._next_frame
         marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
-        send(TrafficBatch(tuple(index.connections.values()), marks=marks, remarks=remarks))
+        infos, left_out = tuple(index.connections.values()), index.remarks_left_out
+        send(TrafficBatch(infos, marks=marks, remarks=remarks, remarks_left_out=left_out))
         why = "they passed before this screen was attached"
         for start in range(max(0, stop - frames), stop, SLICE):
             found = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
@@ -473,10 +474,12 @@ class CoreNews:
         """Send the frames that came since, as many as fit between two looks at everything else."""
         index = self._link.traffic
         marks, remarks = tuple(index.marks[self._next_mark :]), tuple(index.remarks[self._next_remark :])
-        if marks or remarks:
+        left_out = index.remarks_left_out
+        if marks or remarks or left_out > self._remarks_left_out:
             self._next_mark += len(marks)
             self._next_remark += len(remarks)
-            self._send(TrafficBatch((), marks=marks, remarks=remarks))
+            self._remarks_left_out = left_out
+            self._send(TrafficBatch((), marks=marks, remarks=remarks, remarks_left_out=left_out))
         for _ in range(BATCHES):
             count = index.frame_count
             if count - self._next_frame > BEHIND:

@@ -54,6 +54,10 @@ class TrafficCopy(Store):
         """Cut frames that no core can send any more."""
         self._lock = Lock()
         """Guards the fetched frames; held for moments."""
+        self._left_out: dict[int, int] = {}
+        """By epoch, number of remarks that its core does not keep."""
+        self._remarks_over = 0
+        """Number of remarks of all cores together that are not kept here."""
         self._next: dict[int, int] = {}
         """By epoch, the number there of the frame that would follow the last."""
 
@@ -69,6 +73,9 @@ class TrafficCopy(Store):
         self.remarks += (
             structs.replace(each, connection=each.connection + above) for each in news.remarks[:room]
         )
+        self._remarks_over += len(news.remarks[room:])
+        self._left_out[epoch] = max(self._left_out.get(epoch, 0), news.remarks_left_out)
+        self.remarks_left_out = self._remarks_over + sum(self._left_out.values())
         due = self._next.get(epoch, 0)
         frames = [frame for frame in news.frames if frame.number >= due]
         missing = frames[0].number - due if frames else 0

@@ -109,6 +109,7 @@ class Archive:
         self.marks: list[HeldMark] = []
         """What became of messages that were held."""
         self.remarks: list[RecordedRemark] = []
+        self.remarks_left_out = 0
         self.call_logs: list[CallLog] = []
         """What the code of calls said, as far as it is kept: the first lines."""
         self._spans: list[tuple[int, int]] = [(0, 0)]
@@ -286,6 +287,8 @@ class Archive:
         elif line.remark is not None:
             if len(self.remarks) < MOST_REMARKS:
                 self.remarks.append(line.remark)
+            else:
+                self.remarks_left_out += 1
         elif line.log is not None:
             if len(self.call_logs) < MOST_LOGS:
                 self.call_logs.append(line.log)

@@ -451,7 +451,11 @@ class Source(Protocol):
 
     @property
     def remarks(self) -> Sequence[RecordedRemark]:
-        """Remarks on what servers sent, oldest first; it only ever grows."""
+        """The first `MOST_REMARKS` remarks on what servers sent, oldest first; it only ever grows."""
+
+    @property
+    def remarks_left_out(self) -> int:
+        """Number of later remarks, which are not kept."""
 
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:

@@ -29,8 +29,10 @@ from mcpdesk.link.link_server import BEHIND, PAST, AttachedScreen, serve_screen
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.remote import RemoteLink, RunningCore, running_cores
 from mcpdesk.link.values import Notice, Severity, Verdict
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.recorder.capture import recording as recording_module
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
-from mcpdesk.recorder.record import ConnectionInfo, Direction
+from mcpdesk.recorder.record import ConnectionInfo, Direction, RecordedRemark
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.version import __version__
@@ -390,7 +392,10 @@ def test_a_core_of_another_version_is_refused() -> None:
         place.leave()
 
 
-async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(folder: Path) -> None:
+async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording_module, "MOST_REMARKS", 0)
     async with running_desk(folder) as desk:
         ours, theirs = socket.socketpair()
         welcome = Welcome(mcpdesk=__version__, pid=1, kind="desk")
@@ -401,21 +406,23 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(fol
         read_message(reader.read)
         recording = desk.host.recording
         recording.connect(ConnectionInfo(990, "far", "http", "somebody", "", time.time()))
+        recording.remark(RecordedRemark(990, None, time.time(), Remark(RemarkKind.STDOUT, "text")))
         total = BEHIND + 2 * PAST
         for _ in range(total):
             recording.frame(990, Direction.IN, b'{"jsonrpc":"2.0","method":"notifications/x"}', is_json=True)
         desk.host.turns.changes.note()  # as the end of a turn does, in which frames are recorded
 
-        def read_all() -> tuple[int, int]:
-            came = missed = 0
+        def read_all() -> tuple[int, int, int]:
+            came = missed = left_out = 0
             while came + missed < total:
                 news = _of_core.decode(read_message(reader.read))
                 if isinstance(news, TrafficBatch):
                     came, missed = came + len(news.frames), missed + news.missed
-            return came, missed
+                    left_out = max(left_out, news.remarks_left_out)
+            return came, missed, left_out
 
-        came, missed = await asyncio.to_thread(read_all)
-        assert came + missed == total
+        came, missed, left_out = await asyncio.to_thread(read_all)
+        assert came + missed == total and left_out == 1
         assert missed > 0
         reader.close()
         ours.close()

@@ -10,6 +10,9 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.exchange_summary import summary
 from mcpdesk.recorder.index.exchange import ExchangeKind, Status
+from mcpdesk.recorder.index.query import parse
+from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.readable_message import remarks
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, RecordedRemark
 from tests.support.traffic import IN, OUT
@@ -107,3 +110,46 @@ def test_a_server_without_listening_is_no_error(code: int, expected: Status) -> 
         ["negotiation"] if expected is Status.NEGOTIATION else []
     )
     recording.close()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Bad Request: Missing session ID",
+        b'{"error":"Missing session ID"}',
+        b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}',
+    ],
+)
+def test_a_body_of_http_that_answers_no_request_is_part_of_the_probe_it_refuses(body: bytes) -> None:
+    recording = opened(
+        (IN, DISCOVER, None),
+        (OUT, body, HttpNote("HTTP 400", ())),
+        (IN, INITIALIZE, None),
+        (OUT, INITIALIZED, None),
+        (OUT, body, HttpNote("HTTP 400", ())),
+        transport="http",
+    )
+    recording.remark(RecordedRemark(1, 1, time(), SILENCE))
+    assert statuses(recording) == [Status.NEGOTIATION, Status.OK]
+    index = recording.index
+    assert index.exchange(0).response == 1 and index.whole(1) == body
+    assert len(index.exchanges) == 3, "a later body is a row of its own"
+    assert lines(index, "is:negotiation") == lines(index, "status:negotiation") == [0]
+    assert lines(index, "is:negotiation|held") == [0] and lines(index, "is:held") == []
+    recording.close()
+
+
+def test_a_step_of_a_login_is_no_part_of_the_probe_that_led_to_it() -> None:
+    recording = opened(
+        (IN, DISCOVER, None), (IN, b"", None), (OUT, b"no", HttpNote("HTTP 404", ())), transport="http"
+    )
+    assert statuses(recording) == [Status.PENDING]
+    assert len(recording.index.exchanges) == 3
+    recording.close()
+
+
+def lines(index: Index, query: str) -> list[int]:
+    """The rows that a filter lets pass."""
+    view = View(index, parse(query, time()))
+    view.advance(1.0)
+    return list(view.lines)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
-from mcpdesk.recorder import readable_message
+from mcpdesk.recorder import archive, readable_message
 from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture import recording as recording_module
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.index.traffic_index import Index
@@ -65,6 +66,19 @@ def test_an_almost_right_answer_is_paired_and_remarked(tmp_path: Path, answer: b
     assert recording.path is not None
     read = settled(Archive(recording.path).index)
     assert read.whole(1) == answer and kinds(read) == [kind]
+
+
+def test_remarks_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = recorded(path=tmp_path / "c.jsonl")
+    for module in (recording_module, archive):
+        monkeypatch.setattr(module, "MOST_REMARKS", 5)
+    for number in range(8):
+        recording.remark(RecordedRemark(1, None, time.time(), Remark(RemarkKind.STDOUT, f"text {number}")))
+    recording.close()
+    assert recording.path is not None
+    for index in (recording.index, Archive(recording.path).index):
+        assert [each.remark.text for each in index.remarks] == [f"text {number}" for number in range(5)]
+        assert index.remarks_left_out == 3
 
 
 def test_a_plain_answer_has_no_remark() -> None:

@@ -15,10 +15,12 @@ from textual.widgets import Input, Static
 
 from mcpdesk.link.link import finished
 from mcpdesk.link.values import LogLine
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.recorder.capture import recording as recording_module
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.masking import MASK
-from mcpdesk.recorder.record import Direction
+from mcpdesk.recorder.record import Direction, RecordedRemark
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.core_answers import ClientConfigs
 from mcpdesk.tui.results.long_text import LongText
@@ -76,10 +78,14 @@ def status(pane: TrafficPane) -> str:
 
 
 @pytest.mark.slow
-async def test_it_opens_following_with_counts() -> None:
-    async with running() as (app, _, pane):
+async def test_it_opens_following_with_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = busy_recording()
+    async with running(recorded) as (app, _, pane):
         assert app.focused is pane.listing
         assert status(pane).split() == ["9", "exchanges", "following"]
+        monkeypatch.setattr(recording_module, "MOST_REMARKS", 0)
+        recorded.remark(RecordedRemark(1, None, 1.0, Remark(RemarkKind.STDOUT, "text")))
+        assert status(pane).startswith("9 exchanges · 1 remark left out")
 
 
 @pytest.mark.slow

@@ -291,6 +291,8 @@ class Recording:
         with self._lock:
             if len(self._store.remarks) < MOST_REMARKS:
                 self._store.remarks.append(remark)
+            else:
+                self._store.remarks_left_out += 1
             if self._wanted is not None:
                 self._new_remarks.append(remark)
         self._end_rest()

@@ -146,6 +146,7 @@ class Store:
         self.connections: dict[int, ConnectionInfo] = {}
         self.marks: list[HeldMark] = []
         self.remarks: list[RecordedRemark] = []
+        self.remarks_left_out = 0
         self.waiting: dict[int, bytes] = {}
         """Large frames not written yet, whole."""
         self.places: Places | None = None

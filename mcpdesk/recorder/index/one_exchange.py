@@ -24,7 +24,7 @@ class _OneExchange:
 
     gaps: Sequence[Gap] = ()
     marks: Sequence[HeldMark] = ()
-    first = removed = 0
+    first = removed = remarks_left_out = 0
     remarks: Sequence[RecordedRemark] = ()
 
     def __init__(self, frames: list[Frame], connections: Mapping[int, ConnectionInfo]) -> None:

@@ -36,6 +36,8 @@ _LISTEN = "subscriptions/listen"
 _STATUS = re.compile(r"HTTP\S* (\d{3})")
 _REFUSED = frozenset({"401", "403", "407", "421", "429"})
 """HTTP statuses that say nothing of a method."""
+_NO_ANSWERS = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})
+"""Messages that may be the body of an HTTP answer, and respond to no request by their id."""
 _TASKS = "tasks/"
 _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
 """Requests whose work may ask the client."""
@@ -373,6 +375,8 @@ class Pairing:
         """Take one message and return its row."""
         if head.kind is ExchangeKind.RESPONSE and (row := self._answered(head, frame)) is not None:
             return row
+        if head.kind in _NO_ANSWERS and (row := self._refused_probe(head, frame)) is not None:
+            return row
         row = self.table.add(head, frame)
         if head.kind is ExchangeKind.REQUEST:
             self._link(head, frame, row)
@@ -561,11 +565,33 @@ class Pairing:
         flow.probes.append(row)
         return not is_refused_handshake and code != 0 and not self._is_refused_by_http(frame)
 
+    def _refused_probe(self, head: Head, frame: Frame) -> int | None:
+        """The opening request that HTTP refused with this body, which is no response to it.
+
+        Servers whose clients must have a session refuse it so before they read it: with words, or with an
+        error that has an id of their own. Steps of a login are no such bodies.
+        """
+        flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
+        if flow is None or flow.malformed != NO_FRAME or (row := _only(flow)) is None:
+            return None
+        status = self._http_status(frame.number)
+        if self.table.method(row) != _PROBE or sum(map(len, flow.waiting.values())) > 1 or status < "400":
+            return None
+        flow.waiting.clear()
+        code = head.code or ErrorCode.INVALID_REQUEST
+        self._end(row, replace(head, failed=True, code=code), frame, flow)
+        return row
+
     def _is_refused_by_http(self, frame: int) -> bool:
         """Whether the status of an answer says that any other request would have been refused as well."""
+        status = self._http_status(frame)
+        return status in _REFUSED or status >= "500"
+
+    def _http_status(self, frame: int) -> str:
+        """The status of HTTP that came with an answer; empty if none was recorded."""
         note = self._source.note(frame)
         status = _STATUS.match(note.line) if note is not None else None
-        return status is not None and (status[1] in _REFUSED or status[1] >= "500")
+        return "" if status is None else status[1]
 
     def _answer_malformed(self, flow: RequestFlow, frame: Frame) -> int | None:
         """The malformed frame an error without id speaks of, if it is still unanswered."""

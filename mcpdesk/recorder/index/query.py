@@ -97,16 +97,17 @@ _STATUSES: dict[str, tuple[str, ...]] = {status.value: (status.value,) for statu
 }
 _KINDS: dict[str, tuple[str, ...]] = {kind.value: (kind.value,) for kind in ExchangeKind}
 _DIRECTIONS: dict[str, tuple[str, ...]] = {"in": ("in",), "out": ("out",)}
-_AT_DESK: dict[str, tuple[str, ...]] = {
-    word: (word,) for word in ("held", "changed", "answered", "dropped", "mocked", "faulty")
+_STATES: dict[str, tuple[str, ...]] = {
+    word: (word,)
+    for word in ("held", "changed", "answered", "dropped", "mocked", "faulty", Status.NEGOTIATION.value)
 }
-"""What became of messages at the desk."""
+"""Fates of messages at the desk, and parts of the negotiation."""
 _OPERATORS = frozenset({"not", "or", "and"})
 TEXT_FIELDS = ("method", "tool", "name", "peer", "server", "replica", "rev")
 """The fields whose values are parts of a text."""
 FIXED_VALUES = {
     "status": tuple(_STATUSES),
-    "is": tuple(_AT_DESK),
+    "is": tuple(_STATES),
     "kind": tuple(_KINDS),
     "dir": tuple(_DIRECTIONS),
 }
@@ -301,7 +302,7 @@ _FIELDS: dict[str, Callable[[str, int], tuple[str, ...]]] = {
     **dict.fromkeys(TEXT_FIELDS, _texts),
     "id": _ids,
     "status": _one_of(_STATUSES),
-    "is": _one_of(_AT_DESK),
+    "is": _one_of(_STATES),
     "kind": _one_of(_KINDS),
     "dir": _one_of(_DIRECTIONS),
 }

@@ -338,6 +338,11 @@ class Index:
         """Remarks on what servers sent that were recorded, oldest first."""
         return self._source.remarks
 
+    @property
+    def remarks_left_out(self) -> int:
+        """Number of later remarks, which are not kept."""
+        return self._source.remarks_left_out
+
     def is_remarked(self, row: int) -> bool:
         """Whether something is wrong with a message of an exchange."""
         return row in self._pairing.remarked

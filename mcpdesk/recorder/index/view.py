@@ -16,7 +16,7 @@ from functools import lru_cache
 from time import perf_counter, time
 
 from mcpdesk.protocol.methods import TOOL_CALLS
-from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind
+from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Status
 from mcpdesk.recorder.index.query import EVERYTHING, All, Either, Field, Limit, Node, Not, Since, Within, Word
 from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues, RollingColumn
 from mcpdesk.recorder.index.traffic_index import Index
@@ -424,7 +424,7 @@ class Matcher:
             case "id":
                 return lambda rows: [row for row in rows if _is_id(table.id[row], values)]
             case "is":
-                return self._at_desk(values)
+                return self._in_state(values)
             case _:
                 return self._by_status(values)
 
@@ -453,18 +453,22 @@ class Matcher:
         info = self._index.connections.get(connection)
         return "" if info is None else str(getattr(info, name))
 
-    def _at_desk(self, values: tuple[str, ...]) -> Keep:
-        """What became of a row at the desk, or that it waits there."""
-        table, index, tests = self._table, self._index, [_AT_DESK[value] for value in values]
+    def _in_state(self, values: tuple[str, ...]) -> Keep:
+        """Rows that wait at the desk, met one of these fates there, or are parts of the negotiation."""
+        table, index, whole = self._table, self._index, self._whole
+        tests = [_AT_DESK[value] for value in values if value in _AT_DESK]
         has_held = "held" in values
-        self.depends_on_marks = True
+        negotiation = STATUSES.index(Status.NEGOTIATION) if Status.NEGOTIATION.value in values else -1
+        self.depends_on_marks = self.depends_on_marks or bool(tests)
         self.depends_on_clock = self.depends_on_clock or has_held
 
         def is_so(row: int) -> bool:
+            if table.status[whole.get(row, row)] == negotiation:
+                return True
             waits = has_held and (table.connection[row], table.id[row]) in index.held
             if waits and table.ended[row] != table.ended[row]:
                 return True
-            return any(test(mark.how) for mark in index.marks_at(row) for test in tests)
+            return bool(tests) and any(test(mark.how) for mark in index.marks_at(row) for test in tests)
 
         return lambda rows: [row for row in rows if is_so(row)]
 

@@ -598,6 +598,8 @@ def counts(listing: TrafficList) -> str:
         parts.append(f"{counted(index.removed, 'frame')} removed from the capture")
     if index.gone:
         parts.append(f"{counted(index.gone, 'frame')} gone")
+    if index.remarks_left_out:
+        parts.append(f"{counted(index.remarks_left_out, 'remark')} left out")
     return " · ".join(parts)
 
 

@@ -1,0 +1,28 @@
+"""Copies of the traffic of other processes: what is left out of them is counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcpdesk.link import traffic_copy
+from mcpdesk.link.attach_messages import TrafficBatch
+from mcpdesk.link.traffic_copy import TrafficCopy
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.recorder.record import RecordedRemark
+
+
+def batch(count: int, left_out: int = 0) -> TrafficBatch:
+    """Remarks of a core that has left out others."""
+    one = RecordedRemark(1, None, 1.0, Remark(RemarkKind.STDOUT, "text"))
+    return TrafficBatch((), remarks=(one,) * count, remarks_left_out=left_out)
+
+
+def test_remarks_that_a_core_or_the_copy_leaves_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic_copy, "MOST_REMARKS", 4)
+    copy = TrafficCopy(lambda epoch, number: None)
+    copy.take(batch(3, left_out=2), epoch=1)
+    assert (len(copy.remarks), copy.remarks_left_out) == (3, 2)
+    copy.take(batch(0, left_out=7), epoch=1)
+    assert (len(copy.remarks), copy.remarks_left_out) == (3, 7), "the number of a core is that of all so far"
+    copy.take(batch(2), epoch=2)
+    assert (len(copy.remarks), copy.remarks_left_out) == (4, 8)

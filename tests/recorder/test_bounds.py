@@ -1,0 +1,63 @@
+"""Tables of the recorder that peers fill have limits, and say what they leave out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import time
+
+import pytest
+
+from mcpdesk.recorder import archive, record
+from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index import pairing
+from mcpdesk.recorder.index.exchange import ExchangeKind
+from mcpdesk.recorder.index.query import EVERYTHING
+from mcpdesk.recorder.index.view import View
+from mcpdesk.recorder.record import CallLog, ConnectionInfo, Direction, Gap, keep_gap
+
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":"p"}}}'
+PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}'
+
+
+def test_of_too_many_gaps_the_oldest_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "MOST_GAPS", 3)
+    gaps: list[Gap] = []
+    for number in range(5):
+        keep_gap(gaps, Gap(number * 10, number + 1, "slow"))
+    assert len(gaps) == 3
+    assert [(gap.before, gap.frames) for gap in gaps] == [(20, 6), (30, 4), (40, 5)]
+    assert sum(gap.frames for gap in gaps) == 15, "no missing frame is forgotten"
+
+
+def test_a_call_takes_in_so_many_notifications_and_others_are_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "_MOST_NOTIFICATIONS", 3)
+    recording = Recording(None)
+    recording.start()
+    recording.connect(ConnectionInfo(1, "s", "stdio", "c", "2025-06-18", time()))
+    recording.frame(1, Direction.IN, CALL, True)
+    for _ in range(5):
+        recording.frame(1, Direction.OUT, PROGRESS, True)
+    index = recording.index
+    while index.catch_up(1.0):
+        pass
+    assert index.exchange(0).notifications == (1, 2, 3)
+    view = View(index, EVERYTHING)
+    view.advance(1.0)
+    kinds = [index.exchange(row).kind for row in view.lines]
+    assert kinds == [ExchangeKind.REQUEST, ExchangeKind.NOTIFICATION, ExchangeKind.NOTIFICATION]
+    recording.close()
+
+
+def test_log_lines_of_a_capture_have_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording(tmp_path / "c.jsonl")
+    recording.start()
+    recording.connect(ConnectionInfo(1, "s", "stdio", "c", "2025-06-18", time()))
+    recording.frame(1, Direction.IN, CALL, True)
+    for number in range(5):
+        recording.log(CallLog(1, 1, time(), "info", "print", f"line {number}"))
+    recording.close()
+    assert recording.path is not None
+    monkeypatch.setattr(archive, "MOST_LOGS", 3)
+    read = Archive(recording.path)
+    assert [each.text for each in read.call_logs] == ["line 0", "line 1", "line 2"]
