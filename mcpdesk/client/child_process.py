@@ -16,6 +16,7 @@ from typing import Self, cast
 
 from msgspec import Struct, field
 
+from mcpdesk.client.answers.large_frames import FrameLane, OnFrame
 from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.transport import (
     ClientTransport,
@@ -28,6 +29,7 @@ from mcpdesk.errors import InvalidAnswer, Unreachable
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.reading.message import ReadFrame
 from mcpdesk.protocol.reading.message_framer import MessageFramer
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import Revision
@@ -149,8 +151,8 @@ class ChildProcess(ClientTransport):
     def _too_long(self) -> None:
         self._replies.fail(InvalidAnswer(f"a line of its answer exceeds {LONGEST_LINE} bytes"))
 
-    def _received(self, line: bytes) -> None:
-        if self._replies.deliver(line, self._receive):
+    def _received(self, line: bytes, read: ReadFrame | None) -> None:
+        if self._replies.deliver(line, self._receive, read):
             return
         self._on_stray(line)
         if not self._has_strayed:
@@ -169,12 +171,13 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def __init__(
         self,
-        on_line: Callable[[bytes], None],
+        on_line: OnFrame,
         on_long_line: Callable[[], None],
         on_log: Callable[[str], None],
         on_end: Callable[[int, Sequence[str]], None],
     ) -> None:
         self._on_line, self._on_long_line, self._on_log, self._on_end = on_line, on_long_line, on_log, on_end
+        self._lane = FrameLane(self._framed, self._pause)
         self._output = MessageFramer(LONGEST_LINE)
         self._log = LineFramer(LONGEST_LOG_LINE, keeps_indent=True)
         self._patience: asyncio.TimerHandle | None = None
@@ -190,7 +193,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
     async def start(
         cls,
         program: ProgramCommand,
-        on_line: Callable[[bytes], None],
+        on_line: OnFrame,
         on_long_line: Callable[[], None],
         on_log: Callable[[str], None],
         on_end: Callable[[int, Sequence[str]], None],
@@ -273,7 +276,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         """The program ended. Something it started may go on, and hold its pipes open."""
-        self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
+        self._lane.when_empty(self._linger)
         _signal_group(self.pid, signal.SIGKILL)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -285,7 +288,11 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self.is_over.set()
         code = self._transport.get_returncode()
         self._transport.close()
-        self._on_end(-signal.SIGKILL if code is None else code, list(self._last_lines))
+        ended = -signal.SIGKILL if code is None else code
+        self._lane.when_empty(lambda: self._on_end(ended, list(self._last_lines)))
+
+    def _linger(self) -> None:
+        self._lingering = asyncio.get_running_loop().call_later(LINGER_S, self._transport.close)
 
     def _give_up(self) -> None:
         self._patience = None
@@ -293,10 +300,19 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     def _hand_on(self, frames: Sequence[bytes]) -> None:
         for frame in frames:
-            if frame:
-                self._on_line(frame)
-            else:
-                self._on_long_line()
+            self._lane.put(frame)
+
+    def _framed(self, frame: bytes, read: ReadFrame | None) -> None:
+        if frame:
+            self._on_line(frame, read)
+        else:
+            self._on_long_line()
+
+    def _pause(self, is_paused: bool) -> None:
+        """Stop or resume taking what the program writes to its stdout."""
+        stdout = cast("asyncio.ReadTransport | None", self._transport.get_pipe_transport(STDOUT))
+        if stdout is not None and not stdout.is_closing():
+            (stdout.pause_reading if is_paused else stdout.resume_reading)()
 
     def _logged(self, lines: Sequence[bytes]) -> None:
         for line in lines:

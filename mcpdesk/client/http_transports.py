@@ -20,11 +20,12 @@ from mcpdesk.client.answers.http_answers import (
     CHUNK,
     EVENT_STREAM,
     HttpAnswer,
+    checked_event,
     framed,
     lower,
-    read_event,
     refusal_text,
 )
+from mcpdesk.client.answers.large_frames import OnFrame, read_apart
 from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.answers.redirects import redirect_target
 from mcpdesk.client.answers.refusal_words import is_lost_session
@@ -53,7 +54,7 @@ from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.headers import encode_value
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.methods import METHODS
-from mcpdesk.protocol.reading.message import read_frame
+from mcpdesk.protocol.reading.message import ReadFrame, read_frame
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import VERSION_KEY, is_stateless
@@ -437,7 +438,7 @@ class StreamableHttp(ClientTransport):
         while not self._is_stateless:
             try:
                 async for event in self._requests.events(self._session, framer, begun):
-                    self._heard(event.data)
+                    self._heard(event.data, await read_apart(event.data))
             except HttpError as error:
                 failures += 1
                 if error.status:
@@ -447,9 +448,8 @@ class StreamableHttp(ClientTransport):
             await asyncio.sleep(_pause_s(framer))
             framer = _next_framer(framer)
 
-    def _heard(self, data: bytes) -> None:
+    def _heard(self, data: bytes, read: ReadFrame) -> None:
         """Take an event that belongs to no request."""
-        read = read_frame(data)
         for each in read.messages:
             frame = codec.encode(each) if isinstance(read.value, list) else data
             self._receive(Incoming(each, frame, read.remarks))
@@ -484,7 +484,7 @@ class SseChannel:
         self,
         requests: HttpRequests,
         headers: Mapping[str, str],
-        on_data: Callable[[bytes], None],
+        on_data: OnFrame,
         on_end: Callable[[CallError], None],
     ) -> None:
         """`headers` go with every request. `on_data` gets what comes; a CallError it raises is the end."""
@@ -526,7 +526,7 @@ class SseChannel:
                 if event.name == "endpoint" and not self._post_url.done():
                     self._post_url.set_result(self._checked_post_url(event.data))
                 elif event.name == "message":
-                    self._on_data(event.data)
+                    self._on_data(event.data, await read_apart(event.data))
             raise HttpError("the server ended the connection")
         except CallError as error:
             self._fail(error)
@@ -573,9 +573,9 @@ class HttpSse(ClientTransport):
     async def open(self, receive: Receive) -> None:
         """Open the stream and learn where to post. Raises: CallError when the server has no such stream."""
 
-        def received(data: bytes) -> None:
-            if not self._replies.deliver(data, receive):
-                read_event(data)
+        def received(data: bytes, read: ReadFrame | None) -> None:
+            if not self._replies.deliver(data, receive, read):
+                checked_event(data, read or read_frame(data))
 
         self._channel = SseChannel(self._requests, {}, received, self._replies.fail)
         await self._channel.opened()

@@ -9,12 +9,14 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Self
 
 from mcpdesk.client.answers.connection_faults import connection_errors
+from mcpdesk.client.answers.large_frames import OnFrame, read_apart
 from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.http_transports import CONNECT_S, checked_url
 from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, excerpt, without_query
 from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.reading.message import ReadFrame
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import Revision
 
@@ -36,7 +38,7 @@ class SocketChannel:
     def __init__(
         self,
         session: aiohttp.ClientSession,
-        on_data: Callable[[bytes], None],
+        on_data: OnFrame,
         on_end: Callable[[CallError], None],
     ) -> None:
         self._session, self._on_data, self._on_end = session, on_data, on_end
@@ -48,7 +50,7 @@ class SocketChannel:
         cls,
         url: str,
         headers: Mapping[str, str],
-        on_data: Callable[[bytes], None],
+        on_data: OnFrame,
         on_end: Callable[[CallError], None],
     ) -> Self:
         """Connect. Raises: HttpError when the server refuses or cannot be reached."""
@@ -100,7 +102,8 @@ class SocketChannel:
 
         socket = self._socket
         while (message := await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
-            self._on_data(message.data.encode() if message.type is WSMsgType.TEXT else message.data)
+            data = message.data.encode() if message.type is WSMsgType.TEXT else message.data
+            self._on_data(data, await read_apart(data))
         reason = f"the server closed the connection (code {socket.close_code})"
         self._on_end(HttpError(reason) if socket.close_code else CallError("the connection broke"))
 
@@ -142,8 +145,8 @@ class WebSocket(ClientTransport):
             return
         await self.close()
 
-        def received(data: bytes) -> None:
-            if not self._replies.deliver(data, receive):
+        def received(data: bytes, read: ReadFrame | None) -> None:
+            if not self._replies.deliver(data, receive, read):
                 told = f"the server sent a frame that is not a message: {excerpt(data)[:QUOTED]!r}"
                 receive(Incoming(None, data, (Remark(RemarkKind.UNREADABLE, told),)))
 

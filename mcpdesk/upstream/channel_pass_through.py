@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
+from mcpdesk.client.answers.large_frames import read_apart
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import CallError, ProtocolError, RemoteProtocolError
 from mcpdesk.protocol import codec
@@ -42,7 +43,6 @@ from mcpdesk.protocol.jsonrpc import (
     invalid,
     readable_id,
 )
-from mcpdesk.protocol.reading.message import read_frame
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, admit, is_stateless
 from mcpdesk.upstream.channels import AUTHORIZATION, Channels
@@ -233,7 +233,7 @@ class ChannelPassThrough:
         waiting = Waiting(channel.on_unclaimed, may_stream=False)
         async with channel.request(message, line, waiting, is_alone=False):
             [line_back] = [each async for each in waiting.messages()]
-        result = _members(line_back).get("result")
+        result = (await _members(line_back)).get("result")
         capabilities = result.get("capabilities") if isinstance(result, dict) else None
         return capabilities if isinstance(capabilities, dict) else {}
 
@@ -343,7 +343,7 @@ class ChannelPassThrough:
         try:
             async with channel.request(message, line, waiting, is_alone=False):
                 [line_back] = [each async for each in waiting.messages()]
-                result = _members(line_back).get("result")
+                result = (await _members(line_back)).get("result")
         finally:
             if not isinstance(result, dict):
                 self._end(identifier)
@@ -379,7 +379,7 @@ class ChannelPassThrough:
                 else:
                     yield PassedAnswer(200, STREAMED, partial(waiting.events, taken))
             else:
-                yield answered(200 if identifier else answer_status(taken[0]), taken[0])
+                yield answered(200 if identifier else await answer_status(taken[0]), taken[0])
         self._used(identifier)
 
     @asynccontextmanager
@@ -526,15 +526,15 @@ class _Refusal(RemoteProtocolError):
         self.status = status
 
 
-def _members(line: bytes) -> JSONObject:
+async def _members(line: bytes) -> JSONObject:
     """The members of a server's message, which may be almost right only."""
-    value = read_frame(line).value
+    value = (await read_apart(line)).value
     return value if isinstance(value, dict) else {}
 
 
-def answer_status(line: bytes) -> int:
+async def answer_status(line: bytes) -> int:
     """The HTTP status of an answer to a request that stands alone."""
-    error = _members(line).get("error")
+    error = (await _members(line)).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), int):
         return 200
     return http_status(ProtocolError(error["code"], excerpt(str(error.get("message")))), True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from mcpdesk.client.answers.large_frames import OnFrame
 from mcpdesk.client.child_process import ProgramCommand, ProgramEnded, ProgramRun
 from mcpdesk.client.http_transports import SseChannel
 from mcpdesk.client.web_socket import SocketChannel
@@ -25,7 +26,7 @@ _OF_ONE_REQUEST = frozenset(
 class Heard(NamedTuple):
     """Who is told what a channel brings."""
 
-    on_message: Callable[[bytes], None]
+    on_message: OnFrame
     on_end: Callable[[CallError], None]
     """Gets the reason; it may be told more than once."""
 

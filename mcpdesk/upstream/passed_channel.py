@@ -1,7 +1,7 @@
 """One channel to a server that is not ours, and who waits for what comes on it.
 
 Where two clients use the same id or progress token at a time, that of the second one is replaced on the way
-in and put back on the way out.
+in and put back on the way out. All other bytes of these messages stay as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import ResumableStream
 from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, MessageKind, classify, is_id, readable_id
-from mcpdesk.protocol.reading.message import is_answer, read_frame, same_id, strange_id
+from mcpdesk.protocol.reading.message import ReadFrame, is_answer, read_frame, same_id, strange_id
+from mcpdesk.protocol.reading.splicing import with_value
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.upstream.channels import Channels, Heard, ServerChannel
 
@@ -107,6 +108,7 @@ class Waiting:
             self.on_unclaimed(line)
             return
         if self._held > MOST_HELD_BYTES and not is_answer:
+            self.on_unclaimed(line)
             return
         self._due -= is_answer
         self._hand_on(line, not self._due)
@@ -276,13 +278,14 @@ class PassedChannel:
             return message, line
         here = f"mcpdesk-{secrets.token_hex(8)}" if is_taken else identifier
         self._aliases[here] = Alias(identifier, token if is_token_taken else None)
-        message = {**message, "id": here}
+        message, changed = {**message, "id": here}, with_value(line, ("id",), here)
         if is_token_taken:
             params = message["params"]
             message["params"] = {**params, "_meta": {**params["_meta"], "progressToken": here}}
-        return message, codec.encode(message)
+            changed = changed and with_value(changed, ("params", "_meta", "progressToken"), here)
+        return message, changed or codec.encode(message)
 
-    def _received(self, line: bytes) -> None:
+    def _received(self, line: bytes, read: ReadFrame | None = None) -> None:
         try:
             message = codec.decode(line)
             if isinstance(message, list) and message:
@@ -291,16 +294,15 @@ class PassedChannel:
                 return
             kind = classify(message)
         except ProtocolError:
-            self._received_odd(line)
+            self._received_odd(line, read or read_frame(line, is_line=True))
             return
         if kind is MessageKind.RESPONSE:
             self._answered(message, line)
             return
         self._hand_on(message, line)
 
-    def _received_odd(self, line: bytes) -> None:
+    def _received_odd(self, line: bytes, read: ReadFrame) -> None:
         """Take a frame that is almost a message: its client gets the very bytes."""
-        read = read_frame(line, is_line=True)
         if isinstance(read.value, list):
             for each in read.value:
                 self._received(codec.encode(each))
@@ -352,7 +354,8 @@ class PassedChannel:
         if fault and alias is not None and alias.identifier != identifier:
             line = self._failed(alias.identifier, f"{self._name}: {fault}")
         elif alias is not None and alias.identifier != identifier:
-            line = codec.encode({**message, "id": alias.identifier})
+            put_back = with_value(line, ("id",), alias.identifier)
+            line = put_back or codec.encode({**message, "id": alias.identifier})
         waiting.put(line, True)
 
     def _subject(self, message: JSONObject, line: bytes) -> tuple[Id | None, JSONObject, bytes]:
@@ -369,13 +372,15 @@ class PassedChannel:
         alias = self._aliases.get(about) if about is not None else None
         if alias is None:
             return about, message, line
-        changed = dict(params)
+        changed, put_back = dict(params), line
         if token is not None and alias.token is not None:
             changed["progressToken"] = alias.token
+            put_back = with_value(put_back, ("params", "progressToken"), alias.token) or b""
         if subscription is not None:
             changed["_meta"] = {**params["_meta"], SUBSCRIPTION_KEY: alias.identifier}
+            put_back = with_value(put_back, ("params", "_meta", SUBSCRIPTION_KEY), alias.identifier) or b""
         message = {**message, "params": changed}
-        return about, message, codec.encode(message)
+        return about, message, put_back or codec.encode(message)
 
     def _likeliest(self, message: JSONObject) -> Waiting | None:
         """The one request a message can belong to that names none; None when there are several, or none."""

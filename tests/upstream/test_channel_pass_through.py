@@ -313,12 +313,16 @@ async def test_requests_that_stand_alone_share_a_program_and_keep_their_ids_and_
     async with passing(noting(tmp_path)) as desk, aiohttp.ClientSession(headers=BOTH) as http:
         url = desk.host.url("far")
         await until(lambda: pids(tmp_path))  # that of the desk itself
-        slow = [asyncio.create_task(answer(http, url, *alone(1, "together"))) for _ in range(2)]
+        slow = [asyncio.create_task(raw_answer(http, url, *alone(1, "together"))) for _ in range(2)]
         found = await asyncio.gather(*slow)
-        assert [told["id"] for _, told in found] == [1, 1]
+        (shared,) = {json.loads(each)["result"]["content"][0]["text"] for each in found}
+        content = [{"type": "text", "text": shared}]
+        plain = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"content": content}})
+        assert found == [plain, plain], "also the answer whose id was another one on the way"
         seen = [line for line in lines(tmp_path) if '"together"' in line]
         message, _ = alone(1, "together")
         assert len(seen) == 2 and seen[0] == json.dumps(message) and json.loads(seen[1])["id"] != 1
+        assert seen[1] == json.dumps(message | {"id": json.loads(seen[1])["id"]})
         status, told = await answer(http, url, *alone(3, "no such tool"))
         assert (status, told["error"]["code"]) == (400, -32602)
         status, told = await answer(http, url, alone(4, "echo")[0], {"Mcp-Method": "tools/list"})
@@ -502,6 +506,15 @@ async def begin(
 def data(events: str) -> list[str]:
     """The lines of an event stream that hold messages."""
     return [line for line in events.splitlines() if line.startswith("data: ")]
+
+
+async def raw_answer(
+    http: aiohttp.ClientSession, url: str, message: dict[str, Any], headers: dict[str, str]
+) -> str:
+    """The very text of the message that answers a request."""
+    async with http.post(url, data=json.dumps(message), headers=headers) as got:
+        body = await got.text()
+        return body if got.content_type == "application/json" else data(body)[-1].removeprefix("data: ")
 
 
 async def answer(

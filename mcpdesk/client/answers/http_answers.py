@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from mcpdesk.client.answers.large_frames import read_apart
 from mcpdesk.client.answers.refusal_words import is_page, words
 from mcpdesk.client.transport import GZIP, Incoming, Receive, ServerReply, excerpt
 from mcpdesk.errors import InvalidAnswer, ProtocolError
@@ -18,7 +19,6 @@ from mcpdesk.protocol.reading.message import (
     batch_remark,
     id_remark,
     is_answer,
-    read_frame,
     same_id,
 )
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
@@ -66,9 +66,8 @@ def own_answer(
     return found, remarks
 
 
-def read_event(data: bytes) -> ReadFrame:
-    """Read an event. Raises: InvalidAnswer when it is no JSON, or a response that cannot be read."""
-    read = read_frame(data)
+def checked_event(data: bytes, read: ReadFrame) -> ReadFrame:
+    """The content of an event. Raises: InvalidAnswer for no JSON, or a response that cannot be read."""
     if read.fault is not None and read.is_response:
         raise InvalidAnswer(f"an event cannot be used: {read.fault.text}", excerpt=excerpt(data))
     if not read.is_message:
@@ -117,17 +116,17 @@ class HttpAnswer:
             if len(body) > self._framer.limit:
                 raise too_large(self._framer)
         data = bytes(body)
-        message, data, remarks = self._of_body(data, media_type, status)
+        message, data, remarks = await self._of_body(data, media_type, status)
         return ServerReply(message, data, status, headers, remarks)
 
-    def _of_body(self, data: bytes, media_type: str, status: int) -> Found:
+    async def _of_body(self, data: bytes, media_type: str, status: int) -> Found:
         if not data.strip():
             return None, data, ()
         if data.lstrip().startswith(_FIELDS):
-            found = self._in_events(framed(EventFramer(self._framer.limit), data + b"\n\n"))
+            found = await self._in_events(framed(EventFramer(self._framer.limit), data + b"\n\n"))
             if found[0] is not None:
                 return found[0], found[1], (*found[2], type_remark(media_type, EVENT_STREAM))
-        read = read_frame(data)
+        read = await read_apart(data)
         is_typed = media_type == JSON
         if read.is_message and (is_typed or any(map(is_answer, read.messages))):
             if status < 300 and read.fault is not None:
@@ -162,7 +161,7 @@ class HttpAnswer:
                     if not has_events and len(head) + len(piece) <= self._framer.limit:
                         head += piece
                     for event in events:
-                        found = self._in_event(event.data)
+                        found = await self._in_event(event.data)
                         if self._is_own(found):
                             if other[0] is not None and self._receive is not None:
                                 self._receive(Incoming(*other))
@@ -172,37 +171,37 @@ class HttpAnswer:
                             limit.reschedule(asyncio.get_running_loop().time() + OWN_ANSWER_S)
         if other[0] is not None:
             return other
-        return self._at_end(b"" if has_events else bytes(head))
+        return await self._at_end(b"" if has_events else bytes(head))
 
-    def _at_end(self, head: bytes) -> Found:
+    async def _at_end(self, head: bytes) -> Found:
         """The response in what a stream has at its end that is no whole event."""
         if head.lstrip()[:1] in (b"{", b"["):
-            message, data, remarks = self._of_body(head, JSON, 200)
+            message, data, remarks = await self._of_body(head, JSON, 200)
             return message, data, (*remarks, type_remark(EVENT_STREAM, JSON))
         rest = self._framer.unfinished()
         if not rest:
             return None, b"", ()
-        read = read_frame(rest)
+        read = await read_apart(rest)
         if not any(map(is_answer, read.messages)):
             if self._framer.last_id:
                 return None, b"", ()  # it is sent again as a whole
             told = "the event stream ended in the middle of a message"
             raise InvalidAnswer(told, excerpt=excerpt(rest))
         told = "the stream ended without the blank line that ends an event; what had come was read"
-        message, data, remarks = self._in_event(rest)
+        message, data, remarks = await self._in_event(rest)
         return message, data, (*remarks, Remark(RemarkKind.UNTERMINATED, told))
 
-    def _in_events(self, events: Sequence[Event]) -> Found:
+    async def _in_events(self, events: Sequence[Event]) -> Found:
         others: list[Found] = []
         for event in events:
-            found = self._in_event(event.data)
+            found = await self._in_event(event.data)
             if self._is_own(found):
                 return found
             others += [found] if found[0] is not None else []
         return others[0] if others else (None, b"", ())
 
-    def _in_event(self, data: bytes) -> Found:
-        read = read_event(data)
+    async def _in_event(self, data: bytes) -> Found:
+        read = checked_event(data, await read_apart(data))
         if read.fault is not None and self._receive is not None:
             self._receive(Incoming(None, data, (read.fault,)))
         message, remarks = own_answer(read, self._identifier, self._has_batches, self._receive, data)

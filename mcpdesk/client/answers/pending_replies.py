@@ -69,9 +69,12 @@ class PendingReplies:
             if future.done() and not future.cancelled():
                 future.exception()  # marks it as retrieved: sending may have failed before it was awaited
 
-    def deliver(self, frame: bytes, receive: Receive) -> bool:
-        """Hand a frame to the request it answers, else to `receive`; False if it is not a message."""
-        read = read_frame(frame, is_line=self._is_pipe)
+    def deliver(self, frame: bytes, receive: Receive, read: ReadFrame | None = None) -> bool:
+        """Hand a frame to the request it answers, else to `receive`; False if it is not a message.
+
+        `read` is its content, if that was read already.
+        """
+        read = read or read_frame(frame, is_line=self._is_pipe)
         if type(read.value) is dict:
             self._deliver(read.value, frame, read.remarks, receive)
         elif read.fault is not None:

@@ -16,6 +16,8 @@ from mcpdesk.protocol.reading.lenient_json import NotJson, read_values, tokens
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.reading.text_encoding import decoded_text
 
+QUICK_BYTES = 64 << 10
+"""Size up to which a frame of any content is read within some 30 ms."""
 _QUOTED = 60
 """Characters of a text around a message that a remark quotes."""
 _HEADER = re.compile(r"\s*(?:[A-Za-z-]{1,80}:[^\r\n{]{0,200}\r?\n){0,8}?content-length:[^{\[]{1,400}", re.I)
@@ -58,11 +60,19 @@ class ReadFrame(Struct, frozen=True):
 
 
 def read_frame(data: bytes, *, is_line: bool = False) -> ReadFrame:
-    """Read a frame. Never raises. `is_line`: it came over a pipe, where each message is a line of its own."""
+    """Read a frame. Never raises. `is_line`: it came over a pipe, where each message is a line of its own.
+
+    A frame that is not JSON takes up to half a microsecond a byte.
+    """
+    return read_strictly(data, is_line=is_line) or _read_leniently(data, is_line)
+
+
+def read_strictly(data: bytes, *, is_line: bool = False) -> ReadFrame | None:
+    """Read a frame that is JSON; None for any other one."""
     try:
         message = codec.decode(data)
     except ProtocolError:
-        return _read_leniently(data, is_line)
+        return None
     if has_long_number(data):
         message = _with_all_digits(data, message)
     if type(message) is dict and message.get("jsonrpc") == "2.0" and not (is_line and b"\n" in data):

@@ -22,7 +22,7 @@ from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id, readable_id
 from mcpdesk.protocol.methods import is_call
-from mcpdesk.protocol.reading.message import read_frame
+from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.record import (
     END_BYTES,
@@ -394,7 +394,8 @@ class PassThroughRoutes:
                 await holds.lose(client.info.number)
                 return web.Response(status=202)
             body = body if kept is message else codec.encode(kept)
-        self._record(talk, body, None if answer.status == 200 else answer_said(answer.status, JSON))
+        said = None if answer.status == 200 else answer_said(answer.status, JSON)
+        await self._record_relayed(talk, body, said)
         headers.popall("Content-Length", None)
         return web.Response(status=answer.status, body=body, headers=headers)
 
@@ -444,7 +445,7 @@ class PassThroughRoutes:
                         await holds.lose(talk.client.info.number)
                         return False
                     if kept is not None:
-                        self._record(talk, kept, said)
+                        await self._record_relayed(talk, kept, said)
                     if kept != event.data:
                         named = f"event: {event.name}\n" + (
                             f"id: {framer.last_id}\n" if framer.last_id else ""
@@ -498,7 +499,7 @@ class PassThroughRoutes:
             if framer is not None:
                 try:
                     for event in framer.feed(piece):
-                        self._record(talk, event.data, said)
+                        await self._record_relayed(talk, event.data, said)
                     if b"\n\n" in piece:
                         seen, part = Seen(KEPT_BYTES), piece.rpartition(b"\n\n")[2]
                 except ValueError:
@@ -513,7 +514,7 @@ class PassThroughRoutes:
         elif not is_stream and seen.size > seen.most:
             self._record_cut(client, Direction.OUT, seen, note)
         elif not is_stream and (seen.size or status >= 400):
-            self._record(talk, bytes(seen.start), note)
+            await self._record_relayed(talk, bytes(seen.start), note)
 
     async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
         """A body that is not held, piece by piece; it is recorded when it has passed, or broke off."""
@@ -532,11 +533,22 @@ class PassThroughRoutes:
         self._site.recorder.frame(client.info.number, direction, start, False, note, size=seen.size, end=end)
 
     def _record(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
+        self._take(talk, data, said, _decoded(data))
+
+    async def _record_relayed(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
+        """Record a message of the server. One that takes long to read is read on a thread."""
+        message, read = _decoded(data), None
+        if message is None and len(data) > QUICK_BYTES:
+            read = await asyncio.to_thread(read_frame, data, is_line=talk.has_lines)
+        self._take(talk, data, said, message, read)
+
+    def _take(
+        self, talk: Talk, data: bytes, said: HttpNote | None, message: Any, read: ReadFrame | None = None
+    ) -> None:
         client = talk.client
-        message = _decoded(data)
         is_json = message is not None
         if not is_json or (talk.has_lines and b"\n" in data):
-            message = self._remark(client, data, talk.has_lines)
+            message = self._remark(client, read or read_frame(data, is_line=talk.has_lines))
         if talk.followed is not None:
             talk.followed.came_back(message)
         if isinstance(message, dict) and "method" not in message and is_id(identifier := message.get("id")):
@@ -557,12 +569,8 @@ class PassThroughRoutes:
         shown = data if is_json else unreadable(data)
         self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json)
 
-    def _remark(self, client: PassedClient, data: bytes, is_line: bool) -> Any:
-        """Record what is wrong with a message; returns it as far as it can be read.
-
-        `is_line`: it is to be one line.
-        """
-        read = read_frame(data, is_line=is_line)
+    def _remark(self, client: PassedClient, read: ReadFrame) -> Any:
+        """Record what is wrong with a message; returns it as far as it can be read."""
         given = read.value.get("id") if isinstance(read.value, dict) else read.id
         for remark in (*read.remarks, *filter(None, (read.fault,))):
             about = given if is_id(given) else None
