@@ -201,6 +201,71 @@ def test_a_tap_that_is_stopped_holds_nobody_up_and_answers_later(
         assert all(each.result(WITHIN_S) for each in taken)
 
 
+READER = [
+    sys.executable,
+    "-S",
+    "-c",
+    """
+import json, sys
+
+text = ""
+for line in sys.stdin:
+    text += line
+    try:
+        got = json.loads(text)
+    except ValueError:
+        continue
+    answer = {"jsonrpc": "2.0", "id": got["id"], "result": {"got": got, "text": text}}
+    print(json.dumps(answer, indent=2), flush=True)
+    text = ""
+""",
+]
+
+
+def test_a_message_over_several_lines_is_held_as_one(own_folders: Path) -> None:
+    with tapped(READER) as client, looking(client) as link:
+        params = {"name": "run", "arguments": {"command": "rm -rf /"}}
+        call = {"jsonrpc": "2.0", "method": "tools/call", "params": params}
+        pretty = [json.dumps({**call, "id": number}, indent=2) + "\n" for number in range(4)]
+
+        def write(text: str) -> None:
+            assert client.process.stdin is not None
+            client.process.stdin.write(text.encode())
+
+        def answer() -> Any:
+            """The next answer, which is over several lines."""
+            out, text = client.process.stdout, b""
+            assert out is not None
+            while select.select([out], [], [], WITHIN_S)[0]:
+                text += out.readline()
+                if text.endswith(b"\n}\n"):
+                    break
+            assert text.count(b"\n") > 3
+            return json.loads(text)
+
+        assert link.hold("tool:run", "requests").result(WITHIN_S)
+        write(pretty[0])
+        assert (held(link).name, held(link).id) == ("run", 0)
+        let_go(link, Verdict.GO_ON)
+        assert answer()["result"]["text"] == pretty[0], "the very bytes pass"
+        write(pretty[1])
+        let_go(link, Verdict.CHANGE, held(link).text.replace("rm -rf /", "ls"))
+        changed = answer()["result"]
+        assert changed["got"]["params"]["arguments"] == {"command": "ls"} and changed["text"].count("\n") == 1
+        write(pretty[2])
+        let_go(link, Verdict.DROP)
+        assert link.hold("tool:run", "answers").result(WITHIN_S)
+        write(pretty[3])
+        one = held(link)
+        assert (one.id, one.is_answer) == (3, True) and not client.can_hear()
+        let_go(link, Verdict.GO_ON)
+        assert answer()["id"] == 3, "of the dropped one nothing came"
+        write(pretty[0].partition("}")[0])
+        assert link.hold("", "answers").result(WITHIN_S)
+        write("}" + pretty[0].partition("}")[2])
+        assert answer()["result"]["text"] == pretty[0], "what had begun goes on when nothing is held any more"
+
+
 def test_a_filter_that_is_none_is_refused_with_the_reason(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
         with pytest.raises(ValueError, match="never closed"):

@@ -1,4 +1,4 @@
-"""Holds what passes a tap: judges the lines that its gate asks about. Used on one loop only."""
+"""Holds what passes a tap: judges the messages whose lines its gate asks about. Used on one loop only."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from time import time
-from typing import Any
+from typing import Any, TypeAlias
 
 from mcpdesk.errors import AnswerCut, ProtocolError
 from mcpdesk.hosting.holding.held_message import HoldView
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
+from mcpdesk.protocol.reading.message_framer import MessageLines
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import TAPPED
 from mcpdesk.transports import tap
@@ -21,6 +22,13 @@ from mcpdesk.transports import tap
 MOST_ASKED = 10_000
 """Requests whose answers are awaited; the answers to older ones pass."""
 READY_S = 1.0
+INCOMPLETE_S = 2.0
+"""Time limit for the next line of a message that is spread over several."""
+LARGEST = tap.MOST_WAITING // 2
+"""Bytes of a message over several lines. The gate must have room for it, or its end would never come."""
+
+Numbers: TypeAlias = tuple[int, ...]
+"""Numbers of the lines of one message."""
 
 
 class HeldTap:
@@ -36,6 +44,9 @@ class HeldTap:
         self._is_asked = False
         self._asks = asyncio.Event()
         """Set once the gate does as it is asked to."""
+        self._lines = {is_from_client: MessageLines(LARGEST) for is_from_client in (True, False)}
+        self._patience: dict[bool, asyncio.TimerHandle] = {}
+        """By direction: gives up a message that does not go on."""
         self._asked: dict[Id, tuple[JSONObject, float]] = {}
         """Requests of the client as the server got them, with the Unix time at which they came."""
         self._tokens: dict[Id, Id] = {}
@@ -61,7 +72,7 @@ class HeldTap:
                 if not number:
                     self._asks.set()
                     continue
-                self._judge(is_from_client, number, await reader.readexactly(size))
+                self._take(is_from_client, number, await reader.readexactly(size))
         except asyncio.IncompleteReadError:
             self.holds.close()
 
@@ -70,6 +81,7 @@ class HeldTap:
         if holds.is_on != self._is_asked:
             self._is_asked = holds.is_on
             self._asks.clear()
+            self._forget_lines()
             self._say(tap.BEGIN if holds.is_on else tap.END)
 
     async def ready(self) -> None:
@@ -90,36 +102,68 @@ class HeldTap:
         if self._words is not None:
             self._words.write(tap.WORD.pack(word, number, len(data)) + data)
 
-    def _judge(self, is_from_client: bool, number: int, line: bytes) -> None:
-        """Begin to judge a line; what is no single message passes."""
+    def _take(self, is_from_client: bool, number: int, line: bytes) -> None:
+        """Take a line, and judge the messages that are whole now."""
+        if (patience := self._patience.pop(is_from_client, None)) is not None:
+            patience.cancel()
+        lines = self._lines[is_from_client]
+        for group in lines.feed(number, line):
+            self._judge(is_from_client, *group)
+        if lines.is_within_message:
+            later = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._give_up, is_from_client)
+            self._patience[is_from_client] = later
+
+    def _give_up(self, is_from_client: bool) -> None:
+        """Judge the lines of a message that does not go on, each by itself."""
+        self._patience.pop(is_from_client, None)
+        for group in self._lines[is_from_client].give_up():
+            self._judge(is_from_client, *group)
+
+    def _forget_lines(self) -> None:
+        """Forget lines of messages that are not whole: the gate lets all pass that wait."""
+        for patience in self._patience.values():
+            patience.cancel()
+        self._patience.clear()
+        for lines in self._lines.values():
+            lines.give_up()
+
+    def _judge(self, is_from_client: bool, numbers: Numbers, data: bytes) -> None:
+        """Begin to judge the lines of a message; what is no single message passes."""
         try:
-            message = codec.decode(line)
+            message = codec.decode(data)
         except ProtocolError:
             message = None
         if not isinstance(message, dict):
-            self._begin(self._pass(number), number)
+            self._begin(self._pass(numbers), numbers)
         elif is_from_client:
-            self._begin(self._from_client(number, message), number)
+            self._begin(self._from_client(numbers, message), numbers)
         elif isinstance(message.get("method"), str):
             about = self._subject(message)
-            task = self._begin(self._sent(number, message, line, about, self._last.get(about)), number)
+            task = self._begin(self._sent(numbers, message, data, about, self._last.get(about)), numbers)
             self._last[about] = task
             task.add_done_callback(lambda done: self._forget(about, done))
         else:
-            self._begin(self._answered(number, message, line), number)
+            self._begin(self._answered(numbers, message, data), numbers)
 
-    async def _pass(self, number: int) -> None:
-        """Let a line pass, but not before those that came earlier were judged."""
-        self._say(tap.PASS, number)
+    async def _pass(self, numbers: Numbers) -> None:
+        """Let lines pass, but not before those that came earlier were judged."""
+        self._say_of(numbers, tap.PASS)
 
-    def _begin(self, judging: Coroutine[Any, Any, None], number: int) -> asyncio.Task[None]:
+    def _say_of(self, numbers: Numbers, word: int, data: bytes = b"") -> None:
+        """Say a word about the lines of one message; one with `data` is of the last line, in place of all."""
+        *others, last = numbers
+        for number in others:
+            self._say(tap.PASS if word == tap.PASS else tap.DROP, number)
+        self._say(word, last, data)
+
+    def _begin(self, judging: Coroutine[Any, Any, None], numbers: Numbers) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(judging)
         self._tasks.add(task)
 
         def ended(done: asyncio.Task[None]) -> None:
             self._tasks.discard(done)
             if not done.cancelled() and done.exception() is not None:
-                self._say(tap.PASS, number)  # the loop reports the exception
+                self._say_of(numbers, tap.PASS)  # the loop reports the exception
 
         task.add_done_callback(ended)
         return task
@@ -134,16 +178,16 @@ class HeldTap:
         token = params.get("progressToken") if isinstance(params, dict) else None
         return self._tokens.get(token) if is_id(token) else None
 
-    async def _from_client(self, number: int, message: JSONObject) -> None:
+    async def _from_client(self, numbers: Numbers, message: JSONObject) -> None:
         identifier = message.get("id")
         if not isinstance(message.get("method"), str) or not is_id(identifier):
-            self._let(number, message, await self.holds.hold_told(TAPPED, message))
+            self._let(numbers, message, await self.holds.hold_told(TAPPED, message))
             return
         came = time()
         request, given = await self.holds.hold_request(TAPPED, message)
         if request is not None:
             self._await_answer(identifier, request, came)
-        self._let(number, message, request)
+        self._let(numbers, message, request)
         if given is not None:
             self._say(tap.SAY, 0, codec.encode(given) + b"\n")
 
@@ -160,46 +204,46 @@ class HeldTap:
 
     async def _sent(
         self,
-        number: int,
+        numbers: Numbers,
         message: JSONObject,
-        line: bytes,
+        given: bytes,
         about: Id | None,
         before: asyncio.Task[None] | None,
     ) -> None:
         """A notification or a question of the server waits behind the one before it."""
         if before is not None and not before.done():
             await asyncio.wait({before})
-        data = line.rstrip()
+        data = given.rstrip()
         kept = await self.holds.hold_sent(TAPPED, data, self._answer_for_client, about)
         if kept is None or kept is data:
-            self._let(number, message, None if kept is None else message)
+            self._let(numbers, message, None if kept is None else message)
         else:
-            self._say(tap.REPLACE, number, kept + b"\n")
+            self._say_of(numbers, tap.REPLACE, kept + b"\n")
 
     async def _answer_for_client(self, answer: JSONObject) -> None:
         self._say(tap.TELL, 0, codec.encode(answer) + b"\n")
 
-    async def _answered(self, number: int, message: JSONObject, line: bytes) -> None:
+    async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
         """An answer of the server waits behind what is told about its request."""
         identifier = message.get("id")
         asked = self._asked.pop(identifier, None) if is_id(identifier) else None
         if asked is None:
-            self._say(tap.PASS, number)
+            self._say_of(numbers, tap.PASS)
             return
         if (before := self._last.get(identifier)) is not None and not before.done():
             await asyncio.wait({before})
         try:
             kept = await self.holds.hold_answer(TAPPED, *asked, message)
         except AnswerCut:
-            self._say(tap.CUT, number, line[: len(line) // 2])
+            self._say_of(numbers, tap.CUT, data[: len(data) // 2])
             return
-        self._let(number, message, kept)
+        self._let(numbers, message, kept)
 
-    def _let(self, number: int, message: JSONObject, kept: JSONObject | None) -> None:
-        """Let a line pass, changed or not, or drop it."""
+    def _let(self, numbers: Numbers, message: JSONObject, kept: JSONObject | None) -> None:
+        """Let a message pass, changed or not, or drop it."""
         if kept is None:
-            self._say(tap.DROP, number)
+            self._say_of(numbers, tap.DROP)
         elif kept is message:
-            self._say(tap.PASS, number)
+            self._say_of(numbers, tap.PASS)
         else:
-            self._say(tap.REPLACE, number, codec.encode(kept) + b"\n")
+            self._say_of(numbers, tap.REPLACE, codec.encode(kept) + b"\n")

@@ -7,6 +7,7 @@ they have; any other line is a frame of its own.
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
@@ -23,6 +24,11 @@ _SIGN = re.compile(rb'[{}\[\]"]')
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 """A string up to its closing quotation mark, or up to the end of the data or a backslash there."""
 _NEWLINES = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
+
+
+NumberedLine: TypeAlias = tuple[int, bytes]
+LineGroup: TypeAlias = tuple[tuple[int, ...], bytes]
+"""The numbers of the lines of a message, and all their bytes."""
 
 
 class _Balance:
@@ -262,6 +268,51 @@ class MessageFramer:
             begin = place = found + 2
         self._hold(data[begin:])
         return frames
+
+
+class MessageLines:
+    """Groups numbered lines: those of a message that is spread over several are one group."""
+
+    def __init__(self, limit: int) -> None:
+        """`limit` is how many bytes a message of several lines may have."""
+        self._limit = limit
+        self._lines: list[NumberedLine] = []
+        """Lines of a message that continues in the next one."""
+        self._size = 0
+        self._balance = _Balance()
+
+    @property
+    def is_within_message(self) -> bool:
+        """True if a message has begun that continues in lines to come."""
+        return bool(self._lines)
+
+    def feed(self, number: int, line: bytes) -> list[LineGroup]:
+        """Take the next line, with its end, and return the groups that are whole now.
+
+        `line` is empty if its bytes are not known. Lines of a message that does not end, or is too long, are
+        groups of their own.
+        """
+        text, stripped = line.rstrip(b"\r\n"), line.strip()
+        given_up = self.give_up() if self._lines and (not line or _is_message(stripped)) else []
+        if not self._lines:
+            is_whole = stripped.startswith(b"{") and stripped.endswith(b"}")
+            if is_whole or not stripped or not _BEGINS.match(text):
+                return [*given_up, ((number,), line)]
+            self._balance = _Balance()
+        self._lines.append((number, line))
+        self._size += len(line)
+        if self._balance.end(text + b"\n") >= 0:
+            numbers, lines = zip(*self._lines, strict=True)
+            self._lines, self._size = [], 0
+            return [(numbers, b"".join(lines))]
+        if self._size > self._limit or len(self._lines) > MOST_LINES:
+            return self.give_up()
+        return []
+
+    def give_up(self) -> list[LineGroup]:
+        """Return each line of a message that does not continue as a group of its own."""
+        lines, self._lines, self._size = self._lines, [], 0
+        return [((number,), line) for number, line in lines]
 
 
 _TOO_LONG = b"\n"

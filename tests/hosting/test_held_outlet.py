@@ -1,0 +1,33 @@
+"""Messages that wait behind a held one: their number has a limit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcpdesk.hosting.holding import held_outlet
+from mcpdesk.hosting.holding.held_outlet import HeldLine
+from tests.support.patience import WITHIN_S
+
+
+async def test_messages_beyond_the_limit_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_outlet, "MOST_QUEUED", 2)
+    delivered: list[bytes] = []
+    is_held, may_go = asyncio.Event(), asyncio.Event()
+
+    async def hold(message: bytes) -> bytes:
+        is_held.set()
+        await may_go.wait()
+        return message
+
+    line = HeldLine(lambda message: message == b"0", hold, delivered.append)
+    line.put(b"0")
+    async with asyncio.timeout(WITHIN_S):
+        await is_held.wait()
+        for number in range(1, 5):
+            line.put(b"%d" % number)
+        assert delivered == [b"3", b"4"], "two wait behind the held one"
+        may_go.set()
+        await line.all_gone()
+    assert delivered == [b"3", b"4", b"0", b"1", b"2"]
