@@ -134,6 +134,10 @@ class AuthorizationError(CallError):
         return f"{super().__str__()} ({self.clause})" if self.clause else super().__str__()
 
 
+class NoLogin(AuthorizationError):
+    """The server checks tokens, and names no place where a client can get one."""
+
+
 class CallTimeout(CallError, TimeoutError):
     """No answer came within the time; the server was told to stop, where its revision has a way."""
 

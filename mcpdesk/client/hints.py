@@ -32,6 +32,7 @@ OTHER_ID = "A server must answer with the id of the request, as it was sent: its
 NO_ANSWER = "The server, or a proxy before it, ended the stream too early: its own log may say why."
 NO_TOKEN = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
 LOG_IN = "T logs in with a browser, and so does `mcpdesk login` in a shell."
+GIVE_TOKEN = "On the desk, T takes it now."
 NO_LOGIN_NAMED = "It names no place to log in."
 FORBIDDEN = "It refuses this caller: another token or key (--token-env, --key-env) may have the right."
 WRONG_HOST = (

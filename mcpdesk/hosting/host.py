@@ -268,7 +268,7 @@ class Host:
             late = partial(late_settings, self.plan, is_first=not self.folders) if self.plan.waits else None
             self._host_folder(self._read_folder(folder, late))
         for plan in self.plan.upstreams:
-            self._load_upstream(plan)
+            self._load_upstream(plan, self._hosted_upstreams.has_login(plan))
         if self.plan.is_unsure:
             first, *others = self.folders.values()
             for hosted in others:
@@ -300,11 +300,10 @@ class Host:
         hosted.server.hosted.on_program_over = partial(self._program_over, name)
         return name
 
-    def _load_upstream(self, plan: UpstreamPlan) -> Upstream:
+    def _load_upstream(self, plan: UpstreamPlan, has_login: bool) -> Upstream:
         if plan.name in self.by_name or plan.name in self.upstreams:
-            message = f"Two servers are called {plan.name!r}."
-            raise DeskUserError(message, "Give one of them another name in its file.")
-        return self._hosted_upstreams.load(plan)
+            raise DeskUserError(f"Two servers are called {plan.name!r}.", "Give one another name.")
+        return self._hosted_upstreams.load(plan, has_login)
 
     async def add(self, text: str, agreed: str = "") -> tuple[str, ...]:
         """Put what a text names on the desk; return the names of the servers. `agreed` is as for the link.
@@ -327,7 +326,8 @@ class Host:
             for warning in await asyncio.to_thread(ignored_settings, (folder,)):
                 self.journal.log("warning", "settings", warning)
         for plan in upstreams:
-            self._load_upstream(plan).start()
+            has_login = await asyncio.to_thread(self._hosted_upstreams.has_login, plan)
+            self._load_upstream(plan, has_login).start()
             names.append(plan.name)
         self._refresh_rules()
         return tuple(names)
@@ -406,8 +406,7 @@ class Host:
 
     async def _wake_folder(self, name: str) -> None:
         """Restore what a previous run left of a server."""
-        hosted = self.folders[name]
-        await hosted.wake()
+        await self.folders[name].wake()
         await self._kept_jobs.recall(name)
 
     async def open(self) -> None:
@@ -431,6 +430,7 @@ class Host:
         """Let pumps find a server, and watch its folder."""
         hosted = self.folders[name]
         if self.plan.meet:
+            await hosted.until_looked_at()
             await self._pumps.listen(name, hosted.folder)
         if self.plan.watch:
             self._watches[name] = asyncio.create_task(hosted.watch(lambda: self._reloads.ask(hosted)))
@@ -460,7 +460,7 @@ class Host:
         if self._telemetry is not None:
             await self._telemetry.close()
         self.heartbeat.stop()
-        self.recording.close()
+        await asyncio.to_thread(self.recording.close)
 
     async def send_pumps_away(self) -> None:
         """Send pumps to another server, except those with calls under way here."""
@@ -529,9 +529,9 @@ class Host:
         elif name in self.folders:
             self._reloads.ask(self.folders[name])
 
-    def log_in(self, name: str) -> None:
-        """Have the person at the screen log in to a server that is not ours."""
-        self.start_chore(self._hosted_upstreams.log_in(name, self._refresh_rules))
+    def log_in(self, name: str, token: str = "") -> None:
+        """Have the person at the screen log in to an upstream server, unless they gave a token for it."""
+        self.start_chore(self._hosted_upstreams.log_in(name, self._refresh_rules, token))
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
         """Set the policy of a tool of a server."""

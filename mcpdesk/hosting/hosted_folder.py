@@ -29,6 +29,7 @@ from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
+from mcpdesk.hosting.folder.read_variables import variables_in
 from mcpdesk.hosting.folder.reload import Changes, apply, listed
 from mcpdesk.hosting.journal import Journal, Notice, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
@@ -75,6 +76,8 @@ class FolderReading(Struct, frozen=True):
     """None if the folder has no skills and never had any."""
     refused: list[str]
     """Values of the folder that are ignored."""
+    code_reads: set[str]
+    """Environment variables that its code reads, as far as they were looked for."""
 
 
 class HostedFolder:
@@ -108,8 +111,10 @@ class HostedFolder:
         self._chores = set[asyncio.Task[None]]()
         self._is_awake = False
         self._variables: FolderVariables | None = None
-        self._code_reads: tuple[LoadedFolder, set[str]] | None = None
-        """Environment variables that the code reads, with the load of the folder they belong to."""
+        self._code_reads = set[str]()
+        """Environment variables that the code reads, once `until_looked_at` has returned."""
+        self._first_look: asyncio.Task[None] | None = None
+        self._has_reloaded = False
         self._put_variables(self._read_variables(folder.expanduser()))
         mistake: ManifestError | None = None
         try:
@@ -130,7 +135,7 @@ class HostedFolder:
         self.server.hosted = self._state
         self.modes = Modes(self.server)
         self._gate = AccessGate(name, self.folder, self._gate_trouble)
-        self._apply(self._with_skills(self._loaded))
+        self._apply(self._with_skills(self._loaded, set()))
         for each in self._unavailable():
             journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
         for problem in self._loaded.problems:
@@ -172,6 +177,7 @@ class HostedFolder:
         helpers = self.server.helpers
         problems, offer = self.server.problems, definitions(self.server)
         changes = self._apply(reading)
+        self._code_reads, self._has_reloaded = reading.code_reads, True
         if self._is_awake:
             self._begin_life()
         if self.server.withheld:
@@ -222,12 +228,11 @@ class HostedFolder:
     def _read(self) -> tuple[FolderReading, Definitions | None]:
         """Read the folder again, and its lock file. Raises: ManifestError."""
         loaded = load_folder(self.folder, self._loaded)
-        self._look_at_code(loaded)
         if self.server.withheld:
             self._check_mended(loaded.manifest)
-        return self._with_skills(loaded), self._agreed_contract()
+        return self._with_skills(loaded, variables_in(self.folder)), self._agreed_contract()
 
-    def _with_skills(self, loaded: LoadedFolder) -> FolderReading:
+    def _with_skills(self, loaded: LoadedFolder, code_reads: set[str]) -> FolderReading:
         """Read what the folder has besides its items."""
         is_invoked = "InvokeSkill" in loaded.manifest.builtins
         # A person's own skills are for servers that have the tool.
@@ -240,7 +245,7 @@ class HostedFolder:
             refused = list(refusals(loaded.manifest.folder, loaded.manifest))
         except DeskUserError:  # an env file that cannot be read is reported elsewhere
             refused = []
-        return FolderReading(loaded, skills, refused)
+        return FolderReading(loaded, skills, refused, code_reads)
 
     def _agreed_contract(self) -> Definitions | None:
         """What the lock file says was agreed on; None where there is none that can be used."""
@@ -332,24 +337,27 @@ class HostedFolder:
         jwt = self._loaded.manifest.auth.jwt
         return jwt.secret_env if jwt is not None else ""
 
-    def _look_at_code(self, loaded: LoadedFolder) -> None:
-        """Note which environment variables the code reads. Reads its files; from any thread."""
-        from mcpdesk.hosting.folder.read_variables import variables_in
+    async def _look_at_code(self) -> None:
+        """Note which environment variables the code reads. Its files are read on a thread."""
+        found = await asyncio.to_thread(variables_in, self.folder)
+        if not self._has_reloaded:
+            self._code_reads = found
 
-        self._code_reads = (loaded, variables_in(self.folder))
+    async def until_looked_at(self) -> None:
+        """Wait until it is known which environment variables the code reads. Call it after `wake`."""
+        if self._first_look is not None:
+            await asyncio.shield(self._first_look)
 
     def environment_for(
         self, peer: str, environment: Mapping[str, str], hidden: Collection[str]
     ) -> dict[str, str]:
         """Environment of calls of a client in another process, without the hidden variables.
 
+        Such clients are not accepted before `until_looked_at` has returned.
         Raises: OtherEnvironmentError when code here reads variables that are others in that process.
         """
-        if self._code_reads is None or self._code_reads[0] is not self._loaded:
-            self._look_at_code(self._loaded)
-        assert self._code_reads is not None
         given = {} if self._variables is None else self._variables.given
-        for name in sorted((self._code_reads[1] | self.variables.keys()) - set(hidden)):
+        for name in sorted((self._code_reads | self.variables.keys()) - set(hidden)):
             is_given = name in given and name not in environment
             if not is_given and environment.get(name) != os.environ.get(name):
                 reason = f"code of {self.server.name} reads {name}, which is another one for this client"
@@ -377,7 +385,7 @@ class HostedFolder:
         except StorageError as error:
             self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
         self._is_awake = True
-        self._start_chore(asyncio.to_thread(self._look_at_code, self._loaded))
+        self._first_look = self._start_chore(self._look_at_code())
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -397,10 +405,11 @@ class HostedFolder:
         except HandlerError as error:
             self._journal.notify(f"{self.server.name}: {error.message}", Severity.ERROR, "logs")
 
-    def _start_chore(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_chore(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         chore = asyncio.create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
+        return chore
 
     def withdraw(self) -> None:
         """Offer nothing more; clients are told that the lists changed."""

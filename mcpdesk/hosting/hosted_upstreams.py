@@ -51,28 +51,53 @@ class HostedUpstreams:
         self._holds = holds
         self._watch = watch
         self._is_served = is_served
+        self._logged_in: set[str] = set()
+        """Servers with the token of an earlier login, as far as that was looked up."""
         self._chores: set[asyncio.Task[None]] = set()
 
-    def load(self, plan: UpstreamPlan) -> Upstream:
+    def has_login(self, plan: UpstreamPlan) -> bool:
+        """True if clients reach a server with the token of an earlier login.
+
+        Reads files: call it on a worker thread while the core serves.
+        """
+        from mcpdesk.client.targets import UrlTarget
+        from mcpdesk.upstream.pass_through import has_stored_login
+
+        target = plan.target
+        if not (self._is_served and isinstance(target, UrlTarget)):
+            return False
+        return has_stored_login(target, plan.reach, self._site.place)
+
+    def load(self, plan: UpstreamPlan, has_login: bool) -> Upstream:
         """Add a server. It does not begin to connect yet."""
         from mcpdesk.upstream.upstream import Upstream
 
         upstream = self.by_name[plan.name] = Upstream(plan, self._site)
+        self._note_login(plan.name, has_login)
         if self._is_served:
             self._pass_on(plan)
         return upstream
 
-    async def log_in(self, name: str, changed: Callable[[], None]) -> None:
-        """Have the person at the screen log in to a server.
+    async def log_in(self, name: str, changed: Callable[[], None], token: str = "") -> None:
+        """Have the person at the screen log in to a server, or use the token they gave.
 
         `changed` is called once clients reach it with the new token.
         """
-        upstream = self.by_name[name]
-        await upstream.log_in()
+        if (upstream := self.by_name.get(name)) is None:
+            return  # it was removed in the meantime
+        await (upstream.take_token(token) if token else upstream.log_in())
+        if name in self.passed:
+            self._note_login(name, await asyncio.to_thread(self.has_login, upstream.plan))
         if (before := self.passed.get(name)) is not None:
             self._pass_on(upstream.plan)
             changed()
             await before.close()
+
+    def _note_login(self, name: str, has_login: bool) -> None:
+        if has_login:
+            self._logged_in.add(name)
+        else:
+            self._logged_in.discard(name)
 
     def _pass_on(self, plan: UpstreamPlan, *, is_sse: bool = False) -> None:
         """Open the way of clients to a server, with the token of a login if there is one."""
@@ -82,6 +107,7 @@ class HostedUpstreams:
         from mcpdesk.upstream.target_transport import guarded_program
 
         target, place, upstream = plan.target, self._site.place, self.by_name[plan.name]
+        has_login = plan.name in self._logged_in
         if isinstance(target, CommandTarget):
             from mcpdesk.upstream.channels import ProgramChannels
 
@@ -95,9 +121,9 @@ class HostedUpstreams:
         elif target.kind == "sse" or is_sse:
             from mcpdesk.upstream.channels import SseChannels
 
-            channels = SseChannels(UrlRequests(target, plan.reach, place))
+            channels = SseChannels(UrlRequests(target, plan.reach, place, has_login))
         else:
-            requests = UrlRequests(target, plan.reach, place)
+            requests = UrlRequests(target, plan.reach, place, has_login)
             self.passed[plan.name] = UrlPassThrough(plan.name, requests, next_connection)
             self.passed[plan.name].leads = plan.leads
             return

@@ -67,16 +67,25 @@ class PumpPlaces:
         from mcpdesk.transports.unix import UnixListener
 
         try:
-            place = rendezvous.occupy(folder, self._state)
+            place = await self._occupied(folder)
             if place is None:
                 return False
             listener = UnixListener(place, self._open_pipe, name)
             await listener.start()
             self._listeners[name] = listener
-            rendezvous.announce_desk(folder, self._state)
+            await asyncio.to_thread(rendezvous.announce_desk, folder, self._state)
         except OSError as error:
             self._journal.log("warning", "server", f"no meeting point for {folder}: {error}")
         return True
+
+    async def _occupied(self, folder: Path) -> rendezvous.MeetingSocket | None:
+        """Occupy a folder's meeting point, on a thread; None while another process does. Raises: OSError."""
+        occupying = asyncio.ensure_future(asyncio.to_thread(rendezvous.occupy, folder, self._state))
+        try:
+            return await asyncio.shield(occupying)
+        except asyncio.CancelledError:
+            occupying.add_done_callback(_leave)
+            raise
 
     async def _take_over_later(self, name: str, folder: Path) -> None:
         """Wait for the end of the process that answers for a folder, and take its place."""
@@ -89,3 +98,9 @@ class PumpPlaces:
                         await reader.read()  # it says nothing: this is its end
                     finally:
                         writer.close()
+
+
+def _leave(occupying: asyncio.Future[rendezvous.MeetingSocket | None]) -> None:
+    """Leave a meeting point that is not needed any longer."""
+    if not occupying.cancelled() and occupying.exception() is None and (place := occupying.result()):
+        place.leave()

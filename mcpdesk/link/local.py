@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
+from mcpdesk.client.credentials import credential_headers
 from mcpdesk.errors import CallError, DeskError, DeskUserError
 from mcpdesk.hosting.channel import HostedDialogue
 from mcpdesk.hosting.endpoint import FormerClient, HostedEndpoint
@@ -289,8 +291,19 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             return call
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Call as the subject of a token."""
+        """Call as the subject of a token; an upstream server is connected to again with it."""
+        if server in self._host.upstreams:
+            return self._ask_core(partial(self._give_upstream, server, text))
         return self._hosted(server).token.give(text, needs)
+
+    def _give_upstream(self, server: str, text: str) -> tuple[str, ...]:
+        """Raises: ValueError for a token that no header can carry."""
+        try:
+            credential_headers(text, None, "")
+        except DeskUserError as error:
+            raise ValueError(error.message.removesuffix(".")) from None
+        self._host.log_in(server, text)
+        return ()
 
     def drop_token(self, server: str) -> None:
         """Call without a token again."""

@@ -106,6 +106,7 @@ def _upstream_view(upstream: Upstream, status: UpstreamStatus) -> UpstreamView:
         steps=status.steps,
         hint=status.hint,
         login=status.login,
+        wants_token=status.wants_token,
         revision="" if agreement is None else agreement.revision.name,
         instructions="" if agreement is None else agreement.instructions,
         capabilities={} if agreement is None else dict(agreement.capabilities),

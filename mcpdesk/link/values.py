@@ -130,6 +130,8 @@ class UpstreamView:
     """What to do about what is wrong."""
     login: str = ""
     """Whose token is used, until when, and where it is kept; empty without a login."""
+    wants_token: bool = False
+    """True if it has no login: a person has to give a token."""
     revision: str = ""
     """The one agreed upon; empty before that."""
     instructions: str = ""

@@ -118,10 +118,10 @@ class UnixListener:
 
     async def close(self) -> None:
         """Remove the socket's entry, stop accepting and end every connection."""
-        self.place.withdraw()
+        await asyncio.to_thread(self.place.withdraw)
         if self._server is not None:
             self._server.close()
-        self.place.leave()
+        self.place.listener.close()
         connections = tuple(self._connections)
         for connection in connections:
             connection.end()
@@ -130,7 +130,7 @@ class UnixListener:
 
     async def send_away(self, within_s: float) -> None:
         """Remove the socket's entry and ask every pump to go to another server, once its calls have ended."""
-        self.place.withdraw()
+        await asyncio.to_thread(self.place.withdraw)
         leaving = [each.gone for each in self._connections if each.send_away()]
         if leaving:
             await asyncio.wait(leaving, timeout=within_s)

@@ -27,15 +27,15 @@ class PassedAnswer:
 class UrlRequests:
     """Requests to one URL for clients: with credentials of ours, or with what a client brings."""
 
-    def __init__(self, target: UrlTarget, reach: Reach, place: ClientPlace) -> None:
+    def __init__(self, target: UrlTarget, reach: Reach, place: ClientPlace, has_login: bool) -> None:
+        """`has_login` is what `has_stored_login` found. It is settled once: callers may need a key then."""
         self.ours = own_headers(target, reach, place)
         """Headers that are added, with lower-case names."""
         authorizer = None
         if "authorization" not in self.ours:
-            # Settled once: whether callers need a key depends on it.
-            store = open_grants(place.state_dir, target.account or reach.account)
             options = login_options(target, reach)
-            if options.is_machine or store.grant(target.url) is not None:
+            if options.is_machine or has_login:
+                store = open_grants(place.state_dir, target.account or reach.account)
                 authorizer = Authorizer(target.url, options, store)
         self.holds_credentials = bool(self.ours) or authorizer is not None
         """Whether requests get headers or tokens that callers did not bring."""
@@ -46,6 +46,11 @@ class UrlRequests:
         """Close the connections."""
         await self.with_ours.close()
         await self.with_theirs.close()
+
+
+def has_stored_login(target: UrlTarget, reach: Reach, place: ClientPlace) -> bool:
+    """True if there is a token of an earlier login at a server. Reads files: call it on a worker thread."""
+    return open_grants(place.state_dir, target.account or reach.account).grant(target.url) is not None
 
 
 class UrlPassThrough:

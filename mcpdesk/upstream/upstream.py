@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from mcpdesk.client.child_process import ProgramEnded
 from mcpdesk.client.connection import Questions, ServerConnection
-from mcpdesk.client.hints import LOG_IN, desk_hint
+from mcpdesk.client.hints import GIVE_TOKEN, LOG_IN, desk_hint
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import OAuthGrant
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.client.transport import REFUSED, ServerReply, excerpt
-from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError
+from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError, NoLogin
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Page
 from mcpdesk.protocol import codec
@@ -104,6 +104,8 @@ class UpstreamStatus(Struct, frozen=True):
     """Whose token is used, until when, and where it is kept; empty without a login."""
     steps: tuple[str, ...] = ()
     """What was tried to connect, and what came of it."""
+    wants_token: bool = False
+    """True if it has no login: a person has to give a token."""
     version: int = 0
     """Grows with every change."""
 
@@ -178,8 +180,8 @@ class Upstream:
     def start(self) -> None:
         """Begin to connect, and to watch the files its command names."""
         self._begin(self._connect())
-        if files := watched_files(self.plan.target):
-            self._begin(self._watch(files))
+        if isinstance(self.plan.target, CommandTarget):
+            self._begin(self._watch(self.plan.target))
 
     async def restart(self) -> None:
         """End the connection, and connect anew."""
@@ -227,15 +229,24 @@ class Upstream:
             )
             site.notify(f"Logged in to {self.name}; the token is kept in {store.where}.", False)
         except DeskError as error:
+            hint = getattr(error, "hint", "")
+            if isinstance(error, NoLogin):
+                self._set(replace(self.status, wants_token=True))
+                hint = f"{hint} {GIVE_TOKEN}".strip()
             if self.status.state is UpstreamState.FAILED:
                 # The newest error, not the one that made the person log in.
-                self._fail(f"login: {error}", getattr(error, "hint", ""))
+                self._fail(f"login: {error}", hint)
             else:
                 site.notify(f"{self.name}: {error}", True)
             return
         finally:
             for asked in questions:
                 site.inbox.withdraw(asked, "the login is over")
+        await self.restart()
+
+    async def take_token(self, token: str) -> None:
+        """Connect again with a token that a person gave. It is kept in memory only."""
+        self.plan = replace(self.plan, reach=self.plan.reach._replace(token=token))
         await self.restart()
 
     async def set_log_level(self, level: str) -> None:
@@ -353,8 +364,11 @@ class Upstream:
         except CallError as error:
             self._site.log("debug", "server", f"changes of its lists are not heard: {error}", self.name)
 
-    async def _watch(self, files: tuple[Path, ...]) -> None:
+    async def _watch(self, program: CommandTarget) -> None:
         """Restart it whenever one of its files is saved."""
+        files = await asyncio.to_thread(watched_files, program)
+        if not files:
+            return
         from watchfiles import awatch
 
         async for _ in awatch(*files):
@@ -447,10 +461,11 @@ def login_text(grant: OAuthGrant, where: str) -> str:
     return f"token of {grant.issuer}{until}{renewed}, kept in {where}"
 
 
-def watched_files(target: RemoteTarget) -> tuple[Path, ...]:
-    """The files of a program that a person may edit: those its command names, the program itself aside."""
-    if not isinstance(target, CommandTarget):
-        return ()
+def watched_files(target: CommandTarget) -> tuple[Path, ...]:
+    """Files of a program that a person may edit: those its command names, the program itself aside.
+
+    Uses the disk: call it on a worker thread.
+    """
     folder = target.folder or Path.cwd()
     paths = (folder / word for word in target.argv[1:] if re.search(r"\.\w{1,4}$", word))
     return tuple(path for path in paths if path.is_file() and "site-packages" not in path.parts)

@@ -10,6 +10,7 @@ import pytest
 from mcpdesk.client.config_files import ConfigFile, read_config
 from mcpdesk.client.configs.formats import FORMATS
 from mcpdesk.client.configs.servers import InputVariable
+from mcpdesk.client.oauth.login_options import LoginOptions, Secret
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget, configured_targets
 from mcpdesk.client.trust import untrusted
 from mcpdesk.errors import DeskUserError
@@ -219,6 +220,16 @@ def test_variables_and_files_of_vs_code(root: tuple[str, ...], tmp_path: Path) -
             UrlTarget("https://a.test/mcp", {"Authorization": "Bearer me"}, "sse"),
         ),
         (["mcp-remote", "https://a.test/mcp"], FAR),
+        (["npx", "mcp-remote", "https://a.test/mcp", "--resource", "https://a.test/", "--host", "localhost",
+          "--static-oauth-client-metadata", "@metadata.json"], FAR),
+        (
+            ["npx", "mcp-remote", "https://a.test/mcp", "3334", "--static-oauth-client-info",
+             '{"client_id": "me", "client_secret": "${AUTH}"}',
+             "--static-oauth-client-metadata", '{"scope": "read write", "redirect_uris": []}'],
+            UrlTarget("https://a.test/mcp", login=LoginOptions(
+                "me", Secret("Bearer me"), scope="read write", callback_port=3334, callback_host="localhost",
+                callback_path="/oauth/callback")),
+        ),
     ],
 )  # fmt: skip
 def test_mcp_remote_is_reached_directly(argv: list[str], expected: RemoteTarget, tmp_path: Path) -> None:
@@ -232,9 +243,13 @@ def test_mcp_remote_is_reached_directly(argv: list[str], expected: RemoteTarget,
         ["npx", "-y", "mcp-remote-other", "https://a.test/mcp"],
         ["npx", "mcp-remote", "https://a.test/mcp", "--unheard-of"],
         ["npx", "mcp-remote", "https://a.test/mcp", "--header", "no colon"],
+        ["npx", "mcp-remote", "https://a.test/mcp", "--static-oauth-client-info", "@client.json"],
+        ["npx", "mcp-remote", "https://a.test/mcp", "--static-oauth-client-info", "{"],
+        ["npx", "mcp-remote", "https://a.test/mcp", "--host", "away.test", "--static-oauth-client-info",
+         '{"client_id": "me"}'],
         ["npx", "mcp-remote"],
     ],
-)
+)  # fmt: skip
 def test_another_use_of_npx_starts_the_program(argv: list[str], tmp_path: Path) -> None:
     entry = {"command": argv[0], "args": argv[1:]}
     assert targets(tmp_path / "x.json", json.dumps({"mcpServers": {"a": entry}})) == {"a": command(*argv)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator
+from concurrent.futures import Future
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,25 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from mcpdesk.cli.desk_targets import typed_targets
-from mcpdesk.client.targets import CommandTarget
+from mcpdesk.client.http_transports import HttpRequests
+from mcpdesk.client.oauth.authorizer import Authorizer
+from mcpdesk.client.oauth.grants import ClientSetup
+from mcpdesk.client.oauth.stored_grants import FILE_NAME, PrivateFile, StoredGrants
+from mcpdesk.client.targets import CommandTarget, UrlTarget
+from mcpdesk.errors import OtherEnvironmentError
 from mcpdesk.inbox.question import Answer, Approval
+from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.settings import read_env_file
-from mcpdesk.upstream.upstream import UpstreamPlan
+from mcpdesk.upstream.upstream import UpstreamPlan, UpstreamState
 from tests.support import official_server, tokens
 from tests.support.blocking import blocking_calls
 from tests.support.dashboard import DRAW, KEY, dashboard
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import save, write
+from tests.support.guarded_server import GuardedServer
 from tests.support.patience import WITHIN_S
 from tests.support.rude import turn
 from tests.support.wire import Wire
@@ -245,15 +254,79 @@ async def test_the_dashboard(tmp_path: Path) -> None:
 
 async def test_upstream_programs(tmp_path: Path) -> None:
     target = CommandTarget((sys.executable, official_server.__file__, "stdio"))
-    async with served(folder_of(tmp_path / "meeting"), upstreams=[UpstreamPlan("far", target)]) as (_, wire):
+    plans = [UpstreamPlan("far", target)]
+    async with served(folder_of(tmp_path / "meeting"), upstreams=plans) as (desk, wire):
         far = Wire(wire.client, f"{wire.base}/mcp/far")
         await far.open()
         await far.call("add", a=1, b=2)
+        upstream = desk.host.upstreams["far"]
+        before = upstream.number
+        desk.reload("far")
+        await until(lambda: upstream.number != before and upstream.status.state is UpstreamState.READY)
+
+
+async def test_an_upstream_with_a_stored_login_that_expires_and_is_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    state = tmp_path / "state"
+    store = StoredGrants(PrivateFile(state / FILE_NAME), state)
+    async with GuardedServer().running() as server:
+
+        async def visit(url: str) -> str:
+            async with aiohttp.ClientSession() as browser, browser.get(url, allow_redirects=False) as answer:
+                return answer.headers["Location"]
+
+        setup = ClientSetup(redirect_uri="http://127.0.0.1:40404/callback")
+        requests = HttpRequests(server.url, {})
+        await Authorizer(server.url, setup, store, visit).log_in(requests, await requests.challenge())
+        await requests.close()
+        plans = [UpstreamPlan("far", UrlTarget(server.url))]
+        async with served(folder_of(tmp_path / "meeting"), upstreams=plans, state_dir=state) as (desk, wire):
+            far = Wire(wire.client, f"{wire.base}/mcp/far")
+            far.headers["MCP-Protocol-Version"] = LATEST.name
+            assert "result" in await far.post("tools/list", {})
+            grant = await asyncio.to_thread(store.grant, server.url)
+            assert grant is not None
+            await asyncio.to_thread(store.keep, server.url, replace(grant, expires=1.0))
+            renewals = len(server.token_requests)
+            assert "result" in await far.post("tools/list", {})
+            assert [each["grant_type"] for each in server.token_requests[renewals:]] == ["refresh_token"]
+            desk.host.read_targets = typed_targets
+            (added,) = await asyncio.wrap_future(desk.add_server(server.url))
+            other = Wire(wire.client, f"{wire.base}/mcp/{added}")
+            other.headers["MCP-Protocol-Version"] = LATEST.name
+            assert "result" in await other.post("tools/list", {})
+
+
+async def test_a_client_of_another_process_after_a_failed_reload(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "meeting")
+    save(folder / "tools" / "tool.py", f"import os\n{TOOL}\nTENANT = os.environ.get('TENANT')\n")
+    async with served(folder, meet=True) as (desk, _):
+        save(folder / "mcp.json", "{")
+        await until(lambda: any("the previous version serves" in each.text for each in desk.notices()))
+
+        def opened(environment: dict[str, str]) -> Future[str]:
+            """What a pump whose process has that environment is told, on the core's loop."""
+            told = Future[str]()
+
+            def open_pipe() -> None:
+                try:
+                    desk.host.open_pipe("meeting", "stdio", lambda data: None, "c", environment=environment)
+                    told.set_result("")
+                except OtherEnvironmentError as error:
+                    told.set_result(str(error))
+
+            desk.host.call_soon(open_pipe)
+            return told
+
+        assert await asyncio.wrap_future(opened({})) == ""
+        assert "reads TENANT" in await asyncio.wrap_future(opened({"TENANT": "acme"}))
 
 
 async def test_a_folder_that_is_added_and_removed(tmp_path: Path) -> None:
     other = write(tmp_path / "other", {"mcp.json": '{"name": "other"}', "tools/tool.py": TOOL})
-    async with served(folder_of(tmp_path / "meeting")) as (desk, wire):
+    async with served(folder_of(tmp_path / "meeting"), meet=True) as (desk, wire):
         desk.host.read_targets = typed_targets
         assert await asyncio.wrap_future(desk.add_server(str(other))) == ("other",)
         added = Wire(wire.client, f"{wire.base}/mcp/other")

@@ -102,15 +102,18 @@ class Toolbox:
         ) as process:  # fmt: skip
             assert process.stderr is not None
             said: list[str] = []
-            for line in process.stderr:
-                said.append(line)
-                if found := re.search(r"serving toolbox at (\S+)", line):
-                    break
-            else:
-                raise AssertionError("".join(said))
-            yield found[1]
-            process.terminate()
-            out, err = process.communicate(timeout=WITHIN_S)
+            try:
+                for line in process.stderr:
+                    said.append(line)
+                    if found := re.search(r"serving toolbox at (\S+)", line):
+                        break
+                else:
+                    raise AssertionError("".join(said))
+                yield found[1]
+                process.terminate()
+                out, err = process.communicate(timeout=WITHIN_S)
+            finally:
+                process.kill()  # does nothing to one that has ended
             assert (process.returncode, out) == (0, ""), err
             assert "Traceback" not in err, err
 
@@ -141,8 +144,10 @@ def toolbox(place: Path) -> Iterator[Toolbox]:
             "MCPDESK_SEARCH_ENGINES": "searxng",
             "MCPDESK_SEARCH_URLS": f"searxng={url}",
         }
-        yield Toolbox(folder, url, {**os.environ, **own})
-        site.shutdown()
+        try:
+            yield Toolbox(folder, url, {**os.environ, **own})
+        finally:
+            site.shutdown()
 
 
 @asynccontextmanager

@@ -145,6 +145,10 @@ async def test_only_the_visible_pane_is_looked_at() -> None:
         app.main.refresher.refresh()
         await pilot.pause()
         assert len(work.seen) == before and traffic.seen
+        await traffic.remove_children()
+        before = len(traffic.seen)
+        app.main.refresher.refresh()
+        assert len(traffic.seen) == before, "a pane that is being taken down is not refreshed"
 
 
 async def test_a_pane_or_core_that_fails_is_logged_and_named_once(

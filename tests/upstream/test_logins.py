@@ -14,9 +14,11 @@ from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.tui.app import DeskApp
+from mcpdesk.tui.forms.access_prompts import TokenInput, TokenPrompt
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
+from tests.support import tokens
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.desk import until as wait_until
 from tests.support.folders import write
@@ -147,3 +149,12 @@ async def test_a_server_with_tokens_of_its_own_names_the_missing_scope_and_has_n
                 await pilot.press("T")
                 await until(pilot, lambda: "there is no login" in shown(app))
                 assert "a token with the scope notes:read" in " ".join(shown(app).split())
+                for given in ("wrong", tokens.token("HS256", scope="notes:read")):
+                    await pilot.press("T")
+                    await until(pilot, lambda: isinstance(app.screen, TokenPrompt))
+                    app.screen.query_one(TokenInput).value = given
+                    await pilot.press("enter")
+                    if given == "wrong":
+                        await until(pilot, lambda: "HTTP 401" in str(desk.view().servers[0].problems))
+                await wait_until(lambda: states(desk) == {"far": "ready"})
+            assert not list((tmp_path / "b").rglob("tokens.json"))

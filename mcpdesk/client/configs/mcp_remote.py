@@ -1,4 +1,4 @@
-"""Entries that wrap a URL with `npx mcp-remote`: the URL is reached directly, with the same headers.
+"""Entries that wrap a URL with `npx mcp-remote`: it is reached directly, with the same headers and client.
 
 Arguments are those of https://github.com/geelen/mcp-remote. An entry with an argument that is not in these
 tables starts the program, as its client does.
@@ -6,15 +6,24 @@ tables starts the program, as its client does.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePath
 
 import msgspec
 
+from mcpdesk.client.configs.login_keys import LAST_PORT
 from mcpdesk.client.configs.servers import ConfiguredServer
+from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions, Secret
 
 _FLAGS = frozenset({"--allow-http", "--debug", "--silent", "--enable-proxy"})
-_WITH_VALUE = frozenset({"--host", "--auth-timeout", "--ignore-tool", "--static-oauth-client-metadata"})
-"""Options about its own login and output, which is not used."""
+_WITH_VALUE = frozenset({"--auth-timeout", "--ignore-tool", "--resource"})
+"""Options about its own output and its store of tokens, which are not used."""
+_METADATA, _CLIENT = "--static-oauth-client-metadata", "--static-oauth-client-info"
+"""Options whose value is JSON, or `@` and the path of a file with it."""
+_MEMBERS = {_METADATA: ("scope",), _CLIENT: ("client_id", "client_secret")}
+"""Members of that JSON that are used."""
+_CALLBACK_PATH = "/oauth/callback"
+_HOSTS = ("localhost", "127.0.0.1")
 _TRANSPORTS = {"http-first": "", "sse-first": "", "http-only": "http", "sse-only": "sse"}
 
 
@@ -23,14 +32,16 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
     words = _arguments(server.argv)
     if not words or not words[0].startswith(("http://", "https://", "${")):
         return server
-    headers: dict[str, str] = {}
-    kind = ""
+    headers, login = dict[str, str](), dict[str, str]()
+    kind, host, port = "", _HOSTS[0], 0
     url, *rest = words
     while rest:
         word = rest.pop(0)
+        if word.isdecimal():
+            port = int(word)
         if word in _FLAGS or word.isdecimal():
             continue
-        if not rest or word not in ("--header", "--transport", *_WITH_VALUE):
+        if not rest or word not in ("--header", "--transport", "--host", _METADATA, _CLIENT, *_WITH_VALUE):
             return server
         value = rest.pop(0)
         if word == "--header":
@@ -42,9 +53,47 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
             if value not in _TRANSPORTS:
                 return server
             kind = _TRANSPORTS[value]
+        elif word == "--host":
+            host = value
+        elif word == _CLIENT or (word == _METADATA and not value.startswith("@")):
+            if (found := _texts(value)) is None:
+                return server
+            login |= {key: text for key, text in found.items() if key in _MEMBERS[word]}
+    if login.get("client_id") and not (host in _HOSTS and port <= LAST_PORT):
+        return server  # its browser would be sent elsewhere
     remark = "reached directly, without mcp-remote"
     return msgspec.structs.replace(
-        server, argv=(), url=url, headers=headers, kind=kind, remarks=(*server.remarks, remark)
+        server,
+        argv=(),
+        url=url,
+        headers=headers,
+        kind=kind,
+        login=server.login if server.login != NO_OPTIONS else _login(login, host, port),
+        remarks=(*server.remarks, remark),
+    )
+
+
+def _texts(value: str) -> dict[str, str] | None:
+    """The texts of a JSON object that an option has; None for anything else, and for a file."""
+    try:
+        found = msgspec.json.decode(value, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
+    return {key: text for key, text in found.items() if isinstance(text, str)}
+
+
+def _login(texts: Mapping[str, str], host: str, port: int) -> LoginOptions:
+    """The options of a login. The way back counts for a client that is registered with it."""
+    options = LoginOptions(scope=texts.get("scope", ""))
+    if not (client := texts.get("client_id", "")):
+        return options
+    return msgspec.structs.replace(
+        options,
+        client_id=client,
+        client_secret=Secret(texts.get("client_secret", "")),
+        callback_port=port,
+        callback_host=host,
+        callback_path=_CALLBACK_PATH,
     )
 
 

@@ -49,7 +49,7 @@ class Requester(Protocol):
 class GrantStore(Protocol):
     """Store of tokens by server address, and of registrations by issuer.
 
-    `keep` and `forget` may wait for another process: call them on a worker thread.
+    All but `renewal` use files or the keyring and may wait for another process. Call them on a worker thread.
     """
 
     def grant(self, server_url: str) -> OAuthGrant | None:
@@ -128,14 +128,14 @@ class Authorizer:
 
     async def headers(self, method: str, url: str, requests: Requester) -> dict[str, str]:
         """The headers of one request: a token if there is one, renewed if it has expired."""
-        grant = self._grant()
+        grant = await self._grant()
         if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
             with suppress(AuthorizationError):  # the server says then what it wants
                 async with self._renewing, self._store.renewal(self._url):
-                    grant = self._grant()
+                    grant = await self._grant()
                     if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
                         await self._refresh(grant, Challenge(), requests)
-            grant = self._grant()
+            grant = await self._grant()
         if grant is None:
             return {}
         if not grant.is_bound:
@@ -164,11 +164,12 @@ class Authorizer:
         if used.get("Authorization", "").startswith("DPoP ") and self._key.learn(self._url, headers):
             return True  # the same token, with the nonce the server wants
         async with self._renewing:
-            grant, fault = self._grant(), None
+            grant = await self._grant()
+            fault: AuthorizationError | None = None
             if grant is not None and not is_step_up and grant.refresh_token:
                 try:
                     async with self._store.renewal(self._url):
-                        grant = self._grant()
+                        grant = await self._grant()
                         if grant is not None and grant.refresh_token and _is_used(grant, used):
                             return await self._refresh(grant, challenge, requests)
                 except AuthorizationError as error:
@@ -197,7 +198,7 @@ class Authorizer:
 
         Raises: AuthorizationError, HttpError.
         """
-        grant = self._store.grant(self._url)
+        grant = await asyncio.to_thread(self._store.grant, self._url)
         if grant is None:
             return False
         found = await self._run(discover(self._url, challenge), requests)
@@ -210,10 +211,15 @@ class Authorizer:
         """True if a browser or credentials of a machine can bring a token."""
         return self._visit is not None or self._setup.machine_id is not None
 
-    def _grant(self) -> OAuthGrant | None:
-        """The token for the server; the stored one only if it fits the client that logs in."""
-        stored = self._store.grant(self._url)
-        return self._own or (stored if stored is not None and self._fits(stored) else None)
+    async def _grant(self) -> OAuthGrant | None:
+        """The token for the server; the stored one only if it fits the client that logs in.
+
+        It is read for each request, on a thread: another process may have renewed or revoked it.
+        """
+        if self._own is not None:
+            return self._own
+        stored = await asyncio.to_thread(self._store.grant, self._url)
+        return stored if stored is not None and self._fits(stored) else None
 
     def _fits(self, grant: OAuthGrant) -> bool:
         """True unless a machine logs in, and the token was given to another client."""
@@ -221,7 +227,7 @@ class Authorizer:
 
     async def _keep(self, grant: OAuthGrant) -> None:
         """Store a token; one of a machine never replaces the login of another client."""
-        stored = self._store.grant(self._url)
+        stored = await asyncio.to_thread(self._store.grant, self._url)
         if stored is None or self._fits(stored):
             await asyncio.to_thread(self._store.keep, self._url, grant)
         else:
@@ -230,14 +236,16 @@ class Authorizer:
     async def _log_in(
         self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, requests: Requester
     ) -> OAuthGrant:
-        self._store.check()
+        await asyncio.to_thread(self._store.check)
         # Looked for anew each time: the server may trust another authorization server by now.
         found = self._found = await self._run(discover(self._url, challenge), requests)
         is_same = grant is not None and grant.issuer == found.server.issuer
         earlier = grant.scopes if grant is not None and is_same and is_step_up else ()
         is_bound = challenge.scheme == "dpop" or found.resource.is_proof_required
         key = self._key if is_bound else None
-        flow = authorize(found, challenge, self._setup.setup(), self._store.client, earlier, key)
+        setup = await asyncio.to_thread(self._setup.setup)
+        known = await asyncio.to_thread(self._store.client, found.server.issuer)
+        flow = authorize(found, challenge, setup, known, earlier, key)
         if grant is not None and not is_step_up:
             if self._own is None:
                 await asyncio.to_thread(self._store.forget, self._url)

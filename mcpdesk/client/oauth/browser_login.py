@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mcpdesk.client.oauth.stored_grants import StoredGrants
     from mcpdesk.client.oauth.values import Fetch, Fetched, OAuthGrant
 
+LOOPBACK = "127.0.0.1"
 PATH = "/callback"
 PATIENCE_S = 300.0
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
@@ -36,8 +37,20 @@ mcpdesk shows. A login in progress continues."""
 class BrowserLogin:
     """Used as `async with`: listens on the loopback interface while the block runs."""
 
-    def __init__(self, show: Callable[[str], None], patience_s: float = PATIENCE_S, port: int = 0) -> None:
-        """`show` shows a person the address to visit, and may open a browser; port 0 is a random free one."""
+    def __init__(
+        self,
+        show: Callable[[str], None],
+        patience_s: float = PATIENCE_S,
+        port: int = 0,
+        host: str = "",
+        path: str = "",
+    ) -> None:
+        """`show` shows a person the address to visit, and may open a browser.
+
+        Port 0 is a random free one. `host` and `path` are for clients that are registered with others than
+        `127.0.0.1` and `PATH`.
+        """
+        self._host, self._path = host or LOOPBACK, path or PATH
         self._show = show
         self._patience_s = patience_s
         self._port = port
@@ -50,19 +63,19 @@ class BrowserLogin:
     @property
     def redirect_uri(self) -> str:
         """Where the browser is to be sent back to."""
-        return f"http://127.0.0.1:{self._port}{PATH}"
+        return f"http://{self._host}:{self._port}{self._path}"
 
     async def __aenter__(self) -> BrowserLogin:
         from aiohttp import web
 
         self._runner = web.ServerRunner(web.Server(self._answer))
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        site = web.TCPSite(self._runner, LOOPBACK, self._port)
         try:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            told = f"the browser cannot be sent back to 127.0.0.1:{self._port}: {error.strerror}"
+            told = f"the browser cannot be sent back to {LOOPBACK}:{self._port}: {error.strerror}"
             raise AuthorizationError(told) from None
         assert site.port is not None
         self._port = site.port
@@ -100,8 +113,8 @@ class BrowserLogin:
         """Take the first request with the right state; answer others with an error page."""
         from aiohttp import web
 
-        is_local = request.headers.get("Host", "") == f"127.0.0.1:{self._port}"
-        if request.method != "GET" or request.path != PATH or not is_local or self._returned is None:
+        is_local = request.headers.get("Host", "") == f"{self._host}:{self._port}"
+        if request.method != "GET" or request.path != self._path or not is_local or self._returned is None:
             return web.Response(status=404)
         state = _only(request.query.getall("state", []))
         if not (self._state and secrets.compare_digest(state.encode(), self._state.encode())):
@@ -160,15 +173,17 @@ async def log_in(
     from mcpdesk.client.oauth.values import Challenge
 
     options = options or NO_OPTIONS
-    store.check()
+    await asyncio.to_thread(store.check)
     requests = HttpRequests(url, {})
     watched = _WatchedRequests(requests, watch, remark)
     try:
         if options.is_machine:
             authorizer = Authorizer(url, options, store)
             return await authorizer.log_in(watched, await requests.challenge())
-        async with BrowserLogin(show, patience_s, options.callback_port) as browser:
-            authorizer = Authorizer(url, options.setup(browser.redirect_uri), store, browser.visit)
+        way_back = options.callback_port, options.callback_host, options.callback_path
+        async with BrowserLogin(show, patience_s, *way_back) as browser:
+            setup = await asyncio.to_thread(options.setup, browser.redirect_uri)
+            authorizer = Authorizer(url, setup, store, browser.visit)
             asked = await requests.challenge()
             challenge = Challenge("bearer", asked.metadata_url, asked.scope)
             try:

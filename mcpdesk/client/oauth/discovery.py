@@ -21,7 +21,7 @@ from mcpdesk.client.oauth.values import (
     texts,
 )
 from mcpdesk.client.transport import excerpt
-from mcpdesk.errors import AuthorizationError
+from mcpdesk.errors import AuthorizationError, NoLogin
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"
@@ -125,7 +125,7 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
 def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     """The metadata of a server that gives its tokens itself, as in 2025-03-26; what it lacks is assumed.
 
-    `scope` is what its challenge asks for. Raises: AuthorizationError if it has no login at all.
+    `scope` is what its challenge asks for. Raises: NoLogin if it has none at all.
     """
     origin = _at(server_url, "")
     answer: Fetched = yield Fetch("the authorization server metadata", f"{origin}{SERVER_PATH}")
@@ -144,12 +144,12 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     )
 
 
-def _no_login(origin: str, scope: str) -> AuthorizationError:
+def _no_login(origin: str, scope: str) -> NoLogin:
     """The error for a server that checks tokens and does not say who issues them."""
     wanted = f"a token with the scope {excerpt(scope)}" if scope else "a token"
     told = f"there is no login: {origin} publishes no metadata and has nothing at /authorize"
     advice = f"If it needs {wanted}, its operator has one: give it by --token-env VAR or --header."
-    return AuthorizationError(told, hint=advice)
+    return NoLogin(told, hint=advice)
 
 
 def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:

@@ -10,7 +10,7 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, quote_plus, urlencode, urlsplit
 
@@ -47,9 +47,6 @@ CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 FORM = "application/x-www-form-urlencoded"
 PREFERRED = ("none", "client_secret_basic", "client_secret_post")
 """Ways to authenticate that a newly registered client asks for, the best first."""
-
-
-Known = Callable[[str], ClientRegistration | None]
 
 
 class ClientCredentials(Struct, frozen=True):
@@ -144,13 +141,13 @@ def authorize(
     found: Discovery,
     challenge: Challenge,
     setup: ClientSetup,
-    known: Known,
+    known: ClientRegistration | None,
     earlier: tuple[str, ...] = (),
     key: ProofKey | None = None,
 ) -> Flow[OAuthGrant]:
     """A new token, by whatever `setup` has.
 
-    `known` gives what this client was registered as before, by issuer; `earlier` are the scopes of an earlier
+    `known` is what this client was registered as before at the issuer; `earlier` are the scopes of an earlier
     token, which are asked for again; `key` is what the token is to be bound to. Raises: AuthorizationError.
     """
     scopes = tuple(setup.scope.split()) if not earlier else ()
@@ -212,7 +209,9 @@ def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str
     return tuple(dict.fromkeys((*earlier, *wanted)))
 
 
-def _client(server: AuthorizationServer, setup: ClientSetup, known: Known) -> Flow[ClientRegistration]:
+def _client(
+    server: AuthorizationServer, setup: ClientSetup, known: ClientRegistration | None
+) -> Flow[ClientRegistration]:
     """What this client is at an authorization server. An id is never shown to another one."""
     if setup.client is not None:
         return setup.client
@@ -222,9 +221,8 @@ def _client(server: AuthorizationServer, setup: ClientSetup, known: Known) -> Fl
                 setup.metadata_url, authentication="none", redirect_uri=setup.redirect_uri
             )
         yield Deviation(f"{server.issuer} takes no documents about clients; the one you named is not used")
-    before = known(server.issuer)
-    if before is not None and before.redirect_uri == setup.redirect_uri:
-        return before
+    if known is not None and known.redirect_uri == setup.redirect_uri:
+        return known
     if server.registration_endpoint:
         return (yield from _register(server, setup))
     told = f"{server.issuer} registers no clients by itself: register one there and give its id"

@@ -80,6 +80,10 @@ class LoginOptions(Struct, frozen=True):
     """Id of this client at that provider."""
     id_token: Secret = NO_SECRET
     """ID token of the person, issued by that provider."""
+    callback_host: str = ""
+    """`localhost` where the client is registered with that name of this machine; empty for 127.0.0.1."""
+    callback_path: str = ""
+    """Path that the browser is sent back to; empty for the usual one."""
 
     @property
     def is_machine(self) -> bool:

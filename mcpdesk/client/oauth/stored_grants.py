@@ -95,7 +95,8 @@ class StoredGrants:
             last = time.monotonic() + LOCK_S
             while True:
                 try:
-                    held.enter_context(private_files.locked(path, patience_s=0))
+                    lock = private_files.locked(path, patience_s=0)
+                    await asyncio.to_thread(held.enter_context, lock)
                     break
                 except TimeoutError as error:
                     if time.monotonic() > last:

@@ -31,7 +31,7 @@ _BEFORE = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
 
 
 def open_token_prompt(main: MainScreen) -> None:
-    """Ask for a token for the server shown, or begin the login to one that runs elsewhere.
+    """Ask for a token for the server shown, or begin the login to an upstream server that has one.
 
     The person is told where tokens have no effect.
     """
@@ -39,7 +39,10 @@ def open_token_prompt(main: MainScreen) -> None:
     if server is None:
         return
     if server.upstream is not None:
-        main.link.log_in(server.name)
+        if server.upstream.wants_token:
+            main.app.push_screen(TokenPrompt(main.link, server))
+        else:
+            main.link.log_in(server.name)
         return
     if not server.looks_at_tokens:
         main.notify(f"{server.name}: {NO_JWT}", severity="warning", markup=False)
@@ -102,7 +105,9 @@ class TokenPrompt(Dialog[None]):
 
     def _facts(self) -> Iterator[str]:
         server, token = self._server, self._server.token
-        if token is None:
+        if server.upstream is not None:
+            yield f"{server.name} has no login. The desk sends it this token, also for its clients."
+        elif token is None:
             yield f"The desk calls {server.name} as anybody."
         elif token.ended:
             yield f"The token of {_subject(token)} does not count any more: {token.ended}."
@@ -148,6 +153,10 @@ class TokenPrompt(Dialog[None]):
             self._show_message(
                 f"✗ The token counts, but without {scope_words(lacking)}. Enter takes it anyway."
             )
+            return
+        if self._server.upstream is not None:
+            self.app.notify(f"Connecting to {name} with the token.", markup=False)
+            self.dismiss()
             return
         token = next((one.token for one in self._link.view().servers if one.name == name), None)
         self.app.notify(f"{name} is called as {_subject(token) if token else 'before'}", markup=False)
