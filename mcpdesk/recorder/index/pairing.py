@@ -578,8 +578,8 @@ class Pairing:
         if self.table.method(row) != _PROBE or sum(map(len, flow.waiting.values())) > 1 or status < "400":
             return None
         flow.waiting.clear()
-        code = head.code or ErrorCode.INVALID_REQUEST
-        self._end(row, replace(head, failed=True, code=code), frame, flow)
+        is_faulty, code = head.kind is ExchangeKind.MALFORMED, head.code or ErrorCode.INVALID_REQUEST
+        self._end(row, replace(head, failed=True, is_faulty=is_faulty, code=code), frame, flow)
         return row
 
     def _is_refused_by_http(self, frame: int) -> bool:
