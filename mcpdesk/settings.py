@@ -376,8 +376,8 @@ SETTINGS: tuple[Setting, ...] = (
 )  # fmt: skip
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_VARIABLE = {variable: setting for setting in SETTINGS for variable in setting.environment}
-OTHER_VARIABLES = frozenset({"MCPDESK_CONFIG_DIR"})
-"""Variables of ours that are no settings; read by `paths`."""
+OTHER_VARIABLES = frozenset({"MCPDESK_CONFIG_DIR", "MCPDESK_PROGRAM"})
+"""Variables of ours that are no settings; read by `paths` and `client.configs.own_program`."""
 
 
 class Resolved(Struct, frozen=True):

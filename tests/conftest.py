@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Generator
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mcpdesk.client.configs.own_program import started_command
 from mcpdesk.settings import BY_VARIABLE
 from tests.support.settling import settle_with_patience
 
@@ -118,6 +120,8 @@ def own_folders(homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MCPDESK_STATE_DIR", str(home / "state"))
     monkeypatch.setenv("MCPDESK_CONFIG_DIR", str(home / "config"))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    # A checkout in a temporary folder would be refused in configuration files otherwise.
+    monkeypatch.setenv("MCPDESK_PROGRAM", shlex.join(started_command("", sys.executable)))
     return home
 
 

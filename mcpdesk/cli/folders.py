@@ -290,8 +290,9 @@ def as_argument(name: str) -> str:
 def pack_command(folder: str, out: Path | None, url: str) -> int:
     """Make an MCPB bundle of the server folder FOLDER, and beside it server.json for the registry.
 
-    The bundle is started by uv, which fetches mcpdesk and what the folder requires. Secrets, files of
-    variables, captures, hidden files and caches stay out of it, which is told. Both files are written anew.
+    The bundle has mcpdesk in it, as a wheel, and is started by uv, which fetches what that and the folder
+    require. Test cases, locks, secrets, files of variables, captures, hidden files and caches stay out of it,
+    which is told. Both files are written anew.
     """
     from hashlib import sha256
 
@@ -422,14 +423,14 @@ def _chosen(api: ApiName | None, model: str | None) -> ApiName:
 @click.option("--mode", default="", metavar="NAME", help="Offer the tools of this mode alone.")
 def config_command(folder: str, client: str, url: str | None, mode: str) -> None:
     """Print what to paste into a client so that it uses the server folder FOLDER."""
-    from mcpdesk.hosting.client_config import ServerAddress, client_config, own_command
+    from mcpdesk.hosting.client_config import ServerAddress, client_config
     from mcpdesk.hosting.folder.manifest import read_manifest
 
     place = server_folder(folder)
     manifest = read_manifest(place)
     if mode and mode not in manifest.modes:
         raise UnknownMode(manifest.name, mode, tuple(manifest.modes))
-    address = ServerAddress(manifest.name, str(place), mode=mode, command=own_command())
+    address = ServerAddress(manifest.name, str(place), mode=mode)
     if url:
         with loaded(place, http=True) as host:  # what it offers decides whether callers need a key
             key, header = host.rules.api_key, host.settings.api_key_header

@@ -7,20 +7,21 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
 from mcpdesk import private_files
 from mcpdesk.cli.core_process import require_unix
-from mcpdesk.cli.printing import aligned, print_message, print_text
+from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_message, print_text
 from mcpdesk.cli.reach import can_ask, print_untrusted
 from mcpdesk.client import config_edits
 from mcpdesk.client.config_edits import ConfigEdit
 from mcpdesk.client.config_files import language_of, parsed, read_config, read_text, sha256_of
 from mcpdesk.client.configs import toml_edits, yaml_edits
 from mcpdesk.client.configs.formats import known_formats, sections
+from mcpdesk.client.configs.own_program import own_command, temporary_folders, why_dead
 from mcpdesk.client.trust import TrustStore, untrusted
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import state_folder
@@ -30,6 +31,7 @@ Examples:
   mcpdesk wrap claude-desktop
   mcpdesk wrap cursor files git
   mcpdesk wrap .mcp.json
+  mcpdesk wrap --check                 every known client: repair what no longer starts
   mcpdesk open                         what passes now, live
 
 CLIENT is claude-desktop, claude-code, codex, continue, cursor, gemini, goose, opencode, vscode or zed (the
@@ -47,9 +49,14 @@ Examples:
   mcpdesk trust --list
   mcpdesk trust --forget .mcp.json
 """
-NAMES = "claude-desktop, claude-code, codex, continue, cursor, gemini, goose, opencode, vscode, zed"
+CLIENTS = (
+    "claude-desktop", "claude-code", "codex", "continue", "cursor", "gemini", "goose", "opencode", "vscode",
+    "zed",
+)  # fmt: skip
+NAMES = ", ".join(CLIENTS)
 _WRAPPED = {"JSON": config_edits.wrapped, "TOML": toml_edits.wrapped, "YAML": yaml_edits.wrapped}
 _UNWRAPPED = {"JSON": config_edits.unwrapped, "TOML": toml_edits.unwrapped, "YAML": yaml_edits.unwrapped}
+_REPAIRED = {"JSON": config_edits.repaired, "TOML": toml_edits.repaired, "YAML": yaml_edits.repaired}
 _SERVER_NAMES = {
     "JSON": config_edits.server_names,
     "TOML": toml_edits.server_names,
@@ -58,17 +65,26 @@ _SERVER_NAMES = {
 
 
 @click.command(name="wrap", epilog=WRAP_EXAMPLES, short_help="Record what a client and its servers say.")
-@click.argument("client")
+@click.argument("client", required=False)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-def wrap_command(client: str, names: tuple[str, ...]) -> None:
+@click.option("--check", "checks", is_flag=True, help="Find taps whose program is gone, and repair them.")
+def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> int:
     """Put the tap in front of the programs that CLIENT starts as servers, or of those named.
 
     Its configuration file then starts `mcpdesk stdio -- COMMAND`, which passes on every byte and records it.
-    Nothing else in the file changes.
+    Nothing else in the file changes. Run by `uvx` or `pipx run`, it writes `uvx mcpdesk` or the installed
+    program into the file, because the environment of such a run is deleted some day.
+
+    With --check no tap is added. Entries whose mcpdesk does not exist any longer, or is in a cache, start the
+    present one afterwards: of CLIENT, or of every known client.
     """
     require_unix("`mcpdesk wrap`")
-    from mcpdesk.hosting.client_config import own_command
-
+    if checks:
+        if names:
+            raise click.UsageError("--check looks at every server of a file: leave out the names.")
+        return _check([client] if client is not None else list(CLIENTS))
+    if client is None:
+        raise click.UsageError("Missing argument 'CLIENT'.")
     path, text = _read(client)
     language = language_of(path, text)
     present = _SERVER_NAMES[language](text)
@@ -77,13 +93,7 @@ def wrap_command(client: str, names: tuple[str, ...]) -> None:
         raise DeskUserError(f"{path}: there is no server {unknown[0]!r}.", f"Its servers: {known}.")
     edited = _WRAPPED[language](text, own_command(), names)
     if edited.changed:
-        original = _original(path, text)
-        kept = _backup(path, edited.text)
-        _write(kept, original, 0o600)
-        _replace(path, text, edited.text)
-        for other in kept.parent.glob(f"{_key(path)}-*"):
-            if other != kept:
-                other.unlink(missing_ok=True)
+        kept = _edit(path, text, edited.text, _original(path, text))
         print_text(f"{path}: the tap is in front of {', '.join(edited.changed)}.")
     else:
         print_text(f"{path}: nothing to do.")
@@ -92,6 +102,67 @@ def wrap_command(client: str, names: tuple[str, ...]) -> None:
     if edited.changed:
         print_text(f"The file as it was is kept: {kept}")
         print_message("Restart the client; `mcpdesk open` shows what passes, `mcpdesk unwrap` ends it.")
+    return OK
+
+
+def _edit(path: Path, before: str, after: str, original: str) -> Path:
+    """Write an edited configuration file, and keep its original for `unwrap`. Returns where that is kept."""
+    kept = _backup(path, after)
+    _write(kept, original, 0o600)
+    _replace(path, before, after)
+    for other in kept.parent.glob(f"{_key(path)}-*"):
+        if other != kept:
+            other.unlink(missing_ok=True)
+    return kept
+
+
+def _check(clients: Sequence[str]) -> int:
+    """Repair the entries that start this program by a command that is gone or will be."""
+    count, left, command = 0, 0, tuple[str, ...]()
+    for path, text in _files(clients):
+        reasons = list[str]()
+
+        def is_dead(words: Sequence[str], reasons: list[str] = reasons) -> bool:
+            reason = why_dead(words, os.environ, temporary_folders(os.environ))
+            reasons.extend([reason] if reason and reason not in reasons else ())
+            return bool(reason)
+
+        count += 1
+        repair = _REPAIRED[language_of(path, text)]
+        found = repair(text, ("mcpdesk",), is_dead)
+        if not found.changed and not found.left:
+            continue
+        print_text(f"{path}: dead: {', '.join((*found.changed, *found.left))} ({'; '.join(reasons)})")
+        if found.changed:
+            command = command or own_command()
+            edited = repair(text, command, is_dead)
+            # A server folder of ours in it has no tap: `unwrap` must not bring its dead program back.
+            _edit(path, text, edited.text, repair(_original(path, text), command, is_dead).text)
+            print_text(f"  repaired: {', '.join(edited.changed)} starts {' '.join(command)}")
+        for name, reason in found.left.items():
+            print_text(f"  {name} is left alone: {reason}")
+            left += 1
+    print_message(f"{count} configuration file{'s' * (count != 1)} read.")
+    return TOOL_ERROR if left else OK
+
+
+def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
+    """Every configuration file of clients that has servers. Of one that cannot be read the reason is printed.
+
+    Raises: DeskUserError if one client is named and has no file that can be read.
+    """
+    if len(clients) == 1:
+        _read(clients[0])
+    wanted = (place for each in clients for place in places(each, Path.home(), Path.cwd(), os.environ))
+    for path in dict.fromkeys(place.resolve() for place in wanted if place.is_file()):
+        try:
+            text = read_text(path)
+            content = parsed(path, text)
+        except DeskUserError as error:
+            print_message(f"mcpdesk: {error}")
+            continue
+        if isinstance(content, dict) and sections(content):
+            yield path, text
 
 
 @click.command(name="unwrap", epilog=UNWRAP_EXAMPLES, short_help="Take out what `wrap` put in.")

@@ -7,19 +7,17 @@ recognized, whatever else was changed since.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from mcpdesk.client.config_files import without_comments
 from mcpdesk.client.configs.formats import sections
+from mcpdesk.client.configs.own_program import own_arguments
 
 TAP = ("stdio", "--")
-"""What comes between our command and the server's."""
-OURS = (TAP, ("-m", "mcpdesk", *TAP))
-"""What the arguments of a server behind the tap begin with."""
+"""Arguments between the command of this program and the server's command."""
 _decode = json.JSONDecoder().raw_decode
 _BLANKS = " \t\r\n"
 
@@ -92,6 +90,38 @@ def unwrapped(text: str) -> ConfigEdit:
     return ConfigEdit(_applied(text, edits), tuple(changed), {})
 
 
+def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
+    """Let every entry that starts this program by a command that `is_dead` start it by `command`.
+
+    The rest of an entry stays, so that `unwrapped` still finds what `wrapped` put in.
+    """
+    plain = without_comments(text)
+    edits: list[_Edit] = []
+    changed: list[str] = []
+    for name, server in _servers(plain):
+        if "command" not in server:
+            continue
+        own = server["command"].value
+        is_list = isinstance(own, list)  # OpenCode
+        args = server["args"].value if "args" in server else None
+        words = own if is_list else [own, *(args if isinstance(args, list) else [])]
+        ours = own_arguments(words[0], words[1:]) if words else None
+        if (
+            ours is None
+            or words[len(ours) + 1 : len(ours) + 2] != ["stdio"]
+            or not is_dead((words[0], *ours))
+        ):
+            continue
+        elements = _elements(plain, server["command" if is_list else "args"].start)
+        new = command if is_list else command[1:]
+        stop = elements[len(ours) + is_list].start
+        edits.append(_Edit(elements[0].start, stop, "".join(f"{json.dumps(word)}, " for word in new)))
+        if not is_list:
+            edits.append(_Edit(server["command"].start, server["command"].stop, json.dumps(command[0])))
+        changed.append(name)
+    return ConfigEdit(_applied(text, edits), tuple(changed), {})
+
+
 def server_names(text: str) -> list[str]:
     """The names of all servers."""
     return [name for name, _ in _servers(without_comments(text))]
@@ -110,7 +140,7 @@ def _reason(server: Mapping[str, _Value]) -> str:
         command, args = command[0], command[1:]
     if not isinstance(command, str) or not isinstance(args, list | None):
         return "its command and args are not a text and a list"
-    if (is_our_name(command) or (args or [])[:2] == ["-m", "mcpdesk"]) and "stdio" in (args or []):
+    if is_served(command, args or []):
         return "it is served by mcpdesk, whose desk shows it"
     return ""
 
@@ -128,18 +158,16 @@ def _place_of_command(server: Mapping[str, _Value]) -> int:
 
 def tap_of(command: object, args: object) -> tuple[str, ...]:
     """The first arguments of an entry, if they start the tap; empty if they do not."""
-    if not isinstance(command, str) or not isinstance(args, list):
+    own = own_arguments(command, args)
+    if own is None or not isinstance(args, list):
         return ()
-    for ours in OURS:
-        is_ours = len(ours) > len(TAP) or is_our_name(command)
-        if is_ours and tuple(args[: len(ours)]) == ours and len(args) > len(ours):
-            return ours
-    return ()
+    ours = (*own, *TAP)
+    return ours if tuple(args[: len(ours)]) == ours and len(args) > len(ours) else ()
 
 
-def is_our_name(command: str) -> bool:
-    """True if a command is this program, by its file name."""
-    return PurePath(command).name in ("mcpdesk", "mcpdesk.exe")
+def is_served(command: str, args: Sequence[Any]) -> bool:
+    """True if an entry starts this program as a server, with or without a command behind it."""
+    return own_arguments(command, list(args)) is not None and "stdio" in args
 
 
 def _put_in(text: str, plain: str, server: Mapping[str, _Value], command: Sequence[str]) -> _Edit:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
+from mcpdesk.client.configs.own_program import own_command
 from mcpdesk.errors import DeskUserError
 
 Over = Literal["stdio", "http", ""]
@@ -30,8 +28,8 @@ class ServerAddress(NamedTuple):
     """The key callers must send; empty for none."""
     header: str = "X-API-Key"
     mode: str = ""
-    command: tuple[str, ...] = ("mcpdesk",)
-    """The command that starts this program from any folder."""
+    command: tuple[str, ...] = ()
+    """The command that starts this program from any folder; empty for `own_command`."""
     program: tuple[str, ...] = ()
     """The command of the server, for one that is a program of its own: this program goes in front of it."""
 
@@ -47,10 +45,11 @@ class ServerAddress(NamedTuple):
 
     @property
     def pipe(self) -> list[str]:
-        """The command a client starts for stdio."""
+        """The command a client starts for stdio. Raises: DeskUserError if no command starts this program."""
+        command = self.command or own_command()
         if self.program:
-            return [*self.command, "stdio", "--", *self.program]
-        return [*self.command, "stdio", self.folder, *(["--mode", self.mode] if self.mode else [])]
+            return [*command, "stdio", "--", *self.program]
+        return [*command, "stdio", self.folder, *(["--mode", self.mode] if self.mode else [])]
 
 
 class _Client(NamedTuple):
@@ -62,7 +61,8 @@ class _Client(NamedTuple):
 def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
     """The text to paste for `client`.
 
-    Raises: DeskUserError for a client we do not know, or one that cannot be reached `over` that.
+    Raises: DeskUserError for an unknown client, for one that cannot be reached `over` that, and if this
+    program runs from a temporary environment.
     """
     known = CLIENTS.get(client)
     if known is None:
@@ -82,15 +82,6 @@ def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
     if make is None:
         raise DeskUserError(f"{client} starts no servers.", "Give it the URL of one.")
     return make(facts)
-
-
-def own_command(script: str = "", executable: str = "") -> tuple[str, ...]:
-    """The command that starts this program from any folder, whatever the PATH."""
-    script, executable = script or sys.argv[0], executable or sys.executable
-    for place in (Path(script), Path(executable).with_name("mcpdesk")):
-        if place.name in ("mcpdesk", "mcpdesk.exe") and place.is_file() and os.access(place, os.X_OK):
-            return (str(place.absolute()),)
-    return (executable, "-m", "mcpdesk")
 
 
 def _command(facts: ServerAddress) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from mcpdesk.errors import DeskError
-from mcpdesk.hosting.client_config import Over, ServerAddress, client_config, own_command
+from mcpdesk.errors import DeskError, DeskUserError
+from mcpdesk.hosting.client_config import Over, ServerAddress, client_config
 from mcpdesk.hosting.folder.manifest import Mode
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
@@ -39,6 +39,16 @@ _LIST_KEY = {
     ItemKind.PROMPT: "prompts",
     ItemKind.SKILL: "skills",
 }
+
+
+def _configuration(client: str, facts: ServerAddress, over: Over) -> Future[str]:
+    """Text for a client's configuration. The result raises: ValueError for one that cannot be had."""
+    try:
+        return finished(client_config(client, facts, over))
+    except DeskUserError as error:
+        failed: Future[str] = promise()
+        failed.set_exception(ValueError(f"{error} {error.hint}".strip()))
+        return failed
 
 
 class ServerCatalogue:
@@ -254,15 +264,15 @@ class LocalServers(ServerFacet):
             facts = self._upstreams.address(server)
             if facts.key and key is not None:
                 facts = facts._replace(key=key)
-            return finished(client_config(client, facts, over if facts.program else "http"))
+            return _configuration(client, facts, over if facts.program else "http")
         if server not in host.by_name:
             return super().client_config(server, client, key, mode, over)
         url, own = host.url(server), host.rules.api_key
         hosted = host.by_name[server].server
         shown = key if own and key is not None else own
         header, folder = host.rules.api_key_header, str(hosted.folder or "")
-        facts = ServerAddress(server, folder, url, shown, header, mode or hosted.mode, own_command())
-        return finished(client_config(client, facts, over))
+        facts = ServerAddress(server, folder, url, shown, header, mode or hosted.mode)
+        return _configuration(client, facts, over)
 
     def _catalogue_of(self, name: str) -> ServerCatalogue:
         found, server = self._catalogues.get(name), self._host.by_name[name].server

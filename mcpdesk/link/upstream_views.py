@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcpdesk.client.targets import CommandTarget, UrlTarget
-from mcpdesk.hosting.client_config import ServerAddress, own_command
+from mcpdesk.hosting.client_config import ServerAddress
 from mcpdesk.hosting.host import Host
 from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind, SchemaFailure, ServerView, UpstreamView
 from mcpdesk.server.schemas.validation import SchemaError, Validator, compile_schema
@@ -94,7 +94,7 @@ class UpstreamViews:
             return ServerAddress(name, "", url, rules.api_key, rules.api_key_header)
         target = self._host.upstreams[name].plan.target
         if isinstance(target, CommandTarget):
-            return ServerAddress(name, "", command=own_command(), program=target.argv)
+            return ServerAddress(name, "", program=target.argv)
         return ServerAddress(name, "", target.url if isinstance(target, UrlTarget) else "")
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from mcpdesk.client.configs.own_program import started_command
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.client_config import CLIENTS, ServerAddress, client_config, own_command
+from mcpdesk.hosting.client_config import CLIENTS, ServerAddress, client_config
 
 URL = "http://127.0.0.1:3333/mcp/profiles"
 FACTS = ServerAddress("profiles", "/srv/my profiles", URL, "k3y", command=("/opt/x/mcpdesk",))
@@ -94,19 +95,9 @@ def test_an_unknown_client_is_named() -> None:
         client_config("nope", FACTS)
 
 
-def test_own_command_is_the_script_that_was_started(tmp_path: Path) -> None:
-    script = tmp_path / "mcpdesk"
-    script.write_text("#!/bin/sh\n")
-    python = tmp_path / "bin" / "python"
-    assert own_command(str(script), str(python)) == (str(python), "-m", "mcpdesk")
-    script.chmod(0o755)
-    assert own_command(str(script), str(python)) == (str(script),)
-    assert own_command("/x/__main__.py", str(tmp_path / "python")) == (str(script),)
-
-
 @pytest.mark.process
 def test_own_command_runs_from_anywhere(tmp_path: Path) -> None:
-    command = own_command("/x/mcpdesk/__main__.py", sys.executable)
+    command = started_command("/x/mcpdesk/__main__.py", sys.executable)
     finished = subprocess.run(
         [*command, "--version"],
         cwd=tmp_path,

@@ -16,9 +16,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.config_edits import TAP, ConfigEdit, is_our_name, tap_of
+from mcpdesk.client.config_edits import TAP, ConfigEdit, is_served, tap_of
+from mcpdesk.client.configs.own_program import own_arguments
 
 SECTION = "mcp_servers"
+NOT_EDITED = "it is written in a form that is not edited"
 _LITERAL = r""""(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*'"""
 _TABLE = re.compile(r"(?m)^[ \t]*\[(?P<key>[^\[\]\r\n]+)\][ \t]*(?:#[^\r\n]*)?\r?$")
 _COMMAND = re.compile(rf"(?m)^[ \t]*command[ \t]*=[ \t]*(?P<value>{_LITERAL})")
@@ -70,7 +72,7 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
         args = [*command[1:], *TAP, server["command"], *server.get("args", ())]
         edited = _edited(text, name, put_in, server | wanted | {"args": args})
         if edited is None:
-            left[name] = "it is written in a form that is not edited; put the tap in front of it yourself"
+            left[name] = f"{NOT_EDITED}; put the tap in front of it yourself"
         else:
             text = edited
             changed.append(name)
@@ -111,6 +113,36 @@ def _without_tap(ours: Sequence[str], body: _Body) -> str:
     return _applied(text, [(*command, inside["own"]), (first, last, "")])
 
 
+def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
+    """Let every entry that starts this program by a command that `is_dead` start it by `command`."""
+    changed, left = list[str](), dict[str, str]()
+    for name, server in _servers(text):
+        own: Any = server.get("command")
+        args: Any = server.get("args")
+        ours = own_arguments(own, args)
+        if ours is None or args[len(ours) : len(ours) + 1] != ["stdio"] or not is_dead((own, *ours)):
+            continue
+        put = partial(_with_program, len(ours), command)
+        wanted = server | {"command": command[0], "args": [*command[1:], *args[len(ours) :]]}
+        if (edited := _edited(text, name, put, wanted)) is None:
+            left[name] = NOT_EDITED
+        else:
+            text = edited
+            changed.append(name)
+    return ConfigEdit(text, tuple(changed), left)
+
+
+def _with_program(count: int, command: Sequence[str], body: _Body) -> str:
+    """The table of a server with another command and other words in place of its first `count` arguments."""
+    if body.command is None or body.args is None:
+        return body.text
+    old = re.compile(rf"\s*(?P<ours>(?:(?:{_LITERAL})\s*,\s*){{{count}}})").match(body.text, body.args)
+    if old is None:
+        return body.text
+    new = "".join(f"{_quoted(word)}, " for word in command[1:])
+    return _applied(body.text, [(*body.command, _quoted(command[0])), (*old.span("ours"), new)])
+
+
 def server_names(text: str) -> list[str]:
     """The names of all servers."""
     return [name for name, _ in _servers(text)]
@@ -131,7 +163,7 @@ def _reason(server: dict[str, Any]) -> str:
     command, args = server["command"], server.get("args", [])
     if not isinstance(command, str) or not isinstance(args, list):
         return "its command and args are not a text and a list"
-    if (is_our_name(command) or args[:2] == ["-m", "mcpdesk"]) and "stdio" in args:
+    if is_served(command, args):
         return "it is served by mcpdesk, whose desk shows it"
     return ""
 

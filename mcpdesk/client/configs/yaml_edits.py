@@ -14,11 +14,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.client.config_edits import TAP, ConfigEdit, is_our_name, tap_of
+from mcpdesk.client.config_edits import TAP, ConfigEdit, is_served, tap_of
 from mcpdesk.client.config_files import from_yaml
 from mcpdesk.client.configs.formats import sections
+from mcpdesk.client.configs.own_program import own_arguments
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault
 
+NOT_EDITED = "it is written in a form that is not edited"
 _COMMANDS = ("command", "cmd")
 _EMPTY = " "
 """Distinguishes a list that was empty from one that was missing."""
@@ -55,9 +57,7 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
         wanted = {**server.entry, server.command_key: command[0], "args": args}
         edited = _edited(text, server, partial(_with_tap, text, server.command_key, command), wanted)
         if edited is None:
-            left[server.name] = (
-                "it is written in a form that is not edited; put the tap in front of it yourself"
-            )
+            left[server.name] = f"{NOT_EDITED}; put the tap in front of it yourself"
         else:
             text = edited
             changed.append(server.name)
@@ -79,6 +79,44 @@ def unwrapped(text: str) -> ConfigEdit:
             text = edited
             changed.append(server.name)
     return ConfigEdit(text, tuple(changed), {})
+
+
+def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
+    """Let every entry that starts this program by a command that `is_dead` start it by `command`."""
+    changed, left = list[str](), dict[str, str]()
+    for server in _servers(text):
+        own: Any = server.entry.get(server.command_key)
+        args: Any = server.entry.get("args")
+        ours = own_arguments(own, args)
+        if ours is None or args[len(ours) : len(ours) + 1] != ["stdio"] or not is_dead((own, *ours)):
+            continue
+        put = partial(_with_program, text, server.command_key, len(ours), command)
+        wanted = {
+            **server.entry,
+            server.command_key: command[0],
+            "args": [*command[1:], *args[len(ours) :]],
+        }
+        if (edited := _edited(text, server, put, wanted)) is None:
+            left[server.name] = NOT_EDITED
+        else:
+            text = edited
+            changed.append(server.name)
+    return ConfigEdit(text, tuple(changed), left)
+
+
+def _with_program(text: str, key: str, count: int, command: Sequence[str], entry: Any) -> _Edits:
+    """The edits that replace a command and the first `count` arguments; none if their form is not known."""
+    own, args = _pair(entry, key), _pair(entry, "args")
+    if own is None or args is None or args[1].id != "sequence" or _is_block_text(own[1], text):
+        return []
+    elements, words = args[1].value, list(map(json.dumps, command[1:]))
+    start, stop = _span(elements[0])[0], _span(elements[count])[0]
+    new = "".join(f"{word}, " for word in words)
+    if not args[1].flow_style:  # from dash to dash
+        start, stop = text.rfind("-", 0, start), text.rfind("-", 0, stop)
+        gap = _new_line(text, args[1].start_mark.column, start)
+        new = "".join(f"- {word}{gap}" for word in words)
+    return [(*_span(own[1]), json.dumps(command[0])), (start, stop, new)]
 
 
 def server_names(text: str) -> list[str]:
@@ -104,7 +142,7 @@ def _reason(server: _Server) -> str:
     command, args = server.entry[server.command_key], server.entry.get("args")
     if not isinstance(command, str) or not isinstance(args, list | None):
         return "its command and args are not a text and a list"
-    if (is_our_name(command) or (args or [])[:2] == ["-m", "mcpdesk"]) and "stdio" in (args or []):
+    if is_served(command, args or []):
         return "it is served by mcpdesk, whose desk shows it"
     return ""
 

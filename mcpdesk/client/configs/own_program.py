@@ -1,0 +1,211 @@
+"""Command that starts this program from a client's configuration: found, recognized and checked.
+
+Configuration files outlive the environment this program runs in. `uvx`, `pipx run` and `uv run --with` build
+one in a cache, and the next cleaning deletes it: no path inside such an environment is written into a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from mcpdesk.errors import DeskUserError
+
+VARIABLE = "MCPDESK_PROGRAM"
+"""Environment variable with the command to write instead; for packagers."""
+NAME = "mcpdesk"
+TO_INSTALL = (
+    f"Install it first, with `uv tool install {NAME}` or `pipx install {NAME}`, or set {VARIABLE} to a "
+    "command that starts it."
+)
+_RUNNERS = {"uvx": (), "uv": ("tool", "run"), "pipx": ("run",)}
+"""Programs that build an environment for each run -> the words before their options."""
+_SOURCE_FLAGS = {"uvx": "--from", "uv": "--from", "pipx": "--spec"}
+_PACKAGE = re.compile(rf"{NAME}(?:\[[\w,-]+\])?(?:[@=<>~!].*)?")
+_CACHE_NAMES = frozenset({".cache", "Caches"})
+_CACHE_TAG = "CACHEDIR.TAG"
+_LASTING_CACHES = (("pypoetry", "virtualenvs"),)
+"""Folders in a cache that no cleaning of it deletes."""
+_INTERPRETER = re.compile(rb"\A#![ \t]*(/[^\s]+)|^'''exec' '?(/[^'\"\r\n]+?)'? \"\$0\"", re.MULTILINE)
+"""Interpreter of a script: in its first line, or in the second if the path is long."""
+
+
+def own_command() -> tuple[str, ...]:
+    """The command that starts this program from any folder, later as well.
+
+    Raises: DeskUserError if this environment is temporary and no other command starts the program.
+    """
+    return lasting_command(started_command(), os.environ, temporary_folders(os.environ), package_source())
+
+
+def started_command(script: str = "", executable: str = "") -> tuple[str, ...]:
+    """The command that started this program, with absolute paths."""
+    script, executable = script or sys.argv[0], executable or sys.executable
+    for place in (Path(script), Path(executable).with_name(NAME)):
+        if place.name in (NAME, f"{NAME}.exe") and place.is_file() and os.access(place, os.X_OK):
+            return (str(place.absolute()),)
+    return (executable, "-m", NAME)
+
+
+def lasting_command(
+    started: tuple[str, ...], environ: Mapping[str, str], temporary: Collection[Path], source: str | None
+) -> tuple[str, ...]:
+    """The command to write for a program that was started by `started`: that one, unless it is temporary.
+
+    `source` is the package as a runner such as `uvx` takes it, or None if it cannot be had again.
+    Raises: DeskUserError if no command will exist later.
+    """
+    if chosen := shlex.split(environ.get(VARIABLE, "")):
+        return tuple(chosen)
+    if not is_temporary(Path(started[0]), temporary):
+        return started
+    path = environ.get("PATH", os.defpath)
+    for folder in path.split(os.pathsep):
+        script = shutil.which(NAME, path=folder) if folder and Path(folder).name != "shims" else None
+        if script and not is_temporary(Path(script), temporary):
+            return (str(Path(script).absolute()),)
+    environment = Path(started[0]).parent.parent
+    if source is None:
+        raise DeskUserError(
+            f"{NAME} runs from the temporary environment {environment}, and the package that it was "
+            "installed from does not last either: no client could start it later.",
+            TO_INSTALL,
+        )
+    for runner in ("uvx", "pipx"):
+        found = shutil.which(runner, path=path)
+        if found and not is_temporary(Path(found), temporary):
+            flags = () if source == NAME else (_SOURCE_FLAGS[runner], source)
+            return (str(Path(found).absolute()), *_RUNNERS[runner], *flags, NAME)
+    raise DeskUserError(
+        f"{NAME} runs from the temporary environment {environment}: no client could start it later.",
+        TO_INSTALL,
+    )
+
+
+def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
+    """Folders whose content is deleted without asking."""
+    named = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
+    named += [
+        each for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR") if (each := environ.get(name))
+    ]
+    return frozenset(each for name in named for each in (Path(name).absolute(), Path(name).resolve()))
+
+
+def is_temporary(path: Path, temporary: Collection[Path]) -> bool:
+    """True if a file, or what it links to, is in a temporary folder or a cache."""
+    return any(_is_in_cache(place, temporary) for place in {path.absolute(), path.resolve()})
+
+
+def _is_in_cache(path: Path, temporary: Collection[Path]) -> bool:
+    if any(path.parts[at : at + 2] in _LASTING_CACHES for at in range(len(path.parts))):
+        return False
+    for folder in path.parents:
+        if folder in temporary or folder.name in _CACHE_NAMES:
+            return True
+        # A virtual environment has the tag as well, to be left out of backups.
+        if (folder / _CACHE_TAG).is_file() and not (folder / "pyvenv.cfg").is_file():
+            return True
+    return False
+
+
+def package_source() -> str | None:
+    """The package that is installed here, as a runner takes it: its name if it came from a package index.
+
+    None if it came from a file or a folder that does not last.
+    """
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    try:
+        told = distribution(NAME).read_text("direct_url.json")
+    except PackageNotFoundError:
+        return None
+    return source_of(told, temporary_folders(os.environ))
+
+
+def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None:
+    """The package of a `direct_url.json`, as a runner takes it. Source: PEP 610."""
+    if direct_url is None:
+        return NAME
+    try:
+        content: dict[str, Any] = json.loads(direct_url)
+        url, control = str(content["url"]), content.get("vcs_info")
+        if control:
+            return f"{control['vcs']}+{url}@{control['commit_id']}"
+    except (ValueError, KeyError, TypeError):
+        return None
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        return url
+    place = Path(unquote(parts.path))
+    return str(place) if place.exists() and not is_temporary(place, temporary) else None
+
+
+def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
+    """First arguments of an entry that belong to the start of this program, or None for another program.
+
+    They are empty for its console script, and `-m mcpdesk` or what `uvx` and `pipx` need otherwise.
+    """
+    if not isinstance(command, str) or not isinstance(args, list):
+        return None
+    name = PurePath(command).name.removesuffix(".exe")
+    if name == NAME:
+        return ()
+    if args[:2] == ["-m", NAME]:
+        return ("-m", NAME)
+    verbs = _RUNNERS.get(name)
+    if verbs is None or tuple(args[: len(verbs)]) != verbs:
+        return None
+    at = len(verbs)
+    if args[at : at + 1] == [_SOURCE_FLAGS[name]]:
+        at += 2
+    if len(args) <= at or not _PACKAGE.fullmatch(str(args[at])):
+        return None
+    return tuple(map(str, args[: at + 1]))
+
+
+def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Collection[Path]) -> str:
+    """Reason why a command that starts this program will not start it later, or an empty text.
+
+    Nothing is started: the command may be of a file that nobody agreed to.
+    """
+    if list(command) == shlex.split(environ.get(VARIABLE, "")):
+        return ""
+    program = Path(command[0])
+    if program.name == command[0]:
+        return "" if shutil.which(command[0]) else f"{command[0]} is not on the PATH"
+    if not program.exists():
+        return f"{program} does not exist"
+    if is_temporary(program, temporary):
+        return f"{program} is in a cache or a temporary folder"
+    if not os.access(program, os.X_OK) or not program.is_file():
+        return f"{program} is not a program"
+    if (interpreter := _interpreter(program)) and not Path(interpreter).exists():
+        return f"the interpreter of {program} does not exist: {interpreter}"
+    flag = _SOURCE_FLAGS.get(program.name.removesuffix(".exe"), "")
+    if flag and flag in command[1:-1]:
+        source = Path(command[command.index(flag) + 1])
+        if source.is_absolute() and (not source.exists() or is_temporary(source, temporary)):
+            return f"the package {source} does not exist, or is in a temporary folder"
+    return ""
+
+
+def _interpreter(script: Path) -> str:
+    """Path of the interpreter that a script names; empty for a program that is no script."""
+    try:
+        with script.open("rb") as file:
+            start = file.read(4096)
+    except OSError:
+        return ""
+    if not start.startswith(b"#!"):
+        return ""
+    found = [os.fsdecode(first or second) for first, second in _INTERPRETER.findall(start)]
+    return next((each for each in found if not os.path.exists(each)), found[0] if found else "")
