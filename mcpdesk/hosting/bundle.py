@@ -1,5 +1,6 @@
 """A server folder as an MCPB bundle: which files go into it, how it is started, and its bytes.
 
+The bundle has this program as a wheel, because the person who installs it may have none and find none.
 The same files make the same bytes: times, owners and the order of the disk are left out.
 Source: MCPB manifest 0.4.
 """
@@ -18,10 +19,11 @@ from typing import NamedTuple
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.folder.reload import IGNORED_ENDINGS, IGNORED_FOLDERS
+from mcpdesk.hosting.runtime_wheel import EPOCH, FILE, NAME, runtime_wheel
+from mcpdesk.protocol.catalogue.contract import LOCK_NAME
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.recorder.masking import holds_token
 from mcpdesk.settings import ENV_FILE
-from mcpdesk.version import __version__
 
 MOST_FILES = 5_000
 MOST_BYTES = 64 << 20
@@ -32,13 +34,16 @@ START: JSONObject = {
     "entry_point": ENTRY,
     "mcp_config": {"command": "uv", "args": ["run", "--directory", "${__dirname}", ENTRY]},
 }
-"""How a client starts it: uv fetches mcpdesk and what the folder requires, once."""
+"""How a client starts it: uv installs the wheel in it, and fetches what that and the folder require, once."""
 PRIVATE_ENDINGS = (".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
 PRIVATE_NAMES = frozenset({ENV_FILE, "id_rsa", "id_ecdsa", "id_ed25519", "credentials", "credentials.json"})
 MADE_HERE = re.compile(r".*\.mcpb|server\.json")
 LOOKED_AT = 1 << 20
 """Files up to this size are searched for what is secret."""
-EPOCH = (1980, 1, 1, 0, 0, 0)
+WHEEL = f"wheels/{FILE}"
+"""Path of this program in a bundle."""
+TEST_FOLDERS = frozenset({"cases"})
+"""Folders at the top of a server folder that only `mcpdesk test` reads."""
 _MAIN = '''\
 """Serves the folder in this bundle over stdio."""
 
@@ -59,6 +64,9 @@ dependencies = {dependencies}
 
 [tool.uv]
 package = false
+
+[tool.uv.sources]
+{program} = {{path = "{wheel}"}}
 """
 
 
@@ -80,7 +88,7 @@ def folder_files(folder: Path) -> FolderFiles:
     for place, folders, names in os.walk(folder):
         here = Path(place)
         for name in sorted(folders):
-            if reason := _why_no_folder(here / name):
+            if reason := _why_no_folder(here / name, folder):
                 folders.remove(name)
                 found.left_out.append((f"{(here / name).relative_to(folder).as_posix()}/", reason))
         folders.sort()
@@ -107,6 +115,7 @@ def pack(
         _add(archive, "manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n")
         _add(archive, ENTRY, _MAIN.format(name=name).encode())
         _add(archive, "pyproject.toml", _project(name, version, requires).encode())
+        _add(archive, WHEEL, runtime_wheel())
         for place, path in sorted(files.items()):
             is_program = bool(path.stat().st_mode & stat.S_IXUSR)
             _add(archive, f"servers/{name}/{place}", path.read_bytes(), is_program)
@@ -120,9 +129,8 @@ def _project(name: str, version: str, requires: Iterable[str]) -> str:
         told = str(Version(version))
     except InvalidVersion:
         told = "0"
-    series = ".".join(__version__.split(".")[:2])
-    needed = [f"mcpdesk>={__version__},=={series}.*", *dict.fromkeys(requires)]
-    return _PROJECT.format(name=name, version=told, dependencies=json.dumps(needed))
+    needed = json.dumps([NAME, *dict.fromkeys(requires)])
+    return _PROJECT.format(name=name, version=told, dependencies=needed, program=NAME, wheel=WHEEL)
 
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes, is_program: bool = False) -> None:
@@ -133,11 +141,13 @@ def _add(archive: zipfile.ZipFile, name: str, data: bytes, is_program: bool = Fa
     archive.writestr(entry, data)
 
 
-def _why_no_folder(path: Path) -> str:
+def _why_no_folder(path: Path, folder: Path) -> str:
     if path.is_symlink():
         return "a link to a folder"
     if path.name in IGNORED_FOLDERS or path.name.endswith(".egg-info"):
         return "caches, environments and histories stay at home"
+    if path.parent == folder and path.name in TEST_FOLDERS:
+        return "test cases"
     return "hidden" if path.name.startswith(".") else ""
 
 
@@ -149,6 +159,8 @@ def _why_no_file(path: Path, folder: Path) -> str:
         return "hidden"
     if name.endswith(IGNORED_ENDINGS):
         return "left behind by a program"
+    if name == LOCK_NAME or name.endswith(f".{LOCK_NAME}"):
+        return "a lock of the contract"
     if path.parent == folder and MADE_HERE.fullmatch(name):
         return "made by this command"
     if not Path(os.path.realpath(path)).is_relative_to(folder):

@@ -6,7 +6,11 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
+import sysconfig
+import tomllib
+import venv
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +21,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting import bundle
 from mcpdesk.version import __version__
 from tests.support.published_schemas import faults
+from tests.support.registries import needs_python_package
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -77,6 +82,8 @@ def tea(tmp_path: Path) -> Path:
         "rows.jsonl": '{"row":1}\n',
         "tea-0.1.mcpb": "x",
         "node_modules/x/index.js": "x",
+        "cases/greet.yaml": "- tool: greet\n",
+        "mcp.lock.json": '{"version": 1}',
     }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -111,6 +118,7 @@ def test_a_bundle_has_the_folder_and_neither_secrets_nor_leftovers(mcpdesk: Run,
         "manifest.json",
         "main.py",
         "pyproject.toml",
+        f"wheels/mcpdesk-{__version__}+runtime-py3-none-any.whl",
         "servers/tea-house/mcp.json",
         "servers/tea-house/prompts/brew.md",
         "servers/tea-house/rows.jsonl",
@@ -120,7 +128,7 @@ def test_a_bundle_has_the_folder_and_neither_secrets_nor_leftovers(mcpdesk: Run,
     left_out = {line.split()[0] for line in told.partition("left out\n")[2].splitlines()}
     assert left_out == {
         ".env", ".git/", "leak.txt", "mcpdesk-env.txt", "node_modules/", "old.jsonl", "outside/",
-        "private.pem", "tea-0.1.mcpb", "tools/__pycache__/", "tools/greet.py~",
+        "cases/", "mcp.lock.json", "private.pem", "tea-0.1.mcpb", "tools/__pycache__/", "tools/greet.py~",
     }  # fmt: skip
     assert f"5 files, {file.stat().st_size} bytes, SHA-256 {digest(file)}" in told
 
@@ -152,32 +160,87 @@ def test_manifest_and_registry_entry_are_what_their_schemas_say(mcpdesk: Run, te
     assert "secret" not in json.dumps(entry).replace("isSecret", "")
     with zipfile.ZipFile(file) as archive:
         project = archive.read("pyproject.toml").decode()
-    assert 'version = "1.2.0b1"' in project
-    series = ".".join(__version__.split(".")[:2])
-    assert f'"mcpdesk>={__version__},=={series}.*", "packaging>=20", "msgspec>=0.19"]' in project
+    read_project = tomllib.loads(project)
+    assert read_project["project"]["version"] == "1.2.0b1"
+    assert read_project["project"]["dependencies"] == ["mcpdesk", "packaging>=20", "msgspec>=0.19"]
+    with zipfile.ZipFile(file) as archive:
+        assert read_project["tool"]["uv"]["sources"]["mcpdesk"]["path"] in archive.namelist()
 
 
-@pytest.mark.process
-def test_an_unpacked_bundle_starts_as_it_says_and_answers(mcpdesk: Run, tea: Path, tmp_path: Path) -> None:
+def unpacked(file: Path, place: Path) -> Path:
+    """A bundle as a client unpacks it; returns the wheel in it."""
+    with zipfile.ZipFile(file) as archive:
+        archive.extractall(place)
+    project = tomllib.loads((place / "pyproject.toml").read_text())
+    wheel: str = project["tool"]["uv"]["sources"]["mcpdesk"]["path"]
+    return place / wheel
+
+
+def empty_environment(place: Path, wheel: Path) -> Path:
+    """An environment with a wheel, what that requires, and nothing else; returns its Python.
+
+    What is required is that of this environment, where the tests' mcpdesk is no package but a path.
+    """
+    venv.create(place, symlinks=True)
+    python = place / "bin" / "python"
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    site = place / "lib" / version / "site-packages"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+        (info,) = (name for name in archive.namelist() if name.endswith("METADATA"))
+        required = archive.read(info).decode()
+    for name in ("textual", "rich", "prometheus_client"):
+        assert f"Requires-Dist: {name.replace('_', '-')}" not in required
+        (site / f"{name}.py").write_text(f'raise ImportError("{name} is not in a bundle")\n')
+    assert "Requires-Dist: aiohttp" in required and "extra ==" not in required
+    (site / "required.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+@pytest.mark.slow
+def test_an_unpacked_bundle_starts_where_only_its_wheel_is(mcpdesk: Run, tea: Path, tmp_path: Path) -> None:
     file, _ = packed(mcpdesk, tea)
     shutil.rmtree(tea)
     place = tmp_path / "installed here"
-    with zipfile.ZipFile(file) as archive:
-        archive.extractall(place)
+    python = empty_environment(tmp_path / "empty", unpacked(file, place))
     config = read(file, "manifest.json")["server"]["mcp_config"]
     arguments = [each.replace("${__dirname}", str(place)) for each in config["args"]]
     assert (config["command"], arguments) == ("uv", ["run", "--directory", str(place), "main.py"])
-    # uv runs the script with a Python that has mcpdesk, from the folder of the bundle; so does this.
+    # uv runs the script with a Python that has the wheel, from the folder of the bundle; so does this.
     program = tmp_path / "uv"
-    program.write_text(f'#!/bin/sh\ncd "$3" && exec "{sys.executable}" "$4"\n')
+    program.write_text(f'#!/bin/sh\ncd "$3" && exec "{python}" "$4"\n')
     program.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    root = {"PATH": path, "PYTHONPATH": str(Path(__file__).parents[2]), "PACK_TEST_TOKEN": "x"}
+    where = "import mcpdesk; print(mcpdesk.__file__)"
+    shown = subprocess.run([python, "-c", where], cwd=place, capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith(str(tmp_path / "empty"))
+    root = {"PATH": path, "PACK_TEST_TOKEN": "x"}
     called = mcpdesk("call", "greet", "name=Ada", "--", "uv", *arguments, **root)
     assert (called.returncode, called.stdout) == (0, "Hello, Ada!\n"), called.stderr
     listed = json.loads(mcpdesk("list", "--json", "--", "uv", *arguments, **root).stdout)
     assert [each["name"] for each in listed["tools"]] == ["greet", "send"]
     assert [each["frontmatter"]["name"] for each in listed["skills"]] == ["pour"]
+
+
+@pytest.mark.slow
+def test_uv_starts_a_bundle_as_its_manifest_says(mcpdesk: Run, tea: Path, tmp_path: Path) -> None:
+    needs_python_package("jsonschema-rs")
+    file, _ = packed(mcpdesk, tea)
+    place = tmp_path / "installed"
+    unpacked(file, place)
+    config = read(file, "manifest.json")["server"]["mcp_config"]
+    arguments = [each.replace("${__dirname}", str(place)) for each in config["args"]]
+    made = [
+        "uv",
+        "sync",
+        "--quiet",
+        "--directory",
+        str(place),
+    ]  # a client waits longer than `call` for packages
+    subprocess.run(made, stdin=subprocess.DEVNULL, check=True, timeout=150)
+    called = mcpdesk("call", "greet", "name=Ada", "--", "uv", *arguments, PACK_TEST_TOKEN="x")
+    assert (called.returncode, called.stdout) == (0, "Hello, Ada!\n"), called.stderr
+    assert not list((place / ".venv").rglob("site-packages/textual"))
 
 
 @pytest.mark.process

@@ -1,0 +1,87 @@
+"""Wheel of this program for a bundle: what serves a folder over stdio, without the screen.
+
+A bundle brings its own runtime, so that it starts where no package index has mcpdesk. The same program makes
+the same bytes. Source: PyPA "Binary distribution format" 1.0, core metadata 2.4.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+
+from mcpdesk.errors import DeskUserError
+from mcpdesk.paths import PACKAGE
+from mcpdesk.version import __version__
+
+NAME = "mcpdesk"
+VERSION = f"{__version__}+runtime"
+FILE = f"{NAME}-{VERSION}-py3-none-any.whl"
+LEFT_OUT = ("tui", "_bundled")
+"""Folders of the package that no served folder needs."""
+NOT_NEEDED = frozenset({"textual", "rich", "prometheus-client"})
+"""Requirements of the screen and of HTTP alone."""
+EPOCH = (1980, 1, 1, 0, 0, 0)
+_WHEEL = f"Wheel-Version: 1.0\nGenerator: {NAME} {__version__}\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_ENTRY_POINTS = f"[console_scripts]\n{NAME} = {NAME}.__main__:main\n"
+
+
+def runtime_wheel() -> bytes:
+    """The bytes of the wheel. Raises: DeskUserError if this program was not installed as a package."""
+    info = f"{NAME}-{VERSION}.dist-info"
+    files: dict[str, bytes] = dict(_package_files(PACKAGE))
+    files[f"{info}/METADATA"] = _metadata().encode()
+    files[f"{info}/WHEEL"] = _WHEEL.encode()
+    files[f"{info}/entry_points.txt"] = _ENTRY_POINTS.encode()
+    files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD").encode()
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.create_system = 3  # Unix, whose modes these are
+            entry.external_attr = 0o100644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+    return written.getvalue()
+
+
+def _package_files(package: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(package.rglob("*")):
+        place = path.relative_to(package)
+        if path.is_file() and "__pycache__" not in place.parts and place.parts[0] not in LEFT_OUT:
+            yield f"{NAME}/{place.as_posix()}", path.read_bytes()
+
+
+def _metadata() -> str:
+    try:
+        requires = metadata.requires(NAME) or []
+        python = metadata.metadata(NAME)["Requires-Python"]
+    except metadata.PackageNotFoundError:
+        hint = "Install it with pip or uv and run that program."
+        raise DeskUserError("This mcpdesk is not installed, so what it needs is not known.", hint) from None
+    lines = ["Metadata-Version: 2.4", f"Name: {NAME}", f"Version: {VERSION}"]
+    lines += ["Summary: Serves a folder over stdio", f"Requires-Python: {python}"]
+    return "\n".join([*lines, *(f"Requires-Dist: {each}" for each in _needed(requires))]) + "\n"
+
+
+def _needed(requires: list[str]) -> Iterator[str]:
+    """The requirements without extras, and without those of the screen."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    for text in requires:
+        needed = Requirement(text)
+        if "extra" not in str(needed.marker or "") and canonicalize_name(needed.name) not in NOT_NEEDED:
+            yield text
+
+
+def _record(files: Mapping[str, bytes], own: str) -> str:
+    lines = []
+    for name, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        lines.append(f"{name},sha256={digest},{len(data)}\n")
+    return "".join([*lines, f"{own},,\n"])
