@@ -20,7 +20,7 @@ from mcpdesk.client.timing import CallDeadline
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import CallTimeout, InvalidAnswer, RpcError
 from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.protocol.revisions import LATEST
+from mcpdesk.protocol.revisions import LATEST, Revision
 from mcpdesk.server.offer.server import Server
 from mcpdesk.version import __version__
 
@@ -247,7 +247,10 @@ async def connect_to_folder(
 
 
 async def connect_to_server(
-    server: Server, token: str | None = None, questions: Questions | None = None
+    server: Server,
+    token: str | None = None,
+    questions: Questions | None = None,
+    revision: Revision | None = None,
 ) -> ServerConnection:
     """Connect to a server made in code. Raises: RpcError for an invalid token."""
     from mcpdesk.hosting.endpoint import HostedEndpoint
@@ -257,7 +260,8 @@ async def connect_to_server(
         """Nobody reads it."""
 
     principal = await caller(server, token)
-    return connect_to_endpoint(HostedEndpoint(server, Services(log), Unrecorded()), principal, questions)
+    endpoint = HostedEndpoint(server, Services(log), Unrecorded())
+    return connect_to_endpoint(endpoint, principal, questions, revision=revision)
 
 
 def connect_to_endpoint(
@@ -265,7 +269,9 @@ def connect_to_endpoint(
     principal: Principal,
     questions: Questions | None,
     on_close: Callable[[], Awaitable[None]] | None = None,
+    revision: Revision | None = None,
 ) -> ServerConnection:
+    """Connect in memory, in the newest revision, or by a request of the one that is named."""
     transport = InMemory(
         lambda write: endpoint.channel("memory", "bridge", write, {}, principal),
         endpoint.name,
@@ -273,7 +279,10 @@ def connect_to_endpoint(
     )
     server = endpoint.server
     known = Agreement(LATEST, {"name": endpoint.name, "version": server.version}, server.instructions)
-    return ServerConnection(transport, IDENTITY, questions=lambda: questions or {}, agreement=known)
+    agreement = known if revision is None else None
+    return ServerConnection(
+        transport, IDENTITY, questions=lambda: questions or {}, revision=revision, agreement=agreement
+    )
 
 
 async def caller(server: Server, token: str | None) -> Principal:

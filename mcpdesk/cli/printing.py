@@ -78,6 +78,13 @@ def print_line(line: str, fd: int) -> None:
         data = data[os.write(fd, data) :]
 
 
+def shows_colour(fd: int) -> bool:
+    """True if a descriptor is a terminal that shows colours, and the person wants them."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return os.isatty(fd)
+
+
 def print_message(text: str) -> None:
     """Write a message to stderr."""
     with contextlib.suppress(OSError):  # where it cannot be written, the exit code still tells

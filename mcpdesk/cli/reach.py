@@ -27,7 +27,7 @@ from mcpdesk.errors import (
 )
 from mcpdesk.plain_text import clean
 from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE
+from mcpdesk.protocol.revisions import BY_NAME, ERAS
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from mcpdesk.protocol.reading.remark import Remark
     from mcpdesk.settings import Settings
 
-ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
-"""Era -> the newest revision of it."""
 MOST_HELD_LINES = 200
 MOST_STRAY_LINES = 20
 MOST_REMARKS = 50

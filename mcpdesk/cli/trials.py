@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +30,7 @@ from mcpdesk.cli.printing import (
     print_message,
     print_text,
     report,
+    shows_colour,
     write_report,
 )
 from mcpdesk.cli.reach import agreement, ask_input, reach_options, with_hint
@@ -54,6 +56,7 @@ Examples:
   mcpdesk test sample_servers/hello --over memory,stdio,http --junit report.xml
   mcpdesk test https://example.com/mcp --cases cases/ --only greet
   mcpdesk test sample_servers/hello --watch
+  mcpdesk test sample_servers/hello --json
 
 \b
 A case, in cases/*.yaml (or .json) of the folder:
@@ -93,6 +96,7 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.option("--over", default="memory", metavar="A,B", help="For a folder: memory, stdio, http; several.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report, too.")
 @click.option("--watch", is_flag=True, help="Run again whenever a file changes, until ended.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of lines.")
 @reach_options
 def test_command(
     target: str,
@@ -101,6 +105,7 @@ def test_command(
     over: str,
     junit: Path | None,
     watch: bool,
+    as_json: bool,
     reach: Reach,
 ) -> int:
     """Run the cases of TARGET, any server, and compare what comes with what they expect.
@@ -109,16 +114,20 @@ def test_command(
     """
     folder = Path(target).expanduser()
     ways = _ways(over, folder.is_dir())
-    if folder.is_dir() and reach.is_remote:
-        raise DeskUserError("These flags are for servers that are no folder.", "--mode works with a folder.")
+    if folder.is_dir() and reach._replace(revision="").is_remote:
+        hint = "--mode, --token-env and --revision work with a folder."
+        raise DeskUserError("These flags are for servers that are not a folder.", hint)
     if cases is None and not folder.is_dir():
         message = f"{target!r} is no folder with cases in it."
         raise DeskUserError(message, "Name a case file or a folder of them with --cases.")
     place = cases if cases is not None else folder / CASES
 
+    told = partial(_Report, as_json=as_json)
     if watch:
-        return _watched(lambda: _run_all(target, ways, place, only, junit, reach), {folder, place})
-    return _run_all(target, ways, place, only, junit, reach)
+        if as_json:
+            raise DeskUserError("--json and --watch cannot be used together.", "Leave out one of them.")
+        return _watched(lambda: _run_all(target, ways, place, only, junit, reach, told()), {folder, place})
+    return _run_all(target, ways, place, only, junit, reach, told())
 
 
 def _ways(over: str, is_folder: bool) -> list[str]:
@@ -164,13 +173,18 @@ def _saved(places: Iterable[Path]) -> dict[str, int]:
 
 
 def _run_all(
-    target: str, ways: Sequence[str], place: Path, only: str, junit: Path | None, reach: Reach
+    target: str,
+    ways: Sequence[str],
+    place: Path,
+    only: str,
+    junit: Path | None,
+    reach: Reach,
+    told: _Report,
 ) -> int:
     cases = [case for case in find_cases(place) if only in case.name or only in case.place]
     if not cases:
         hint = "`mcpdesk test --help` shows how a case looks."
         raise DeskUserError(f"There is no case in {place}{f' with {only!r}' if only else ''}.", hint)
-    told = _Report()
 
     async def run(server: ConnectedServer) -> None:
         for case in cases:
@@ -181,7 +195,10 @@ def _run_all(
         with _server(way, target, reach) as (opening, output_fd):
             told.output_fd = output_fd
             _run(opening, run)
-    print_text(told.summary())
+    if told.as_json:
+        print_json(told.facts())
+    else:
+        print_line(told.summary(), 1)
     if junit is not None:
         write_report(junit, junit_report("mcpdesk test", told.junit))
     return TOOL_ERROR if told.failed else OK
@@ -201,7 +218,7 @@ def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]
             require_unix("Hosting a folder to try it")
             host = isolated_host(server_folder(target), Path(state), http=way == "http")
             with capture_output(host, "wire") as claimed:
-                yield hosted(host, reach.mode, reach.token), claimed.stdout_fd
+                yield hosted(host, reach), claimed.stdout_fd
             return
         if way == "stdio":
             if reach.token:
@@ -237,15 +254,17 @@ def _run(opening: Opening, work: Callable[[ConnectedServer], Awaitable[None]]) -
 
 
 class _Report:
-    """Prints what came of each case as soon as that is known, and counts."""
+    """Prints the result of each case as soon as that is known, and counts."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
         self.output_fd = 1
         """Where results are written; another one while hosted code could write to the usual one."""
         self.way = ""
         """The transport, where there are several."""
         self.junit = list[JUnitCase]()
         self.failed = 0
+        self._cases = list[dict[str, Any]]()
         self._began = time.monotonic()
 
     def add(self, result: CaseResult) -> None:
@@ -253,26 +272,51 @@ class _Report:
         case = result.case
         name = f"{case.name} over {self.way}" if self.way else case.name
         mark = "failed" if result.failures else "passed"
-        told = [f"{mark}  {name}  {result.duration_ms:.0f} ms"]
+        told = f"  {name}  {result.duration_ms:.0f} ms"
         details = [f"    {line}" for each in result.failures for line in each.splitlines()]
         if result.failures:
             self.failed += 1
-            told[0] += f"  {case.place}"
+            told += f"  {case.place}"
             if result.logged:
                 details += [
                     "    it logged:",
                     *(f"      {line}" for one in result.logged for line in one.splitlines()),
                 ]
-        for line in [*told, *details]:
-            print_line(clean(line, newlines=False), self.output_fd)
+        if not self.as_json:
+            is_coloured = shows_colour(self.output_fd)
+            print_line(_coloured(mark, is_coloured) + clean(told, newlines=False), self.output_fd)
+            for line in details:
+                print_line(_coloured(clean(line, newlines=False), is_coloured), self.output_fd)
         failure = "\n".join(line.strip() for line in details) if result.failures else ""
         self.junit.append(JUnitCase(case.place.rpartition(":")[0], name, failure, result.duration_ms / 1000))
+        facts = {"name": case.name, "place": case.place, "outcome": mark}
+        over = {"over": self.way} if self.way else {}
+        more = {"failures": list(result.failures), "logged": list(result.logged)} if result.failures else {}
+        self._cases.append({**facts, "duration_ms": round(result.duration_ms, 1), **over, **more})
 
     def summary(self) -> str:
         """Return how many passed and failed."""
         seconds, count = time.monotonic() - self._began, len(self.junit)
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"{count} case{'s' * (count != 1)}: {count - self.failed} passed{failed} in {seconds:.1f} s"
+        told = f"{count} case{'s' * (count != 1)}: {count - self.failed} passed{failed} in {seconds:.1f} s"
+        return _coloured(told, shows_colour(1), "red" if self.failed else "green")
+
+    def facts(self) -> dict[str, Any]:
+        """Return all results as JSON has them."""
+        seconds, count = time.monotonic() - self._began, len(self.junit)
+        counts = {"passed": count - self.failed, "failed": self.failed, "seconds": round(seconds, 3)}
+        return {"cases": self._cases, **counts}
+
+
+_COLOURS = {"passed": "green", "failed": "red", "    - ": "red", "    + ": "green"}
+"""Begin of a line -> its colour. The lines of a difference are indented."""
+
+
+def _coloured(line: str, is_coloured: bool, colour: str = "") -> str:
+    """A clean line in the colour of what it begins with. The words say the same."""
+    begin = f"    {line.lstrip()[:2]}" if line.startswith("    ") else line
+    chosen = colour or _COLOURS.get(begin, "")
+    return click.style(line, fg=chosen) if is_coloured and chosen else line
 
 
 @click.command(name="load", epilog=LOAD_EXAMPLES, short_help="Call a tool at a steady rate, and measure.")
@@ -308,8 +352,9 @@ def load_command(
     from mcpdesk.testing.load_run import LoadPlan, as_facts, run_load
 
     is_folder = Path(target).expanduser().is_dir()
-    if is_folder and reach.is_remote:
-        raise DeskUserError("These flags are for servers that are no folder.", "--mode works with a folder.")
+    if is_folder and reach._replace(revision="").is_remote:
+        hint = "--mode, --token-env and --revision work with a folder."
+        raise DeskUserError("These flags are for servers that are not a folder.", hint)
     given, texts = parse_arguments(arguments)
     found = dict[str, dict[str, Any]]()
 

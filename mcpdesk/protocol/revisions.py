@@ -139,6 +139,8 @@ SERVED_NAMES: tuple[str, ...] = tuple(revision.name for revision in reversed(REV
 """Newest first, as `data.supported` and `supportedVersions` list them."""
 LATEST_HANDSHAKE = V2025_11_25
 LATEST = V2026_07_28
+ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
+"""Era -> name of its newest revision."""
 SESSIONLESS_DEFAULT = replace(V2025_03_26, structured="object")
 """What an HTTP peer speaks that names neither a version nor a session (a plain `curl`). It gets structured
 content all the same: results are open objects in that revision, and scripts look for it."""

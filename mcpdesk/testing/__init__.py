@@ -6,8 +6,8 @@
         tea = client.call("order-tea", answers=[{"question": "Which tea", "answer": "Assam"}])
         assert not tea.error
 
-pytest finds the fixtures `desk_client` and `desk_snapshot` once mcpdesk is installed beside it, and takes
-each entry of `cases/*.yaml` in a server folder as a test.
+pytest finds the fixtures `desk_client`, `desk_client_module`, `desk_client_session` and `desk_snapshot` once
+mcpdesk is installed beside it. Case files become tests where the ini option `mcpdesk_cases` names them.
 """
 
 from __future__ import annotations
@@ -15,5 +15,15 @@ from __future__ import annotations
 from mcpdesk.testing.case_files import Case, Expectation, find_cases, read_cases
 from mcpdesk.testing.case_run import CallAnswer, CaseResult
 from mcpdesk.testing.sync_client import ServerUnderTest
+from mcpdesk.testing.target_opening import ConnectOptions
 
-__all__ = ["CallAnswer", "Case", "CaseResult", "Expectation", "ServerUnderTest", "find_cases", "read_cases"]
+__all__ = [
+    "CallAnswer",
+    "Case",
+    "CaseResult",
+    "ConnectOptions",
+    "Expectation",
+    "ServerUnderTest",
+    "find_cases",
+    "read_cases",
+]

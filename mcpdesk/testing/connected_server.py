@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -18,14 +17,17 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.testing.case_files import Case
 from mcpdesk.testing.case_run import CaseResult, ScriptedAnswers, run_case
 from mcpdesk.testing.load_run import mean_phases
+from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.client.transport import ClientTransport
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.journal import LogLine
+    from mcpdesk.server.offer.server import Server
 
 IDENTITY = {"name": "mcpdesk-test", "version": __version__}
+NO_REACH = Reach()
 MOST_LOGGED = 200
 """Lines of a case that are kept, the newest ones."""
 _TROUBLE = ("warning", "error", "critical")
@@ -86,27 +88,25 @@ def isolated_host(folder: Path, state: Path, *, http: bool = False) -> Host:
 
 
 @asynccontextmanager
-async def hosted(host: Host, mode: str = "", token: str | None = None) -> AsyncIterator[ConnectedServer]:
-    """Connect to the folder of a host, over HTTP if it is to listen, else in memory.
-
-    `token` is a bearer token of the caller. Raises: DeskError.
-    """
+async def hosted(host: Host, reach: Reach = NO_REACH) -> AsyncIterator[ConnectedServer]:
+    """Connect to the folder of a host, over HTTP if it is to listen, else in memory. Raises: DeskError."""
     from mcpdesk.bridge.client import caller, connect_to_endpoint
     from mcpdesk.client.credentials import credential_headers
     from mcpdesk.client.http_transports import StreamableHttp
 
-    answers, logged = ScriptedAnswers(), HostLog(host)
+    answers, logged, revision = ScriptedAnswers(), HostLog(host), BY_NAME.get(reach.revision)
     try:
         await host.start()
-        endpoint = host.endpoint("", mode)
+        endpoint = host.endpoint("", reach.mode)
         assert endpoint is not None
         if host.plan.http:
-            headers = credential_headers(token, host.rules.api_key, host.settings.api_key_header)
-            transport = StreamableHttp(host.url(endpoint.name), headers, mode)
-            connection = ServerConnection(transport, IDENTITY, questions=answers.handlers)
+            key, header = host.rules.api_key, host.settings.api_key_header
+            headers = credential_headers(reach.token, key, header, dict(reach.headers))
+            transport = StreamableHttp(host.url(endpoint.name), headers, reach.mode)
+            connection = ServerConnection(transport, IDENTITY, questions=answers.handlers, revision=revision)
         else:
-            principal = await caller(endpoint.server, token)
-            connection = connect_to_endpoint(endpoint, principal, answers.handlers())
+            principal = await caller(endpoint.server, reach.token)
+            connection = connect_to_endpoint(endpoint, principal, answers.handlers(), revision=revision)
         try:
             server = await _opened(connection, answers, logged)
             server.phases = partial(mean_phases, host)
@@ -115,6 +115,19 @@ async def hosted(host: Host, mode: str = "", token: str | None = None) -> AsyncI
             await connection.close()
     finally:
         await host.stop()
+
+
+@asynccontextmanager
+async def hosted_object(server: Server, reach: Reach) -> AsyncIterator[ConnectedServer]:
+    """Connect to a server made in code, in memory. Raises: DeskError."""
+    from mcpdesk.bridge.client import connect_to_server
+
+    answers = ScriptedAnswers()
+    connection = await connect_to_server(server, reach.token, answers.handlers(), BY_NAME.get(reach.revision))
+    try:
+        yield await _opened(connection, answers, list)
+    finally:
+        await connection.close()
 
 
 class HostLog:
@@ -140,11 +153,3 @@ def stdio_target(folder: Path, state: Path, mode: str = "") -> CommandTarget:
     more = ("--mode", mode) if mode else ()
     argv = (sys.executable, "-m", "mcpdesk", "stdio", str(folder), "--alone", *more)
     return CommandTarget(argv, {"MCPDESK_STATE_DIR": str(state)})
-
-
-@asynccontextmanager
-async def in_memory(folder: Path, mode: str = "") -> AsyncIterator[ConnectedServer]:
-    """Host a folder in this process, with a state of its own. Raises: DeskError."""
-    with tempfile.TemporaryDirectory(prefix="mcpdesk-test-") as state:
-        async with hosted(isolated_host(folder, Path(state)), mode) as subject:
-            yield subject

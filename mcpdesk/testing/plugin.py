@@ -1,12 +1,18 @@
-"""The plugin for pytest: the fixtures `desk_client` and `desk_snapshot`, and case files as tests."""
+"""The plugin for pytest: fixtures that connect to a server, `desk_snapshot`, and case files as tests.
+
+Files are collected where the ini option `mcpdesk_cases` names them, and nowhere else: this plugin is loaded
+in every project of an environment that has mcpdesk.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pytest
 
@@ -14,30 +20,59 @@ if TYPE_CHECKING:
     from mcpdesk.testing.case_files import Case
     from mcpdesk.testing.case_run import CaseResult
     from mcpdesk.testing.sync_client import ServerUnderTest
+    from mcpdesk.testing.target_opening import ConnectOptions
 
+SUFFIXES = (".yaml", ".yml", ".json")
+SERVER_PARTS = ("mcp.json", "tools", "resources", "prompts")
+"""Files and folders of which a server folder has one."""
 SNAPSHOTS = "snapshots"
 """The folder of the snapshots, beside the test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--desk-update`."""
+    """Add `--desk-update` and the ini options."""
     parser.getgroup("mcpdesk").addoption(
         "--desk-update", action="store_true", help="write what desk_snapshot compares with"
+    )
+    parser.addini(
+        "mcpdesk_cases", "case files of mcpdesk, or folders of them, to collect as tests", "paths", []
+    )
+    parser.addini(
+        "mcpdesk_target",
+        "the server of those cases and of desk_client(): a folder, URL, Python file or `-- COMMAND`",
+        "string",
+        "",
     )
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Take the case files of a server folder as tests."""
-    folder = file_path.parent.parent
-    if file_path.suffix not in (".yaml", ".yml", ".json") or file_path.parent.name != "cases":
+    """Take the case files that the ini option names as tests."""
+    named = [Path(os.path.abspath(each)) for each in parent.config.getini("mcpdesk_cases")]
+    if not named or file_path.suffix not in SUFFIXES:
         return None
-    if not any((folder / part).exists() for part in ("mcp.json", "tools", "resources", "prompts")):
+    path = Path(os.path.abspath(file_path))
+    if not any(path == each or path.is_relative_to(each) for each in named):
         return None
     return CaseFile.from_parent(parent, path=file_path)
 
 
+def target_of(config: pytest.Config) -> str:
+    """The server that the ini option names, its path from the folder of the ini file; empty if none is."""
+    text = str(config.getini("mcpdesk_target")).strip()
+    if not text or "://" in text or text.startswith("-- "):
+        return text
+    return str(_root(config) / Path(text).expanduser())
+
+
+def _root(config: pytest.Config) -> Path:
+    return config.inipath.parent if config.inipath is not None else config.rootpath
+
+
 class CaseFile(pytest.File):
-    """A case file; its cases run against the folder that `cases` lies in, which is hosted once."""
+    """A case file; its cases run against `mcpdesk_target`, or else the server folder it lies in.
+
+    The server is started once for the file.
+    """
 
     client: ServerUnderTest | None = None
 
@@ -54,10 +89,18 @@ class CaseFile(pytest.File):
             yield CaseItem.from_parent(self, name=case.name, case=case)
 
     def setup(self) -> None:
-        """Host the folder."""
+        """Start the server, or connect to it. Raises: DeskUserError if no server is named."""
+        from mcpdesk.errors import DeskUserError
         from mcpdesk.testing.sync_client import ServerUnderTest
 
-        self.client = ServerUnderTest(self.path.parent.parent)
+        below = [each for each in self.path.parents if each.is_relative_to(self.config.rootpath)]
+        folders = (each for each in below if any((each / part).exists() for part in SERVER_PARTS))
+        target = target_of(self.config) or next(folders, None)
+        if target is None:
+            raise DeskUserError(
+                f"No server is known for {self.path}.", "Name it by the ini option mcpdesk_target."
+            )
+        self.client = ServerUnderTest(target)
 
     def teardown(self) -> None:
         """End it."""
@@ -101,20 +144,56 @@ class CaseFailed(AssertionError):
         super().__init__("\n".join([f"{result.case.place}: {result.case.name}", *result.failures, *logged]))
 
 
+Connect = Callable[..., "ServerUnderTest"]
+
+
 @pytest.fixture
-def desk_client() -> Iterator[Callable[..., ServerUnderTest]]:
-    """Connects to a server: `desk_client(target, mode="")`, until the test ends."""
+def desk_client(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Connects to a server until the test ends: `desk_client(target, revision="2025-11-25")`.
+
+    The target is what the commands take, or a server object of FastMCP or the SDK; without one it is the ini
+    option `mcpdesk_target`. The options are those of `mcpdesk.testing.ConnectOptions`.
+    """
+    with _connecting(request.config) as connect:
+        yield connect
+
+
+@pytest.fixture(scope="module")
+def desk_client_module(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Connects like `desk_client`, once for the tests of a module: same arguments, same client."""
+    with _connecting(request.config, shares=True) as connect:
+        yield connect
+
+
+@pytest.fixture(scope="session")
+def desk_client_session(request: pytest.FixtureRequest) -> Iterator[Connect]:
+    """Connects like `desk_client`, once for the whole run, or for each process of it with xdist."""
+    with _connecting(request.config, shares=True) as connect:
+        yield connect
+
+
+@contextmanager
+def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Connect]:
+    """Yield a function that connects until the block ends. With `shares`, equal calls get one client."""
     from mcpdesk.testing.sync_client import ServerUnderTest
 
-    clients = list[ServerUnderTest]()
+    shared: dict[object, tuple[object, ServerUnderTest]] = {}
+    """By target and options, with the target: an id stays its own while the object lives."""
+    with ExitStack() as clients:
 
-    def connect(target: str | Path, *, mode: str = "") -> ServerUnderTest:
-        clients.append(ServerUnderTest(target, mode=mode))
-        return clients[-1]
+        def connect(target: Any = None, **options: Unpack[ConnectOptions]) -> ServerUnderTest:
+            chosen = target_of(config) if target is None else target
+            if chosen == "":
+                pytest.fail("name a target, or set the ini option mcpdesk_target", pytrace=False)
+            is_text = isinstance(chosen, str | os.PathLike)
+            key = (os.fspath(chosen) if is_text else id(chosen), repr(sorted(options.items())))
+            if shares and key in shared:
+                return shared[key][1]
+            client = clients.enter_context(ServerUnderTest(chosen, **options))
+            shared[key] = (chosen, client)
+            return client
 
-    yield connect
-    for client in reversed(clients):
-        client.close()
+        yield connect
 
 
 @pytest.fixture

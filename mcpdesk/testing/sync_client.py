@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import shlex
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
-from mcpdesk.errors import DeskUserError
 from mcpdesk.testing.case_files import DEFAULT_TIMEOUT_S, Case, Expectation, checked_answers
 from mcpdesk.testing.case_run import CallAnswer, CaseResult, make_call
-from mcpdesk.testing.connected_server import ConnectedServer, connected, in_memory
-
-if TYPE_CHECKING:
-    from mcpdesk.client.config_files import ConfigFile
-    from mcpdesk.client.configs.servers import InputVariable
+from mcpdesk.testing.connected_server import ConnectedServer
+from mcpdesk.testing.target_opening import ConnectOptions, opened
 
 T = TypeVar("T")
 CONNECT_S = 60.0
@@ -30,22 +23,24 @@ CONNECT_S = 60.0
 class ServerUnderTest:
     """One server, for as long as the block runs; a folder is hosted in this process, with a state of its own.
 
-    >>> with ServerUnderTest("servers/profiles") as client:
+    >>> with ServerUnderTest("servers/profiles", revision="2025-11-25") as client:
     ...     client.call("greet", name="Ada").text
+
+    Options are those of `ConnectOptions`: mode, revision, headers, token, environment and others.
     """
 
-    def __init__(self, target: str | os.PathLike[str], *, mode: str = "") -> None:
-        """`target` is whatever the commands take: a folder, a URL, `-- COMMAND`, a Python or JSON file.
+    def __init__(self, target: Any, **options: Unpack[ConnectOptions]) -> None:
+        """`target` is what the commands take (a folder, a URL, `-- COMMAND`, a Python or JSON file), or a
+        server object: FastMCP, or one of the official SDK, which is served in this process.
 
-        Raises: DeskError when it cannot be hosted, started or reached.
+        Raises: DeskError if it cannot be hosted, started or reached; TypeError for an unknown option.
         """
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="desk-client", daemon=True)
         self._thread.start()
         self._opened: AbstractAsyncContextManager[ConnectedServer] | None = None
-        place = os.fspath(target)
         try:
-            opening = in_memory(Path(place), mode) if Path(place).is_dir() else _elsewhere(place, mode)
+            opening = opened(target, options)
             self._subject = self._run(opening.__aenter__(), CONNECT_S)
             self._opened = opening
         except BaseException:
@@ -88,6 +83,11 @@ class ServerUnderTest:
         """Return the result of any request. Raises: CallError without one."""
         return self._run(self._subject.connection.result(method, params), DEFAULT_TIMEOUT_S)
 
+    @property
+    def revision(self) -> str:
+        """Name of the revision that is spoken."""
+        return self._run(self._subject.connection.open(), CONNECT_S).revision.name
+
     def run(self, case: Case) -> CaseResult:
         """Run a case of a case file."""
         return self._run(self._subject.run(case), case.timeout_s + CONNECT_S)
@@ -126,35 +126,3 @@ class ServerUnderTest:
             return future.result(timeout_s)
         finally:
             future.cancel()
-
-
-def _elsewhere(target: str, mode: str) -> AbstractAsyncContextManager[ConnectedServer]:
-    from mcpdesk.client.targets import CommandTarget, FolderTarget, find_target
-    from mcpdesk.settings import resolve
-    from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
-
-    command = target.removeprefix("-- ")
-    found = (
-        CommandTarget(tuple(shlex.split(command)))
-        if command != target
-        else find_target(target, os.environ, _no_input, _agree)
-    )
-    assert not isinstance(found, FolderTarget)
-    settings, lines = resolve({}, os.environ).settings, list[str]()
-    events = ProgramEvents(lines.append, lambda line: lines.append(line.decode("utf-8", "replace")))
-    place = ClientPlace(settings.state_dir, settings.api_key_header)
-    return connected(target_transport(found, Reach(mode), place, events), lambda: lines)
-
-
-def _agree(config: ConfigFile) -> None:
-    """Nobody can be asked while tests run. Raises: UntrustedFileError for a content without agreement."""
-    from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
-    from mcpdesk.settings import resolve
-
-    settings = resolve({}, os.environ).settings
-    if not settings.trust and not TrustStore(settings.state_dir).is_trusted(config.path, config.sha256):
-        raise UntrustedFileError(untrusted(config))
-
-
-def _no_input(variable: InputVariable) -> str:
-    raise DeskUserError(f"${{input:{variable.name}}} has to be typed in, and nobody is there.")

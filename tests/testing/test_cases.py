@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pexpect
 import pytest
 
 from mcpdesk.errors import CallError, DeskUserError
@@ -193,7 +195,7 @@ def test_a_date_stays_the_text_that_was_written(tmp_path: Path) -> None:
     [
         ([], "does not exist"),
         (["--over", "smoke"], "Allowed: memory, stdio, http"),
-        (["--header", "a=b"], "for servers that are no folder"),
+        (["--header", "a=b"], "for servers that are not a folder"),
     ],
 )
 def test_what_cannot_be_run_is_told(run: Run, folder: Path, options: list[str], said: str) -> None:
@@ -277,61 +279,42 @@ def test_it_runs_again_at_every_save_until_it_is_ended(folder: Path) -> None:
             process.kill()
 
 
-TEST = """
-import pytest
-
-def test_greeting(desk_client, desk_snapshot):
-    client = desk_client({folder!r})
-    assert client.call("greet", name="Ada").text == "Hello, Ada!"
-    assert client.call("greet").error
-    assert "Ada" in client.call("greet", {{"name": "Ada"}}).text
-    tea = client.call("order-tea", answers=[{{"question": "Which tea", "answer": "Assam"}}])
-    assert tea.text.startswith("One Assam")
-    with pytest.raises(AssertionError, match="has no answer"):
-        client.call("order-tea")
-    assert client.read("resource://about").text
-    assert client.request("tools/list")["tools"]
-    desk_snapshot(client.call("greet", name="{name}"))
-"""
-
-
-def pytest_run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest as an author would, with what is installed."""
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-        cwd=place, capture_output=True, text=True, timeout=120, check=False, env=environ,
-    )  # fmt: skip
+TWO = [
+    {"name": "one", "tool": "add", "arguments": SUMMANDS},
+    {"name": "two", "tool": "add", "arguments": SUMMANDS, "expect": {"text": "4"}},
+]
 
 
 @pytest.mark.slow
-def test_the_plugin_gives_a_client_and_compares_with_what_was_kept(tmp_path: Path) -> None:
-    file = tmp_path / "test_hello.py"
-    file.write_text(TEST.format(folder=str(HELLO), name="Ada"))
-    missing = pytest_run(tmp_path)
-    assert missing.returncode == 1
-    assert "--desk-update writes it" in missing.stdout
-    for arguments in (("--desk-update",), ()):
-        finished = pytest_run(tmp_path, *arguments)
-        assert finished.returncode == 0, finished.stdout
-    file.write_text(TEST.format(folder=str(HELLO), name="Eve"))
-    assert "Hello, Eve!" in pytest_run(tmp_path).stdout
+def test_results_are_one_object_with_json(run: Run, folder: Path) -> None:
+    file = write(folder, TWO)
+    finished = run(str(folder), "--json", "--over", "memory,stdio")
+    told = json.loads(finished.stdout)
+    assert finished.returncode == 1 and (told["passed"], told["failed"]) == (2, 2)
+    assert [(each["name"], each["over"], each["outcome"]) for each in told["cases"]] == [
+        ("one", "memory", "passed"),
+        ("two", "memory", "failed"),
+        ("one", "stdio", "passed"),
+        ("two", "stdio", "failed"),
+    ]
+    assert all(each["place"].startswith(str(file)) and each["duration_ms"] > 0 for each in told["cases"])
+    assert "- 4" in told["cases"][1]["failures"][0] and "failures" not in told["cases"][0]
+    refused = run(str(folder), "--json", "--watch")
+    assert refused.returncode == 2 and "cannot be used together" in refused.stderr
 
 
 @pytest.mark.slow
-def test_the_plugin_takes_case_files_as_tests(folder: Path) -> None:
-    file = write(
-        folder, "- tool: add\n  arguments: {a: 1, b: 2}\n\n- name: falls\n  tool: fall\n", "some.yaml"
-    )
-    finished = pytest_run(folder.parent)
-    assert finished.returncode == 1
-    assert "1 failed, 1 passed" in finished.stdout
-    assert f"{file}:4: falls" in finished.stdout
-    assert "RuntimeError: the bridge is down" in finished.stdout
-    file.write_text("- nothing: 1\n")
-    broken = pytest_run(folder.parent)
-    assert broken.returncode == 2
-    assert "one of tool, resource, prompt" in broken.stdout
+def test_results_have_colour_in_a_terminal_only(run: Run, folder: Path) -> None:
+    write(folder, TWO)
+    command = [sys.executable, "-m", "mcpdesk", "test", str(folder)]
+    environ = {key: value for key, value in os.environ.items() if key != "NO_COLOR"} | {"TERM": "xterm"}
+    shown, code = pexpect.run(shlex.join(command), withexitstatus=True, env=environ, timeout=60)
+    assert code == 1
+    for word in (b"\x1b[32mpassed\x1b[0m  one", b"\x1b[31mfailed\x1b[0m  two", b"\x1b[31m      - 4\x1b[0m"):
+        assert word in shown, shown
+    assert b"\x1b[31m2 cases: 1 passed, 1 failed" in shown
+    plain = pexpect.run(shlex.join(command), env=environ | {"NO_COLOR": "1"}, timeout=60)
+    assert b"\x1b[3" not in plain and "\x1b" not in run(str(folder)).stdout
 
 
 @pytest.mark.process

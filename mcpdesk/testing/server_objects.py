@@ -1,0 +1,152 @@
+"""Server objects of FastMCP and of the official SDK, served in this process for tests.
+
+An object is served over Streamable HTTP on a port of 127.0.0.1, by its own public method for that, on a
+thread with a loop of its own. All clients of one object share that: some versions can be served only once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from mcpdesk.errors import DeskUserError
+
+START_S = 30.0
+STOP_S = 10.0
+MOST_IDLE = 8
+"""Objects that stay served while no client uses them; further ones are stopped, the longest idle first."""
+PATH = "/mcp"
+KINDS = "FastMCP, or MCPServer, FastMCP or Server of the official SDK"
+
+
+@contextmanager
+def object_url(server: Any) -> Iterator[str]:
+    """The URL of a server object, which is served at least as long as the block runs.
+
+    Raises: DeskUserError for an object that is no server, or does not start.
+    """
+    served = _claim(server)
+    try:
+        yield served.url
+    finally:
+        _release(served)
+
+
+class _ServedObject:
+    """One server object, and the thread that serves it until `stop`."""
+
+    def __init__(self, server: Any) -> None:
+        import uvicorn
+
+        self.server = server
+        self.clients = 0
+        app, path = _application(server)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}{path}"
+        config = uvicorn.Config(app, lifespan="on", log_config=None, access_log=False, ws="none")
+        self._http = uvicorn.Server(config)
+        self._error: BaseException | None = None
+        self._is_settled = threading.Event()
+        self._thread = threading.Thread(target=self._serve, name="served object", daemon=True)
+        self._thread.start()
+        if not self._is_settled.wait(START_S) or not self._http.started:
+            self.stop()
+            reason = self._error or "its lifespan failed or took too long"
+            raise DeskUserError(f"{type(server).__name__} cannot be served: {reason}.")
+
+    def stop(self) -> None:
+        """End it, with the requests under way."""
+        self._http.should_exit = self._http.force_exit = True
+        self._thread.join(STOP_S)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        try:
+            asyncio.run(self._until_stopped())
+        except BaseException as error:  # of the object's own code; the thread that waits reports it
+            self._error = error
+        finally:
+            self._is_settled.set()
+
+    async def _until_stopped(self) -> None:
+        serving = asyncio.ensure_future(self._http.serve(sockets=[self._listener]))
+        try:
+            # uvicorn has no event for its start.
+            while not self._http.started and not serving.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            self._is_settled.set()
+        finally:
+            await serving
+
+
+_served: dict[int, _ServedObject] = {}
+"""By id of the object, which each holds; the longest unused first."""
+_lock = threading.Lock()
+
+
+def _claim(server: Any) -> _ServedObject:
+    with _lock:
+        served = _served.pop(id(server), None) or _ServedObject(server)
+        _served[id(server)] = served
+        served.clients += 1
+        return served
+
+
+def _release(served: _ServedObject) -> None:
+    with _lock:
+        served.clients -= 1
+        idle = [each for each in _served.values() if not each.clients]
+        for each in idle[: max(0, len(idle) - MOST_IDLE)]:
+            del _served[id(each.server)]
+            each.stop()
+
+
+def _stop_all() -> None:
+    with _lock:
+        for each in _served.values():
+            each.stop()
+        _served.clear()
+
+
+atexit.register(_stop_all)
+
+
+def _application(server: Any) -> tuple[Any, str]:
+    """The ASGI application of a server object and the path of its endpoint. Raises: DeskUserError."""
+    if callable(make := getattr(server, "http_app", None)):  # FastMCP
+        return make(path=PATH), PATH
+    if callable(make := getattr(server, "streamable_http_app", None)):
+        return make(), str(getattr(getattr(server, "settings", None), "streamable_http_path", PATH))
+    if callable(getattr(server, "create_initialization_options", None)):
+        return _low_level_application(server), PATH
+    raise DeskUserError(
+        f"{type(server).__name__} is not a server object that can be tested.",
+        f"Use a target as in the commands, or an object: {KINDS}.",
+    )
+
+
+def _low_level_application(server: Any) -> Any:
+    """The application of a low-level server of the SDK's first series, which makes none itself."""
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    manager: Any = StreamableHTTPSessionManager(app=server)
+
+    class Endpoint:
+        """Starlette calls an instance with the three arguments of ASGI, a function with a request."""
+
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            await manager.handle_request(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        async with manager.run():
+            yield
+
+    return Starlette(routes=[Route(PATH, endpoint=Endpoint())], lifespan=lifespan)

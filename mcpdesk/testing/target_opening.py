@@ -1,0 +1,191 @@
+"""Connections of tests: what can be said of one, and how each kind of target is opened."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from msgspec.structs import replace
+
+from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
+from mcpdesk.errors import DeskUserError
+from mcpdesk.protocol.revisions import BY_NAME, ERAS
+from mcpdesk.testing.connected_server import (
+    ConnectedServer,
+    connected,
+    hosted,
+    hosted_object,
+    isolated_host,
+    stdio_target,
+)
+
+if TYPE_CHECKING:
+    from mcpdesk.client.config_files import ConfigFile
+    from mcpdesk.client.configs.servers import InputVariable
+    from mcpdesk.upstream.target_transport import Reach
+
+COMMAND = "-- "
+"""Begin of a target that is a command."""
+
+
+class ConnectOptions(TypedDict, total=False):
+    """Options of a connection; each may be left out."""
+
+    mode: str
+    """Use the tools of this mode alone; of a folder or a URL."""
+    revision: str
+    """Revision to speak, such as `2025-11-25`, or an era: `handshake`, `stateless`. Default: the newest."""
+    headers: Mapping[str, str]
+    """Further headers of every request. A folder is reached over HTTP then."""
+    token: str
+    """Bearer token of the caller."""
+    api_key: str
+    """API key, for a URL."""
+    account: str
+    """Name of the login to use, for a URL."""
+    environment: Mapping[str, str]
+    """Further variables of the program. A folder is served by a process of its own then."""
+    folder: str | os.PathLike[str]
+    """Working folder of the program."""
+    packages: Sequence[str]
+    """Packages that a Python file needs."""
+
+
+@asynccontextmanager
+async def opened(target: Any, options: ConnectOptions) -> AsyncIterator[ConnectedServer]:
+    """Connect to a target: a text or a path as the commands take them, or a server object.
+
+    Raises: DeskError if it cannot be hosted, started or reached; TypeError for an unknown option.
+    """
+    if unknown := sorted(options.keys() - ConnectOptions.__annotations__.keys()):
+        known = ", ".join(ConnectOptions.__annotations__)
+        raise TypeError(f"{unknown[0]!r} is not an option of a connection; allowed: {known}")
+    reach = _reach(options)
+    if not isinstance(target, str | os.PathLike):
+        async with _object(target, options, reach) as server:
+            yield server
+        return
+    place = os.fspath(target)
+    if (folder := _server_folder(place)) is not None:
+        async with _folder(folder, options, reach) as server:
+            yield server
+        return
+    async with _connected(_found(place, options), reach) as server:
+        yield server
+
+
+def _server_folder(place: str) -> Path | None:
+    return Path(place) if not place.startswith(COMMAND) and Path(place).is_dir() else None
+
+
+def _reach(options: ConnectOptions) -> Reach:
+    """Raises: DeskUserError for an unknown revision."""
+    from mcpdesk.upstream.target_transport import Reach
+
+    named = options.get("revision", "")
+    revision = ERAS.get(named, named)
+    if revision and revision not in BY_NAME:
+        allowed = ", ".join((*BY_NAME, *ERAS))
+        raise DeskUserError(f"There is no revision {named!r}.", f"Allowed: {allowed}.")
+    return Reach(
+        options.get("mode", ""),
+        options.get("token"),
+        options.get("api_key"),
+        tuple(options.get("headers", {}).items()),
+        revision,
+        account=options.get("account", ""),
+    )
+
+
+@asynccontextmanager
+async def _folder(folder: Path, options: ConnectOptions, reach: Reach) -> AsyncIterator[ConnectedServer]:
+    """Host a folder with a state of its own: in this process, or in another one if it gets variables."""
+    _refuse(options, ("api_key", "account", "folder", "packages"), "A folder")
+    with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
+        if environment := options.get("environment"):
+            _refuse(options, ("headers", "token"), "A folder that gets variables")
+            command = stdio_target(folder, Path(state), reach.mode)
+            command = replace(command, environment={**environment, **command.environment})
+            async with _connected(command, reach._replace(mode="")) as server:
+                yield server
+            return
+        host = isolated_host(folder, Path(state), http=bool(reach.headers))
+        async with hosted(host, reach) as server:
+            yield server
+
+
+@asynccontextmanager
+async def _object(target: Any, options: ConnectOptions, reach: Reach) -> AsyncIterator[ConnectedServer]:
+    from mcpdesk.server.offer.server import Server
+    from mcpdesk.testing.server_objects import object_url
+
+    others = ("mode", "environment", "folder", "packages", "account")
+    if isinstance(target, Server):
+        _refuse(options, (*others, "headers", "api_key"), "A Server")
+        async with hosted_object(target, reach) as server:
+            yield server
+        return
+    _refuse(options, others, "A server object")
+    with object_url(target) as url:
+        async with _connected(UrlTarget(url, kind="http"), reach) as server:
+            yield server
+
+
+def _found(place: str, options: ConnectOptions) -> RemoteTarget:
+    from mcpdesk.client.targets import FolderTarget, find_target
+
+    if place.startswith(COMMAND):
+        found: RemoteTarget | FolderTarget = CommandTarget(tuple(shlex.split(place[len(COMMAND) :])))
+    else:
+        found = find_target(place, os.environ, _no_input, _agree, tuple(options.get("packages", ())))
+    assert not isinstance(found, FolderTarget)
+    if isinstance(found, CommandTarget):
+        environment = {**found.environment, **options.get("environment", {})}
+        folder = Path(options["folder"]) if "folder" in options else found.folder
+        return replace(found, environment=environment, folder=folder)
+    _refuse(options, ("environment", "folder"), "A server behind a URL")
+    return found
+
+
+def _refuse(options: ConnectOptions, names: Sequence[str], what: str) -> None:
+    """Raises: DeskUserError for options that mean nothing to a kind of target."""
+    if given := [name for name in names if options.get(name)]:
+        raise DeskUserError(f"{what} takes no {given[0]}.", "")
+
+
+@asynccontextmanager
+async def _connected(target: RemoteTarget, reach: Reach) -> AsyncIterator[ConnectedServer]:
+    from mcpdesk.settings import resolve
+    from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, target_transport
+
+    settings, lines = resolve({}, os.environ).settings, list[str]()
+
+    def logged() -> list[str]:
+        new = lines[:]
+        lines.clear()
+        return new
+
+    events = ProgramEvents(lines.append, lambda line: lines.append(line.decode("utf-8", "replace")))
+    place = ClientPlace(settings.state_dir, settings.api_key_header)
+    transport = target_transport(target, reach, place, events)
+    async with connected(transport, logged, reach.revision) as server:
+        yield server
+
+
+def _agree(config: ConfigFile) -> None:
+    """No person can be asked while tests run. Raises: UntrustedFileError for content without agreement."""
+    from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
+    from mcpdesk.settings import resolve
+
+    settings = resolve({}, os.environ).settings
+    if not settings.trust and not TrustStore(settings.state_dir).is_trusted(config.path, config.sha256):
+        raise UntrustedFileError(untrusted(config))
+
+
+def _no_input(variable: InputVariable) -> str:
+    raise DeskUserError(f"${{input:{variable.name}}} has to be typed in, and nobody is there.")
