@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.attach_point import AttachPoint
+from mcpdesk.cli.command_help import BriefCommand
 from mcpdesk.cli.core_process import StopRequests, capture_output, give_dashboard, require_unix
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
@@ -67,7 +68,15 @@ Examples:
 THEME = click.option("--theme", metavar="NAME", help="The theme to wear; without it, the one worn last.")
 
 
-@click.command(name="desk", epilog=DESK_EXAMPLES, short_help="Open the desk (the default command).")
+@click.command(
+    name="desk",
+    cls=BriefCommand,
+    epilog=DESK_EXAMPLES,
+    short_help="Open the desk (the default command).",
+    common=(
+        "http", "web", "theme", "mode", "token_env", "headers", "revision", "packages", "trust", "state_dir",
+    ),
+)  # fmt: skip
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=completion.folder)
 @THEME
 @faults_option

@@ -21,37 +21,49 @@ from mcpdesk.client.targets import command_text
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.version import __version__
 
-COMMANDS = {
-    "desk": "desk",
-    "serve": "serve",
-    "attach": "desk",
-    "stdio": "serve",
-    "call": "requests",
-    "list": "requests",
-    "read": "requests",
-    "prompt": "requests",
-    "complete": "requests",
-    "watch": "requests",
-    "login": "login",
-    "logout": "login",
-    "wrap": "wrap",
-    "unwrap": "wrap",
-    "trust": "wrap",
-    "new": "folders",
-    "check": "check",
-    "test": "trials",
-    "load": "trials",
-    "open": "desk",
-    "export": "captures",
-    "diff": "captures",
-    "prune": "captures",
-    "pack": "folders",
-    "schemas": "folders",
-    "config": "folders",
-    "settings": "options",
-    "completion": "completion",
+GROUPS: dict[str, dict[str, str]] = {
+    "Show and serve": {
+        "desk": "desk",
+        "serve": "serve",
+        "stdio": "serve",
+        "attach": "desk",
+        "open": "desk",
+    },
+    "Use a server": {
+        "call": "requests",
+        "list": "requests",
+        "read": "requests",
+        "prompt": "requests",
+        "complete": "requests",
+        "watch": "requests",
+        "login": "login",
+        "logout": "login",
+    },
+    "Build and test a server": {
+        "new": "folders",
+        "check": "checking.check",
+        "test": "trials",
+        "load": "trials",
+        "schemas": "folders",
+        "pack": "folders",
+    },
+    "Clients and recordings": {
+        "config": "folders",
+        "wrap": "wrap",
+        "unwrap": "wrap",
+        "trust": "wrap",
+        "export": "captures",
+        "diff": "captures",
+        "prune": "captures",
+    },
+    "This program": {
+        "settings": "options",
+        "completion": "completion",
+        "help": "command_help",
+    },
 }
-"""Command -> module of this package that offers it as `<name>_command`, in the order the help lists them."""
+"""Groups of commands, in the order of the help: command -> module that offers it as `<name>_command`."""
+COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 OF_ANY_SERVER = frozenset(
     {"call", "list", "read", "prompt", "complete", "watch", "check", "test", "load", "schemas"}
@@ -85,6 +97,20 @@ class Commands(click.Group):
         """Return all names, in the order of the table."""
         return list(COMMANDS)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in their groups."""
+        width = max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            commands = [(name, self.get_command(ctx, name)) for name in names]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (name.ljust(width), each.get_short_help_str(formatter.width - 6 - width))
+                        for name, each in commands
+                        if each is not None
+                    ]
+                )
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of that name, or None."""
         if cmd_name not in COMMANDS:
@@ -102,6 +128,10 @@ class Commands(click.Group):
 
             args = with_web_place(args)
         args = with_command(args)
+        if args[0] == "check" and "--lock" in args:
+            from mcpdesk.cli.options import with_lock_file
+
+            args = with_lock_file(args)
         if args[0] in COMMANDS and args[0] not in (*WITH_SCREEN, "stdio") and not ctx.resilient_parsing:
             from mcpdesk.transports import clean_terminal
 

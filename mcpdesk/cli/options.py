@@ -74,6 +74,14 @@ def with_web_place(arguments: list[str]) -> list[str]:
     return [*arguments[:after], USUAL_WEB_PLACE, *arguments[after:]]
 
 
+def with_lock_file(arguments: list[str]) -> list[str]:
+    """The arguments, with an empty value after a `--lock` that no name of a lock file follows."""
+    found: list[str] = []
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        found += [f"{word}="] if word == "--lock" and not after.endswith(".lock.json") else [word]
+    return found
+
+
 def mode_option(function: Command) -> Command:
     """Give a command `--mode`."""
     text = "Serve the tools of this mode alone, to everybody. The folder's mcp.json has its modes."

@@ -18,6 +18,7 @@ import click
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.attach_point import AttachPoint
+from mcpdesk.cli.command_help import BriefCommand
 from mcpdesk.cli.core_process import (
     SIGNALS,
     JournalPrinter,
@@ -81,7 +82,16 @@ def mock_options(command: Callable[..., int]) -> Callable[..., int]:
     return mock(server(command))
 
 
-@click.command(name="serve", epilog=SERVE_EXAMPLES, short_help="Serve folders without a screen.")
+@click.command(
+    name="serve",
+    cls=BriefCommand,
+    epilog=SERVE_EXAMPLES,
+    short_help="Serve folders without a screen.",
+    common=(
+        "http", "socket", "web", "mode", "mock", "faults", "allowed_hosts", "log_format", "trust",
+        "state_dir",
+    ),
+)  # fmt: skip
 @click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completion.folder)
 @mock_options
 @faults_option

@@ -250,7 +250,7 @@ class HostedFolder:
     def _agreed_contract(self) -> Definitions | None:
         """What the lock file says was agreed on; None where there is none that can be used."""
         try:
-            return read_lock((self.folder / LOCK_NAME).read_bytes())
+            return read_lock((self.folder / LOCK_NAME).read_bytes()).definitions
         except (OSError, ValueError):
             return None
 

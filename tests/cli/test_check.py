@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from mcpdesk.cli.check import cost
+from mcpdesk.cli.checking.check import cost
 from mcpdesk.link.values import CatalogueItem, ItemKind
 
 if TYPE_CHECKING:
@@ -283,7 +287,7 @@ def test_differences_from_the_lock_are_judged(
     mcpdesk: Run, folder: Path, change: dict[str, str] | None, code: int, said: str | None
 ) -> None:
     echo(folder)
-    written = mcpdesk("check", str(folder), "--lock")
+    written = mcpdesk("check", str(folder), "--update")
     assert (written.returncode, "mcp.lock.json; keep it" in written.stderr) == (0, True)
     if change is None:
         (folder / "tools" / "echo.py").unlink()
@@ -303,7 +307,7 @@ def test_differences_from_the_lock_are_judged(
 @pytest.mark.process
 def test_a_lock_is_written_of_what_is_without_fault_only(mcpdesk: Run, folder: Path) -> None:
     (folder / "tools" / "broken.py").write_text("1 / 0\n")
-    finished = mcpdesk("check", str(folder), "--lock")
+    finished = mcpdesk("check", str(folder), "--update")
     assert finished.returncode == 1
     assert "is not written while there are mistakes" in finished.stderr
     assert not (folder / "mcp.lock.json").exists()
@@ -333,7 +337,7 @@ def test_reports_for_machines_have_the_place_of_each_mistake(
     mcpdesk: Run, folder: Path, tmp_path: Path
 ) -> None:
     echo(folder)
-    mcpdesk("check", str(folder), "--lock")
+    mcpdesk("check", str(folder), "--update")
     echo(folder, more=", times: int")
     junit, sarif = tmp_path / "junit.xml", tmp_path / "report.sarif"
     told = mcpdesk(
@@ -364,10 +368,10 @@ def test_what_has_no_line_of_its_own_is_reported_at_the_manifest_or_at_the_lock_
 ) -> None:
     lock, sarif = tmp_path / "old.json", tmp_path / "report.sarif"
     echo(folder)
-    mcpdesk("check", str(folder), "--lock-file", str(lock))
+    mcpdesk("check", str(folder), f"--lock={lock}", "--update")
     (folder / "tools" / "echo.py").unlink()
     reports = ("--sarif", str(sarif), "--clients")
-    assert mcpdesk("check", str(folder), "--lock-file", str(lock), *reports).returncode == 1
+    assert mcpdesk("check", str(folder), f"--lock={lock}", *reports).returncode == 1
     [run] = json.loads(sarif.read_text())["runs"]
     places = {
         each["ruleId"]: (where["artifactLocation"]["uri"].rpartition("/")[2], where["region"])
@@ -380,13 +384,81 @@ def test_what_has_no_line_of_its_own_is_reported_at_the_manifest_or_at_the_lock_
 
 @pytest.mark.process
 def test_any_server_has_a_lock(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
-    lock = ("--lock-file", str(tmp_path / "lock.json"))
+    lock = ("--lock", str(tmp_path / "shop.lock.json"))
     command = ("--", sys.executable, "-m", "mcpdesk", "stdio", str(folder))
-    assert mcpdesk("check", *lock, *command).returncode == 0
+    unnamed = mcpdesk("check", "--lock", *command)
+    assert unnamed.returncode == 2 and "--lock NAME.lock.json --update -- " in unnamed.stderr
+    assert mcpdesk("check", *lock, "--update", *command).returncode == 0
     echo(folder)
     finished = mcpdesk("check", *lock, *command)
-    assert finished.returncode == 0
+    assert finished.returncode == 0, finished.stderr
     assert "compatible: tool echo: is new" in finished.stdout
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("named", [(), ("typo.lock.json",)], ids=["default", "named"])
+def test_a_missing_lock_is_no_pass_and_nothing_is_written(
+    mcpdesk: Run, folder: Path, named: tuple[str, ...], tmp_path: Path
+) -> None:
+    lock = ("--lock", *(str(tmp_path / each) for each in named))
+    before = sorted(tmp_path.rglob("*.json"))
+    finished = mcpdesk("check", *lock, str(folder), CI="true")
+    assert finished.returncode == 2 and sorted(tmp_path.rglob("*.json")) == before
+    command = finished.stderr.partition("Write it with `")[2].partition("`")[0]
+    assert mcpdesk(*shlex.split(command)[1:]).returncode == 0
+    written = sorted(set(tmp_path.rglob("*.json")) - set(before))
+    assert [each.name for each in written] == [*(named or ("mcp.lock.json",))]
+    assert json.loads(written[0].read_text())["server"] == folder.name
+    content = written[0].read_bytes()
+    echo(folder)
+    assert mcpdesk("check", *lock, str(folder)).returncode == 0
+    assert written[0].read_bytes() == content
+
+
+@pytest.mark.process
+def test_the_lock_of_another_server_is_not_compared_with(mcpdesk: Run, folder: Path, tmp_path: Path) -> None:
+    lock = tmp_path / "a.lock.json"
+    lock.write_text('{"version": 1, "server": "other", "tool": {"x": {"name": "x"}}}')
+    before = lock.read_bytes()
+    for more in ((), ("--update",)):
+        finished = mcpdesk("check", str(folder), "--lock", str(lock), *more)
+        assert finished.returncode == 2 and "lock of the server 'other'" in finished.stderr
+        assert lock.read_bytes() == before
+    shutil.copy(lock, folder / "mcp.lock.json")  # as after a change of the folder's name
+    assert mcpdesk("check", str(folder), "--lock").returncode == 2
+    assert mcpdesk("check", str(folder), "--update").returncode == 0
+    assert mcpdesk("check", str(folder), "--lock").returncode == 0
+    lock.write_text('{"version": 1, "tool": {}}')  # of an earlier version
+    assert mcpdesk("check", str(folder), "--lock", str(lock)).returncode == 0
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("kind", ["program", "python file", "no file"])
+def test_sarif_of_a_server_without_a_folder_points_to_a_file_that_exists(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_name = "say_it_again_and_again_and_again_and_again_until_it_is_heard_x"
+    source = "from mcp.server.mcpserver import MCPServer\nserver = MCPServer('shop')\n"
+    source += f"@server.tool()\ndef {long_name}(a: int) -> str:\n    return ''\n"
+    (tmp_path / "shop.py").write_text(source + "if __name__ == '__main__':\n    server.run()\n")
+    program = [sys.executable, str(tmp_path / "shop.py")]
+    if kind == "no file":
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "README.md").write_text("Shop")
+        (tmp_path / "src").mkdir()
+        (tmp_path / "shop.py").rename(tmp_path / "src" / "shop.py")
+        program = [sys.executable, "-c", "import runpy; runpy.run_path('src/shop.py', run_name='__main__')"]
+    words = ["shop.py"] if kind == "python file" else ["--", *program]
+    sarif = ["--sarif", "report.sarif", "--clients"]
+    finished = subprocess.run(
+        [sys.executable, "-m", "mcpdesk", "check", *sarif, *words],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix},
+    )  # fmt: skip
+    assert finished.returncode in (0, 1), finished.stderr
+    [run] = json.loads((tmp_path / "report.sarif").read_text())["runs"]
+    places = {each["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for each in run["results"]}
+    assert places == {"README.md" if kind == "no file" else "shop.py"}
 
 
 @pytest.mark.process

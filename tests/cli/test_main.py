@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from mcpdesk.cli.main import COMMANDS, run, with_command
+from mcpdesk.cli.main import COMMANDS, GROUPS, run, with_command
 from mcpdesk.errors import DeskUserError
 from mcpdesk.version import __version__
 
@@ -46,6 +47,44 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     shown = capsys.readouterr().out
     assert all(f"\n  {name} " in shown for name in COMMANDS)
+
+
+def test_help_has_five_groups_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    places = [shown.index(f"\n{title}:\n") for title in GROUPS]
+    assert len(places) == 5 and places == sorted(places)
+    names = re.findall(r"^  (\w+) {2,}\S", shown[places[0] : shown.index("Examples:")], re.MULTILINE)
+    assert names == list(COMMANDS)
+
+
+@pytest.mark.parametrize("command", ["desk", "serve"])
+def test_help_shows_ten_options_and_help_all_the_rest(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([command, "--help"]) == 0
+    brief = capsys.readouterr().out
+    options = re.findall(r"^  (?:-\w, )?(--[\w-]+)", brief, re.MULTILINE)
+    assert len(options) == 12 and options[10:] == ["--help-all", "--help"]
+    assert run([command, "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    every = re.findall(r"^  (?:-\w, )?(--[\w-]+)", whole, re.MULTILINE)
+    assert set(options) < set(every) and "--capture-keep-bytes" in every
+    assert f"--help-all shows {len(every) - len(options)} more" in brief
+
+
+def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {}
+    for words in (["--help"], ["help"], ["serve", "--help"], ["help", "serve"], ["help", "serve", "--all"],
+                  ["serve", "--help-all"], ["help", "call"], ["call", "--help"]):  # fmt: skip
+        assert run(words) == 0
+        shown[" ".join(words)] = capsys.readouterr().out
+    assert shown["help"] == shown["--help"]
+    assert shown["help serve"] == shown["serve --help"] != shown["serve --help-all"]
+    assert shown["help serve --all"] == shown["serve --help-all"]
+    assert shown["help call"] == shown["call --help"]
+    assert run(["help", "nothing"]) == 2
+    assert "There is no command 'nothing'" in capsys.readouterr().err
 
 
 def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:

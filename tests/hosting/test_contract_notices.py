@@ -47,7 +47,7 @@ async def test_a_save_is_judged_by_the_offer_before_or_by_the_lock(tmp_path: Pat
         assert "required (tools/price.py:1) · wording: stock · reloaded in " in broken
         assert host.journal.notices()[-1].screen == "workbench/save/shop"
         await save(folder, host)
-        (folder / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server)))
+        (folder / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server), "shop"))
         for told in ("The price.", "Another price."):
             said = await save(folder, host, ", shop: str", told)
             assert said.startswith(

@@ -281,7 +281,7 @@ async def test_a_save_breaks_a_lock_only_when_a_skill_is_published_no_more(
     skill = office / "skills" / "refunds" / "SKILL.md"
     host = isolated_host(office, tmp_path / "state")
     async with hosted(host):
-        (office / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server)))
+        (office / LOCK_NAME).write_text(lock_text(definitions(host.folders["shop"].server), "shop"))
         skill.write_text(REFUNDS.replace("Pay it back", "Pay nothing"))
         await host.folders["shop"].reload()
         assert "breaks" not in host.journal.notices()[-1].text

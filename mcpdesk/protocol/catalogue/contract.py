@@ -27,6 +27,14 @@ _COMPARED = frozenset({"type", "enum", "properties", "required", "items", "addit
                        "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip
 
 
+class Lock(Struct, frozen=True):
+    """The content of a lock file."""
+
+    server: str
+    """Name of the server; empty in a file of an earlier version."""
+    definitions: Definitions
+
+
 class ContractVerdict(StrEnum):
     """What a change means for a client that knows the offer as it was. The worst comes first."""
 
@@ -65,16 +73,16 @@ def locked(definition: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in definition.items() if key not in _UNLOCKED}
 
 
-def lock_text(definitions: Definitions) -> str:
+def lock_text(definitions: Definitions, server: str) -> str:
     """Return the text of a lock file: the same for the same offer, whatever its order."""
-    content: dict[str, Any] = {"version": LOCK_VERSION}
+    content: dict[str, Any] = {"version": LOCK_VERSION} | ({"server": server} if server else {})
     for (kind, name), definition in definitions.items():
         content.setdefault(kind, {})[name] = locked(definition)
     return json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def read_lock(data: bytes) -> Definitions:
-    """Return what a lock file says was offered. Raises: ValueError, worded to follow its name."""
+def read_lock(data: bytes) -> Lock:
+    """Return the content of a lock file. Raises: ValueError, worded to follow its name."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
@@ -83,12 +91,12 @@ def read_lock(data: bytes) -> Definitions:
         raise ValueError(f'is no lock file: "version" must be {LOCK_VERSION}')
     found = dict[tuple[str, str], Mapping[str, Any]]()
     for kind, items in content.items():
-        if kind == "version":
+        if kind == "version" or (kind == "server" and isinstance(items, str)):
             continue
         if not isinstance(items, dict) or not all(isinstance(each, dict) for each in items.values()):
             raise ValueError(f'is no lock file: "{kind}" must be an object of definitions')
         found |= {(kind, name): definition for name, definition in items.items()}
-    return found
+    return Lock(content["server"] if isinstance(content.get("server"), str) else "", found)
 
 
 def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:

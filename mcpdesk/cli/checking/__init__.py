@@ -1,0 +1,1 @@
+"""`mcpdesk check`: the command, the lock of a contract, and reports for CI."""

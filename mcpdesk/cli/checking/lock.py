@@ -1,0 +1,128 @@
+"""The lock of a server's contract: where its file is, how the offer differs from it, and its writing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcpdesk.cli.checking.reports import Remark
+from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.printing import print_message, write_report
+from mcpdesk.client.targets import COMMAND
+from mcpdesk.errors import DeskUserError
+from mcpdesk.protocol.catalogue.contract import (
+    LOCK_NAME,
+    Definitions,
+    Lock,
+    contract_changes,
+    lock_text,
+    locked,
+    read_lock,
+)
+
+if TYPE_CHECKING:
+    from mcpdesk.link.values import CatalogueItem
+
+
+class LockPlace(NamedTuple):
+    """The lock file that is compared with, or written."""
+
+    file: Path
+    is_written: bool
+    is_own: bool
+    """True for the file in the server's own folder."""
+
+
+class Contract(NamedTuple):
+    """Offer of a server as it is now."""
+
+    server: str
+    definitions: Definitions
+    sources: Mapping[tuple[str, str], str]
+    """File and line of each item, where that is known."""
+
+
+def contract_of(server: str, items: Sequence[CatalogueItem]) -> Contract:
+    """The contract of what a server offers."""
+    return Contract(
+        server,
+        {(item.kind.value, item.name): locked(item.definition) for item in items if item.definition},
+        {(item.kind.value, item.name): item.source for item in items},
+    )
+
+
+def lock_place(target: str, is_folder: bool, file: str | None, update: bool) -> LockPlace | None:
+    """Place of the lock, or None if none is asked for; `file` is the value of --lock, or empty.
+
+    Raises: DeskUserError if no place is known, or if there is no lock to compare with.
+    """
+    if file is None and not update:
+        return None
+    if not file and not is_folder:
+        raise DeskUserError(
+            "The lock of a server that is not a folder needs a file.",
+            f"Write the lock with `{_command(target, 'NAME.lock.json')}`, and compare without --update.",
+        )
+    own = server_folder(target) / LOCK_NAME if is_folder else None
+    place = Path(file).expanduser() if file else own
+    assert place is not None
+    if not update and not place.exists():
+        told = f"There is no lock {place}, so nothing was compared."
+        raise DeskUserError(
+            told, f"Write it with `{_command(target, file or '')}`, and keep it with the source."
+        )
+    return LockPlace(place, update, own is not None and place.resolve() == own)
+
+
+def differences(place: LockPlace, now: Contract, *, is_faulty: bool) -> list[Remark]:
+    """Compare what is offered with the lock, and write that if the place says so.
+
+    Raises: DeskUserError for a lock file that cannot be read or written, or is that of another server.
+    """
+    kept = Lock(now.server, now.definitions) if not place.file.exists() else _read(place.file)
+    is_other = bool(kept.server and now.server and kept.server != now.server)
+    if is_other and not (place.is_written and place.is_own):
+        raise DeskUserError(
+            f"{place.file} is the lock of the server {kept.server!r}, and this is {now.server!r}.",
+            "Name another file with --lock FILE"
+            + (", or remove this one first." if place.is_written else "."),
+        )
+    found = [
+        Remark(
+            change.verdict,
+            change.told,
+            now.sources.get((change.kind, change.name)) or place.file.name,
+            f"{change.kind} {change.name}",
+            change.is_breaking and not place.is_written,
+        )
+        for change in contract_changes(kept.definitions, now.definitions)
+    ]
+    if place.is_written and is_faulty:
+        print_message(f"mcpdesk: {place.file} is not written while there are mistakes.")
+    elif place.is_written:
+        write_report(place.file, lock_text(now.definitions, now.server))
+        print_message(f"mcpdesk: wrote {place.file}; keep it with the source")
+    return found
+
+
+def _read(file: Path) -> Lock:
+    """Raises: DeskUserError."""
+    try:
+        return read_lock(file.read_bytes())
+    except OSError as error:
+        raise DeskUserError(f"{file} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise DeskUserError(
+            f"{file} {error}.", "Fix it, or remove it and write it again with --update."
+        ) from None
+
+
+def _command(target: str, file: str) -> str:
+    """The command that writes a lock."""
+    lock = f" --lock {shlex.quote(file)}" if file.endswith(".lock.json") else f" --lock={shlex.quote(file)}"
+    options = f"{lock if file else ''} --update"
+    if target.startswith(COMMAND):
+        return f"mcpdesk check{options} -- {target[len(COMMAND) :]}"
+    return f"mcpdesk check {shlex.quote(target)}{options}"

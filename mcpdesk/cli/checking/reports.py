@@ -1,0 +1,151 @@
+"""Remarks of `mcpdesk check`, and its reports for machines: JUnit and SARIF."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from mcpdesk.cli.printing import JUnitCase, junit_report
+from mcpdesk.client.targets import COMMAND
+from mcpdesk.protocol.catalogue.contract import ContractVerdict
+from mcpdesk.version import __version__
+
+if TYPE_CHECKING:
+    from mcpdesk.link.values import CatalogueItem
+
+
+class Remark(NamedTuple):
+    """One finding; `word` is a level or a verdict, `subject` like `tool greet`."""
+
+    word: str
+    message: str
+    place: str
+    subject: str
+    is_mistake: bool
+    rule: str = ""
+    """Name of the rule in reports, if that is more than the word."""
+    origin: Mapping[str, str] = MappingProxyType({})
+    """Of a remark on a client: `client`, `version`, `fact`, `effect`, `source` and `date`."""
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.place, self.word, self.subject, self.message) if part)
+
+    def facts(self, word: str) -> dict[str, str]:
+        """Return the members it has in JSON."""
+        return {word: self.word, "place": self.place, "subject": self.subject, "message": self.message}
+
+
+def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
+    """A case for each item, and for each other subject; it fails by its mistakes."""
+    subjects = dict.fromkeys([*(f"{item.kind} {item.name}" for item in items), *(r.subject for r in remarks)])
+    cases = list[JUnitCase]()
+    for subject in subjects:
+        kind, _, name = subject.partition(" ")
+        told = [each for each in remarks if each.subject == subject]
+        mistakes, others = (
+            "\n".join(str(each) for each in told if each.is_mistake is bad) for bad in (True, False)
+        )
+        cases.append(JUnitCase(kind, name or "server", mistakes, output=others))
+    return junit_report("mcpdesk check", cases)
+
+
+HOME = "https://github.com/mcpdesk/mcpdesk"
+_SARIF_LEVELS = {"error": "error", "warning": "warning", ContractVerdict.BREAKING: "error"}
+_SARIF_RULES = {
+    "error": "What is offered has a mistake",
+    "warning": "Models or clients have trouble with it",
+    "note": "It may not be meant so",
+    ContractVerdict.BREAKING: "A client that works today would break",
+    ContractVerdict.COMPATIBLE: "The contract has changed, and clients of today go on working",
+    ContractVerdict.WORDING: "What models and persons read has changed",
+}
+
+
+def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: Path) -> str:
+    """A result for each remark, at its line of a file that exists. Source: SARIF 2.1.0.
+
+    `report` is the file that the text is for. What shows reports beside the code refuses one without a file.
+    """
+    rules = {each.rule or each.word: each for each in remarks}
+    driver = {
+        "name": "mcpdesk",
+        "version": __version__,
+        "informationUri": HOME,
+        "rules": [_sarif_rule(rule, rules[rule]) for rule in sorted(rules)],
+    }
+    folder = Path(target).expanduser()
+    fallback = next((each for each in (*_named_files(target), *_known_files()) if each.is_file()), report)
+    results = []
+    for remark in remarks:
+        place, line = _placed(remark, folder, lock) if folder.is_dir() else (lock, 1)
+        if place is None or not place.is_file():
+            place, line = (_any_file(folder) or fallback) if folder.is_dir() else fallback, 1
+        results.append(_sarif_result(remark, place, line))
+    run = {"tool": {"driver": driver}, "results": results}
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _placed(remark: Remark, folder: Path, lock: Path | None) -> tuple[Path | None, int]:
+    """File and line of a remark about a folder, or None if it has no file of its own."""
+    file, _, line = remark.place.rpartition(":")
+    if not line.isdecimal():
+        file, line = remark.place, "1"
+    if lock is not None and file == lock.name:
+        return lock, 1
+    return (folder / file if file else None), max(1, int(line))
+
+
+def _any_file(folder: Path) -> Path | None:
+    """The file of a server folder that stands for all of it."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name[:1] not in "._")
+    return folder / "mcp.json" if (folder / "mcp.json").is_file() else next(files, None)
+
+
+def _named_files(target: str) -> Iterator[Path]:
+    """Paths below the current directory that a target names, by itself or in the words of a command."""
+    words = shlex.split(target.removeprefix(COMMAND)) if target.startswith(COMMAND) else [target]
+    here = Path().resolve()
+    for word in reversed(words):
+        for text in (word, word.rpartition(":")[0]):  # FILE:NAME as well
+            path = Path(text).expanduser()
+            if text and "\0" not in text and path.resolve().is_relative_to(here):
+                yield path
+
+
+def _known_files() -> Iterator[Path]:
+    """Files of a project that stand for all of it."""
+    yield from map(Path, ("mcp.json", ".mcp.json", "pyproject.toml", "package.json", "README.md"))
+    yield from sorted(path for path in Path().glob("*") if path.name[:1] not in "._")
+
+
+def _sarif_rule(rule: str, remark: Remark) -> dict[str, Any]:
+    """Description of a rule, in the members that code scanning of GitHub requires."""
+    origin = remark.origin
+    told = f"{origin['client']}: {origin['effect']}" if origin else _SARIF_RULES[remark.word]
+    help_text = (
+        f"Known since {origin['date']}: {origin['source']}" if origin else f"See mcpdesk check, {HOME}."
+    )
+    texts = {"shortDescription": told, "fullDescription": f"{told}.", "help": help_text}
+    described = {"id": rule, **{member: {"text": text} for member, text in texts.items()}}
+    return described | ({"helpUri": origin["source"]} if origin else {})
+
+
+def _sarif_result(remark: Remark, place: Path, line: int) -> dict[str, Any]:
+    told = ": ".join(part for part in (remark.subject, remark.message) if part)
+    where = {
+        "artifactLocation": {"uri": quote(Path(os.path.relpath(place)).as_posix())},
+        "region": {"startLine": line},
+    }
+    return {
+        "ruleId": remark.rule or remark.word,
+        "level": _SARIF_LEVELS.get(remark.word, "note"),
+        "message": {"text": told},
+        "locations": [{"physicalLocation": where}],
+    }

@@ -1,0 +1,79 @@
+"""Help of the program: its commands in groups, commands with many options in short, and `mcpdesk help`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from mcpdesk.cli.printing import OK
+
+_ALL = "mcpdesk.help_all"
+"""Key in `Context.meta` that is set while every option is to be shown."""
+EXAMPLES = """\b
+Examples:
+  mcpdesk help
+  mcpdesk help serve
+  mcpdesk help serve --all
+"""
+
+
+class BriefCommand(click.Command):
+    """A command whose `--help` shows its common options, and `--help-all` the others as well."""
+
+    def __init__(self, *given: Any, common: Sequence[str] = (), **named: Any) -> None:
+        """`common` are names of parameters, in the order of the help."""
+        super().__init__(*given, **named)
+        self._common = tuple(common)
+        self.params.append(
+            click.Option(
+                ["--help-all"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                callback=_print_all,
+                help="Show every option.",
+            )
+        )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the common options, and how many others there are."""
+        if ctx.meta.get(_ALL):
+            super().format_options(ctx, formatter)
+            return
+        params = {param.name: param for param in self.get_params(ctx) if isinstance(param, click.Option)}
+        records = {name: record for name, param in params.items() if (record := param.get_help_record(ctx))}
+        helps = [name for name, param in params.items() if {"--help", "--help-all"} & set(param.opts)]
+        shown = [*self._common, *helps]
+        title = f"Options, the common ones; --help-all shows {len(records.keys() - set(shown))} more"
+        with formatter.section(title):
+            formatter.write_dl([records[name] for name in shown])
+
+
+def _print_all(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+    if is_given and not ctx.resilient_parsing:
+        ctx.meta[_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+@click.command(name="help", epilog=EXAMPLES, short_help="Show this help, or that of a command.")
+@click.argument("command", required=False)
+@click.option("--all", "shows_all", is_flag=True, help="Show every option of the command.")
+@click.pass_context
+def help_command(ctx: click.Context, command: str | None, shows_all: bool) -> int:
+    """Show what the program can do, or the help of COMMAND."""
+    parent = ctx.find_root()
+    group = parent.command
+    assert isinstance(group, click.Group)
+    if command is None:
+        click.echo(parent.get_help())
+        return OK
+    found = group.get_command(parent, command)
+    if found is None:
+        raise click.UsageError(f"There is no command {command!r}. See `mcpdesk help`.")
+    with click.Context(found, info_name=command, parent=parent) as about:
+        about.meta[_ALL] = shows_all
+        click.echo(about.get_help())
+    return OK
