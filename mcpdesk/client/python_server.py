@@ -5,6 +5,7 @@ Knows FastMCP and the official SDK, both of which may be of any version. Imports
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import runpy
 import sys
@@ -21,13 +22,25 @@ MODULE = "served_by_mcpdesk"
 def main() -> None:
     """Load the file and serve until stdin ends."""
     path, name = Path(sys.argv[1]).resolve(), sys.argv[2] if len(sys.argv) > 2 else ""
-    sys.path[0] = str(path.parent)  # in place of the folder of this file
     serve(find(load(path), name, path))
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The names a file defines. It is not `__main__`, so that it does not start anything by itself."""
-    return runpy.run_path(str(path), run_name=MODULE)
+    """The names a file defines. It is not `__main__`, so that it does not start anything by itself.
+
+    A file of a package is imported as a module of it, so that its relative imports work.
+    """
+    root, names = path.parent, [] if path.stem == "__init__" else [path.stem]
+    while (root / "__init__.py").is_file() and root.name.isidentifier():
+        names.insert(0, root.name)
+        root = root.parent
+    is_packaged = root != path.parent and all(name.isidentifier() for name in names)
+    if not is_packaged or names[0] in PACKAGES:
+        sys.path[0] = str(path.parent)  # in place of the folder of this file
+        return runpy.run_path(str(path), run_name=MODULE)
+    sys.path[0] = str(root)
+    sys.path.append(str(path.parent))  # for files that name their neighbours without the package
+    return vars(importlib.import_module(".".join(names)))
 
 
 def find(defined: dict[str, Any], name: str, path: Path) -> Any:

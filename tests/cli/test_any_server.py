@@ -101,6 +101,24 @@ def test_a_python_file_of_another_framework_is_run(mcpdesk: Run, tmp_path: Path)
     assert "no server object to run" in mcpdesk("list", str(path), **environ).stderr
 
 
+@pytest.mark.process
+@pytest.mark.parametrize("file", ["server.py", "__init__.py"])
+def test_a_file_of_a_package_keeps_its_relative_imports(mcpdesk: Run, tmp_path: Path, file: str) -> None:
+    package = tmp_path / "src" / "shop" / "web"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("")
+    (package.parent / "words.py").write_text("WORD = 'tea'\n")
+    (package / "__init__.py").write_text("")
+    (package / "beside.py").write_text("END = '!'\n")
+    (package / file).write_text(
+        "import beside\nfrom shop.words import WORD as whole\nfrom ..words import WORD\n"
+        + SDK.replace("text.upper()", "text + WORD + whole + beside.END + __name__")
+    )
+    done = mcpdesk("call", str(package / file), "shout", "text=a ", VIRTUAL_ENV=sys.prefix)
+    module = "shop.web.server" if file == "server.py" else "shop.web"
+    assert (done.returncode, done.stdout) == (0, f"a teatea!{module}\n"), done.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

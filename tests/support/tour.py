@@ -22,6 +22,8 @@ CELL = (8, 16)
 POINTS = 13
 FONTS = tuple(f"/usr/share/fonts/truetype/dejavu/DejaVuSansMono{kind}.ttf" for kind in ("", "-Bold"))
 COLOURS = 128
+STUCK = "loop stuck"
+"""Words of the header while another program has the processor; a picture with them tells something untrue."""
 DARK, LIGHT = "#101010", "#d0d0d0"
 NAMED = {
     "black": "#000000",
@@ -90,6 +92,7 @@ def frames() -> Iterator[tuple[pyte.Screen, float]]:
                     yield desk.screen, 0.12
                 desk.press(last)
                 desk.see(step.sees)
+                desk.wait(lambda: STUCK not in desk.text, "a loop that is not stuck")
                 desk.settle()
                 yield desk.screen, step.looks_s
 
@@ -124,11 +127,24 @@ def main() -> None:
     """Write the tour to the file that is named."""
     target, *named = sys.argv[1:]
     fonts = tuple(ImageFont.truetype(path, POINTS) for path in named or FONTS)
-    taken = [(drawn(screen, fonts), round(pause * 1000)) for screen, pause in frames()]
+    taken, shown = list[tuple[Image.Image, int]](), list[str]()
+    for screen, pause in frames():
+        if STUCK in "".join(screen.display):
+            raise SystemExit(f"The screen says {STUCK!r}: record the tour on a machine that is not busy.")
+        taken.append((drawn(screen, fonts), round(pause * 1000)))
+        shown.append("\n".join(screen.display))
     pictures = [picture.quantize(COLOURS, dither=Image.Dither.NONE) for picture, _ in taken]
     pauses = [pause for _, pause in taken]
     first, *rest = pictures
-    first.save(target, save_all=True, append_images=rest, duration=pauses, loop=0, optimize=True)
+    first.save(
+        target,
+        save_all=True,
+        append_images=rest,
+        duration=pauses,
+        loop=0,
+        optimize=True,
+        comment=shown[0].encode(),  # the tests read what the first picture shows
+    )
     size = Path(target).stat().st_size >> 10
     print(f"{target}: {len(pictures)} pictures, {size} KB, {sum(pauses) / 1000:.0f} s")
 
