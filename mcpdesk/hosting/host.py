@@ -430,7 +430,7 @@ class Host:
         """Let pumps find a server, and watch its folder."""
         hosted = self.folders[name]
         if self.plan.meet:
-            await hosted.until_looked_at()
+            await hosted.look_at_code()
             await self._pumps.listen(name, hosted.folder)
         if self.plan.watch:
             self._watches[name] = asyncio.create_task(hosted.watch(lambda: self._reloads.ask(hosted)))

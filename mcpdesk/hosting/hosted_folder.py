@@ -29,7 +29,6 @@ from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
-from mcpdesk.hosting.folder.read_variables import variables_in
 from mcpdesk.hosting.folder.reload import Changes, apply, listed
 from mcpdesk.hosting.journal import Journal, Notice, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
@@ -112,8 +111,7 @@ class HostedFolder:
         self._is_awake = False
         self._variables: FolderVariables | None = None
         self._code_reads = set[str]()
-        """Environment variables that the code reads, once `until_looked_at` has returned."""
-        self._first_look: asyncio.Task[None] | None = None
+        """Environment variables that the code reads, once `look_at_code` has returned."""
         self._has_reloaded = False
         self._put_variables(self._read_variables(folder.expanduser()))
         mistake: ManifestError | None = None
@@ -230,7 +228,7 @@ class HostedFolder:
         loaded = load_folder(self.folder, self._loaded)
         if self.server.withheld:
             self._check_mended(loaded.manifest)
-        return self._with_skills(loaded, variables_in(self.folder)), self._agreed_contract()
+        return self._with_skills(loaded, self._variables_of_code()), self._agreed_contract()
 
     def _with_skills(self, loaded: LoadedFolder, code_reads: set[str]) -> FolderReading:
         """Read what the folder has besides its items."""
@@ -337,23 +335,24 @@ class HostedFolder:
         jwt = self._loaded.manifest.auth.jwt
         return jwt.secret_env if jwt is not None else ""
 
-    async def _look_at_code(self) -> None:
-        """Note which environment variables the code reads. Its files are read on a thread."""
-        found = await asyncio.to_thread(variables_in, self.folder)
+    def _variables_of_code(self) -> set[str]:
+        """Names of the environment variables that the code reads. Reads its files; from any thread."""
+        from mcpdesk.hosting.folder.read_variables import variables_in
+
+        return variables_in(self.folder)
+
+    async def look_at_code(self) -> None:
+        """Find out which environment variables the code reads, before clients of other processes come."""
+        found = await asyncio.to_thread(self._variables_of_code)
         if not self._has_reloaded:
             self._code_reads = found
-
-    async def until_looked_at(self) -> None:
-        """Wait until it is known which environment variables the code reads. Call it after `wake`."""
-        if self._first_look is not None:
-            await asyncio.shield(self._first_look)
 
     def environment_for(
         self, peer: str, environment: Mapping[str, str], hidden: Collection[str]
     ) -> dict[str, str]:
         """Environment of calls of a client in another process, without the hidden variables.
 
-        Such clients are not accepted before `until_looked_at` has returned.
+        Such clients are not accepted before `look_at_code` has returned.
         Raises: OtherEnvironmentError when code here reads variables that are others in that process.
         """
         given = {} if self._variables is None else self._variables.given
@@ -385,7 +384,6 @@ class HostedFolder:
         except StorageError as error:
             self._journal.notify(f"{self.server.name}: {error}", Severity.ERROR, "logs")
         self._is_awake = True
-        self._first_look = self._start_chore(self._look_at_code())
         self._begin_life()
 
     def _begin_life(self) -> None:
@@ -405,11 +403,10 @@ class HostedFolder:
         except HandlerError as error:
             self._journal.notify(f"{self.server.name}: {error.message}", Severity.ERROR, "logs")
 
-    def _start_chore(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start_chore(self, work: Coroutine[Any, Any, None]) -> None:
         chore = asyncio.create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
-        return chore
 
     def withdraw(self) -> None:
         """Offer nothing more; clients are told that the lists changed."""
