@@ -170,6 +170,11 @@ def counted(
             recording.removed_bytes,
         ),
         ("questions_waiting", "Questions that wait for a person.", waiting),
+        (
+            "answered_rounds_dropped_total",
+            "Answered rounds of 2026-07-28, or their results, that were forgotten to make room.",
+            services.rounds.answered.dropped if services.has_made("rounds") else 0,
+        ),
     ]
     return [
         Figure("info", "gauge", "Which version runs.", [Sample(1, {"version": __version__})]),

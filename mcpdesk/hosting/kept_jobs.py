@@ -43,6 +43,7 @@ class KeptJobs:
         self._sweeping_aio: asyncio.Task[None] | None = None
         if replicas is not None:
             services.mark, services.shared_ends, services.records_of = replicas.id, self, self._shared
+            services.shared_rounds = replicas.rounds
             replicas.bus.listen(END_JOB, lambda facts: self._store().cancel_by_id(facts["job"], facts["why"]))
             replicas.engine.on_back.append(self._restate)
 

@@ -524,6 +524,9 @@ class Replicas(Protocol):
     async def job_holder(self, identifier: str) -> str:
         """The other living replica that has a job by its record; empty: none. Raises: StorageError."""
 
+    async def round_holder(self, state: str) -> str:
+        """The living replica that answered the round of a state; empty: none. Raises: StorageError."""
+
     def socket_of(
         self, replica: str, target: str, headers: Mapping[str, str]
     ) -> AbstractAsyncContextManager[AsyncGenerator[str, None]]:

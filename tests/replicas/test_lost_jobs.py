@@ -14,6 +14,8 @@ from typing import TypeVar
 import aiohttp
 import pytest
 
+from mcpdesk.protocol.marked_ids import mark_of
+from mcpdesk.protocol.request_state import round_of
 from tests.replicas.test_shared_jobs import SLEEP, Caller, make_folder
 from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
 from tests.support.patience import WITHIN_S
@@ -149,6 +151,21 @@ async def test_a_replica_that_wakes_up_late_cannot_end_its_job_a_second_time(
     finally:
         if victim not in cluster.replicas:
             cluster.replicas.append(victim)
+
+
+async def test_a_round_of_a_killed_replica_runs_again_once(caller: Caller, cluster: ReplicaCluster) -> None:
+    asked = (await caller.plainly("ask-twice"))["result"]
+    mark = mark_of(round_of(asked["requestState"]))
+    for victim in list(cluster.replicas):
+        async with caller.http.get(f"{victim.url}/status") as answer:
+            if (await answer.json())["replicas"][0]["id"] == mark:
+                kill(cluster, victim)
+    assert len(cluster.replicas) == 2
+    (key,) = asked["inputRequests"]
+    answers = {key: {"action": "accept", "content": {"name": "Ada"}}}
+    more = {"inputResponses": answers, "requestState": asked["requestState"]}
+    found = [(await caller.plainly("ask-twice", **more))["result"] for _ in range(4)]
+    assert found == [found[0]] * 4 and list(found[0]["inputRequests"]) != [key]
 
 
 async def test_programs_of_a_job_that_was_taken_over_are_ended(

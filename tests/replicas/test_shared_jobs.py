@@ -400,6 +400,19 @@ async def test_rounds_go_on_where_they_are_parked(caller: Caller) -> None:
         assert text.startswith(f"{name}1 {name}2 in one run"), text
 
 
+async def test_a_round_posted_twice_at_different_replicas_runs_once(caller: Caller) -> None:
+    asked = (await caller.plainly("ask-twice"))["result"]
+    for number in (1, 2):
+        (key,) = asked["inputRequests"]
+        answers = {key: {"action": "accept", "content": {"name": f"Di{number}"}}}
+        more = {"inputResponses": answers, "requestState": asked["requestState"]}
+        both = await asyncio.gather(*(caller.plainly("ask-twice", **more) for _ in range(3)))
+        later = await caller.plainly("ask-twice", **more)
+        assert [each["result"] for each in both] == [later["result"]] * 3
+        asked = later["result"]
+    assert asked["content"][0]["text"].startswith("Di1 Di2 in one run")
+
+
 async def test_a_task_of_a_session_is_asked_for_anywhere(caller: Caller) -> None:
     session = Session(caller)
     await session.open()

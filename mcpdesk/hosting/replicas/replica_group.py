@@ -15,10 +15,12 @@ from mcpdesk.hosting.replicas.forwarding import Forwarder
 from mcpdesk.hosting.replicas.living import LEASE_S, RENEW_S, LivingReplicas
 from mcpdesk.hosting.replicas.shared_secrets import SharedSecrets
 from mcpdesk.protocol.marked_ids import has_numbered
+from mcpdesk.protocol.request_state import digest
 from mcpdesk.server.state.callback_timers import CoreMark
 from mcpdesk.storage.shared.engine import BOUNDS, Engine, EngineRefusal
 from mcpdesk.storage.shared.engine_database import EngineDatabase
 from mcpdesk.storage.shared.engine_jobs import EngineJobTable, living_holder
+from mcpdesk.storage.shared.engine_rounds import EngineRounds
 from mcpdesk.storage.shared.engine_streams import EngineStreams
 from mcpdesk.storage.shared.event_bus import EventBus
 from mcpdesk.transports.base import FORWARDED, ForwardedAnswer
@@ -51,6 +53,7 @@ class ReplicaGroup:
         self.secrets = SharedSecrets(self.engine)
         self.sessions = EngineSessions(self.engine, self.bus, self.id, session_ttl_s)
         self.streams = EngineStreams(self.engine, session_ttl_s)
+        self.rounds = EngineRounds(self.engine, self.id)
         self._forwarder = Forwarder()
 
     @property
@@ -91,6 +94,10 @@ class ReplicaGroup:
         """The other living replica that has a job by its record; empty: none. Raises: EngineAway."""
         holder = await living_holder(self.engine, identifier)
         return "" if holder == self.id else holder
+
+    async def round_holder(self, state: str) -> str:
+        """The living replica that answered the round of a `requestState`; empty: none. Raises: EngineAway."""
+        return await self.rounds.holder(digest(state)) if state else ""
 
     @asynccontextmanager
     async def answer_of(

@@ -1,7 +1,8 @@
 """Operations of several rounds in the stateless era: the client answers with its next request.
 
 The handler's coroutine is parked between the rounds, so that it runs once. When it is gone (another process,
-too long ago, too many) it runs again from the top, and finds the answers in `requestState`.
+too long ago, too many) it runs again from the top, and finds the answers in `requestState`. A request that
+repeats a round runs nothing: it joins the running round, or gets its result (`answered_rounds.py`).
 Source: MCP basic/patterns/mrtr.
 """
 
@@ -12,29 +13,34 @@ import os
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from mcpdesk.errors import ClientError, MissingCapability
+from mcpdesk.errors import ClientError, MissingCapability, StorageError
 from mcpdesk.protocol import client_questions, codec
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.protocol.marked_ids import marked
 from mcpdesk.protocol.methods import CALLS
 from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.request_state import RequestState, binding, digest, seal, unseal
+from mcpdesk.server.asks.answered_rounds import ENDED, AnsweredRound, AnsweredRounds
 from mcpdesk.server.asks.client_requests import unanswered
 from mcpdesk.server.calls.deadlines import Deadlines
 from mcpdesk.server.calls.running_call import Call
 
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion
+    from mcpdesk.storage.shared.engine_rounds import EngineRounds
 
 T = TypeVar("T")
 Work = Callable[[Call], Awaitable[JSONObject]]
+Confirm = Callable[[JSONObject], Awaitable[JSONObject]]
 
+ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
 MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
 """Of what clients sent for all that is parked; what makes room is run again when its client comes back."""
@@ -95,6 +101,8 @@ class Round:
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[JSONObject] | None = None
         self._is_abandoned = False
+        self._request = first
+        """The request that it works for now."""
 
     async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
         """The client's answer: at once when it is at hand, else when it came with a later request.
@@ -204,10 +212,14 @@ class Round:
                 await self._stirred.wait()
                 self._stirred.clear()
         except asyncio.CancelledError:
-            await self._give_up(outer.stop or "cancelled")
+            await self._give_up(self._request.stop or "cancelled")
             raise
         self._measure(outer)
         return task.result() if self._departure is None else self._departure
+
+    def speak_under(self, outer: Call) -> None:
+        """Report to another request of the same round, because the first one was cancelled."""
+        self._adopt(outer, {})
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
         """The result that asks the client."""
@@ -260,7 +272,7 @@ class Round:
 
     def _adopt(self, outer: Call, answers: dict[str, Any]) -> None:
         """Speak under this request from now on."""
-        call = self.call
+        self._request, call = outer, self.call
         call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
         call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
         call.connection, call.span = outer.connection, outer.span
@@ -313,16 +325,34 @@ class Round:
                 return name
 
 
+class _Setting(Struct, frozen=True):
+    """Facts about the server and request of a round."""
+
+    server: str
+    bound: str
+    work: Work
+    deadlines: Deadlines
+    parked_s: float
+    confirm: Confirm | None
+
+
 class Rounds:
     """Parked operations of all servers of a core.
 
-    `secrets` gives the keys of `requestState`: the first one signs, each of them verifies. `mark` is what
-    states tell of the replica at which their operation is parked.
+    `secrets` gives the keys of `requestState`: the first one signs, each of them verifies. `mark` is the id
+    of this replica, which states carry. `claims` is None without replicas.
     """
 
-    def __init__(self, secrets: Callable[[], Sequence[bytes]] | None = None, mark: str = "") -> None:
+    def __init__(
+        self,
+        secrets: Callable[[], Sequence[bytes]] | None = None,
+        mark: str = "",
+        claims: EngineRounds | None = None,
+    ) -> None:
         self._secrets = secrets or cache(lambda: [os.urandom(SECRET_BYTES)])
         self._mark = mark
+        self._claims = claims
+        self.answered = AnsweredRounds()
         self._parked: dict[str, Round] = {}
         self.size = 0
         """Bytes of what clients sent for what is parked."""
@@ -349,9 +379,18 @@ class Rounds:
         )
 
     async def run(
-        self, server: str, call: Call, work: Work, deadlines: Deadlines, parked_s: float
+        self,
+        server: str,
+        call: Call,
+        work: Work,
+        deadlines: Deadlines,
+        parked_s: float,
+        confirm: Confirm | None = None,
     ) -> JSONObject:
         """The result of this round. A handler left asking is parked for at most `parked_s` seconds.
+
+        `confirm` makes a result last before it is sent; None: nothing has to. A request that repeats an
+        earlier one joins it or gets its result.
 
         Raises: RemoteProtocolError (-32602) for answers or a state that cannot be used; else as the handler.
         """
@@ -359,16 +398,83 @@ class Rounds:
         if not isinstance(answers, dict):
             raise invalid_params("inputResponses must be an object")
         bound = binding(server, call.method, call.params, call.principal.identity)
-        state = RequestState("", bound, 0.0)
-        if "requestState" in call.params:
-            state = unseal(call.params["requestState"], self._secrets(), bound, time.time())
-        operation = self._take(state.round) or Round(call, state, deadlines, self._mark)
-        result = await operation.follow(call, answers, work)
-        if result is not None:
-            return result
-        operation.server = server
-        self._park(operation, parked_s)
-        return operation.input_required(bound, self._secrets()[0])
+        setting = _Setting(server, bound, work, deadlines, parked_s, confirm)
+        if "requestState" not in call.params:
+            first = Round(call, RequestState("", bound, 0.0), deadlines, self._mark)
+            return await self._continue(first, call, answers, setting)
+        token = call.params["requestState"]
+        state = unseal(token, self._secrets(), bound, time.time())
+        # The binding includes the identity of the caller.
+        key, given, name = digest([bound, token]), digest(answers), digest([bound, state.round])
+        while (earlier := self.answered.find(key, given, name)) is not None and earlier.is_abandoned:
+            await earlier.ended()
+        if earlier is None:
+            earlier = AnsweredRound(given, state.expires)
+            self.answered.begin(key, earlier)
+            work_of_round = self._answer(earlier, state, call, answers, setting)
+            earlier.start(
+                work_of_round, lambda each, is_kept: self.answered.end(key, name, each, is_kept=is_kept)
+            )
+        return await earlier.result(call)
+
+    async def _answer(
+        self,
+        answered: AnsweredRound,
+        state: RequestState,
+        call: Call,
+        answers: dict[str, Any],
+        setting: _Setting,
+    ) -> JSONObject:
+        """Run one round that was not answered before.
+
+        Raises: StorageError if other replicas cannot be asked whether they ran it; else as `run`.
+        """
+        claimed = await self._claim(state, str(call.params["requestState"]))
+        try:
+            operation = self._take(state.round) or Round(call, state, setting.deadlines, self._mark)
+            answered.operation = operation
+            body = await self._continue(operation, call, answers, setting)
+        except (asyncio.CancelledError, MissingCapability, StorageError):
+            if claimed and self._claims is not None:
+                with suppress(StorageError):
+                    await self._claims.release(claimed)
+            raise
+        answered.asks_again = body.get("resultType") == "input_required"
+        if claimed and self._claims is not None and not answered.asks_again:
+            with suppress(StorageError):  # its key stays until the state expires
+                await self._claims.end(claimed)
+        return body
+
+    async def _claim(self, state: RequestState, token: str) -> str:
+        """Claim a round where replicas share; returns the name of the claim, empty if it was not needed.
+
+        Raises: RemoteProtocolError (-32602) if the operation has ended; StorageError if another replica runs
+        the round, or if that is not known.
+        """
+        if self._claims is None:
+            return ""
+        name = digest(token)
+        try:
+            found = await self._claims.claim(name, state.expires - time.time())
+        except StorageError:
+            if state.round in self._parked:
+                return ""  # no other replica can run it while the engine is away
+            raise
+        if found == "ended":
+            raise invalid_params(ENDED)
+        if found:
+            raise StorageError(ELSEWHERE)
+        return name
+
+    async def _continue(
+        self, operation: Round, call: Call, answers: dict[str, Any], setting: _Setting
+    ) -> JSONObject:
+        body = await operation.follow(call, answers, setting.work)
+        if body is None:
+            operation.server = setting.server
+            self._park(operation, setting.parked_s)
+            return operation.input_required(setting.bound, self._secrets()[0])
+        return body if setting.confirm is None else await setting.confirm(body)
 
     @staticmethod
     async def run_departing(call: Call, work: Work, deadlines: Deadlines) -> JSONObject:
@@ -379,6 +485,7 @@ class Rounds:
 
     def close(self) -> None:
         """End what is parked."""
+        self.answered.close()
         for name in list(self._parked):
             self._drop(name, "the core stops")
 

@@ -163,8 +163,8 @@ class Dispatcher:
             self.tool_calls.admit(call)
         # Long enough for a question to time out, and for its handler to end with that.
         parked_s = self.server.limits.question_timeout_s + self.server.limits.tool_timeout_s
-        body = await rounds.run(self.server.name, call, work, deadlines, parked_s)
-        return await self.tasks.confirm(body) if is_tool else body
+        confirm = self.tasks.confirm if is_tool else None
+        return await rounds.run(self.server.name, call, work, deadlines, parked_s, confirm)
 
     async def refused(self, call: Call, error: Exception) -> ProtocolError:
         """Make an error of an exception of hosted code, and log the traceback."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.job_records import SharedJobRecords
     from mcpdesk.server.calls.call_watch import CallWatch
     from mcpdesk.server.calls.deadlines import Deadlines
+    from mcpdesk.storage.shared.engine_rounds import EngineRounds
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -93,8 +94,12 @@ class Services:
         """What the ids of jobs and rounds tell of this replica; empty: there are no replicas."""
         self.records_of: Callable[[str], SharedJobRecords] | None = None
         """The records that replicas have of the jobs of a server; None: there are no replicas."""
+        self.shared_rounds: EngineRounds | None = None
+        """Record of the rounds that replicas have answered; None without replicas."""
         self.shared_ends: SharedEnds | None = None
         """Where ends of jobs are written before they count; None: there are no replicas."""
+        self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
+        """Called when a call has ended whose code still runs, with True, and with False once it has ended."""
         self.starts = CallStarts()
         self._round_keys = round_keys
 
@@ -117,7 +122,7 @@ class Services:
         """Operations that wait for their client to come back."""
         from mcpdesk.server.asks.rounds import Rounds
 
-        return Rounds(self._round_keys, self.mark)
+        return Rounds(self._round_keys, self.mark, self.shared_rounds)
 
     @made_once
     def jobs(self) -> JobStore:

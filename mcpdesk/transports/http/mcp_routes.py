@@ -64,6 +64,7 @@ from mcpdesk.transports.http.sending_on import (
     holder_of_job,
     holder_of_running,
     may_be_sent_on,
+    request_state,
     send_on,
     task_of,
     try_again,
@@ -259,7 +260,7 @@ class McpRoutes:
             if moved is not None:
                 return moved
         elif may_be_sent_on(request):
-            holder = holder_of_running(message, replicas)
+            holder = await holder_of_running(message, replicas)
         else:
             return None
         if holder in ("", replicas.id):
@@ -269,8 +270,14 @@ class McpRoutes:
         except ReplicaSilent as silent:
             # What was parked may go on there: it must not begin here as well. A task is known by its record.
             return None if task else try_again(silent, readable_id(message))
-        except TransportError:
-            return None  # it has ended just now
+        except TransportError:  # it has ended just now
+            second = "" if task else await replicas.round_holder(request_state(message))
+            if second in ("", replicas.id, holder):
+                return None
+        try:
+            return await send_on(request, replicas, second, body)
+        except TransportError as gone:
+            return try_again(ReplicaSilent(str(gone)), readable_id(message))
 
     async def _answer_for_another(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes

@@ -110,12 +110,16 @@ async def holder_of_job(
     return "", plain_error(421, "Another machine has the job by now", {MOVED: holder})
 
 
-def holder_of_running(message: dict[str, Any], replicas: Replicas) -> str:
-    """The replica that runs what a request goes on with or is about; empty: none."""
+async def holder_of_running(message: dict[str, Any], replicas: Replicas) -> str:
+    """The replica that runs what a request goes on with or is about; empty: none. Raises: StorageError."""
     if program := _program_of(message):
         return replicas.holder_of(program)
-    parked = mark_of(_parked_round(message))
-    return parked if replicas.is_alive(parked) else ""
+    state = request_state(message)
+    parked = mark_of(round_of(state)) if state else ""
+    if not parked or replicas.is_alive(parked):
+        return parked
+    # Its replica has ended. Another one may have run the round again: a repeated request gets that result.
+    return await replicas.round_holder(state)
 
 
 def task_of(message: dict[str, Any]) -> str:
@@ -139,10 +143,11 @@ def _program_of(message: dict[str, Any]) -> int:
     return number if isinstance(number, int) else 0
 
 
-def _parked_round(message: dict[str, Any]) -> str:
-    """The parked operation that a request goes on with; empty: none."""
+def request_state(message: dict[str, Any]) -> str:
+    """The state that a request returns; empty: none."""
     params = message.get("params")
-    return round_of(params.get("requestState")) if isinstance(params, dict) else ""
+    state = params.get("requestState") if isinstance(params, dict) else None
+    return state if isinstance(state, str) else ""
 
 
 def try_again(error: StorageError | ReplicaSilent, identifier: Id | None = None) -> web.Response:

@@ -1,0 +1,238 @@
+"""Rounds that a client has answered: a repeated request gets the first one's result instead of a second run.
+
+A client repeats a request whose response it did not receive, and a proxy may do so on its own. Source: MCP
+basic/patterns/mrtr: "At-most-once use needs a server-side record".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from mcpdesk.errors import MissingCapability, ProtocolError, StorageError
+from mcpdesk.protocol.answer_size import estimated_size
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
+from mcpdesk.server.calls.call_figures import OutcomeKind
+from mcpdesk.server.calls.outcomes import described
+
+if TYPE_CHECKING:
+    from mcpdesk.server.asks.rounds import Round
+    from mcpdesk.server.calls.running_call import Call
+
+MOST_KEPT = 10_000
+"""Answered rounds that are remembered; the oldest are dropped first."""
+MOST_BYTES = 16 << 20
+"""Bytes of all remembered results; the oldest results are dropped first, their rounds stay known."""
+LARGEST_BYTES = 1 << 20
+"""A larger result is not kept."""
+
+OTHER_ANSWERS = "requestState was already used with other inputResponses"
+ENDED = "requestState belongs to an operation that has ended"
+RESULT_DROPPED = "This round was answered before; its result is no longer kept"
+
+
+class AnsweredRound:
+    """One answered round: the requests that wait for its result, then the result itself."""
+
+    def __init__(self, answers: str, expires: float) -> None:
+        """`answers` is the digest of `inputResponses`, `expires` the Unix time at which the state expires."""
+        self.answers = answers
+        self.expires = expires
+        self.operation: Round | None = None
+        """The running operation; None before it runs and once the round has a result."""
+        self.asks_again = False
+        """True if the result is another set of questions, so that the operation has not ended."""
+        self.size = 0
+        self._task: asyncio.Task[JSONObject] | None = None
+        self._calls: list[Call] = []
+        """Requests that wait for the result. The handler reports to the first one."""
+        self._body: JSONObject | None = None
+        self._error: ProtocolError | None = None
+        self._outcome = OutcomeKind.OK
+
+    @property
+    def is_running(self) -> bool:
+        """True until the round has a result."""
+        return self._task is not None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """True once all its requests were cancelled, while the handler is being ended."""
+        return self.is_running and bool(self._calls) and all(call.stop for call in self._calls)
+
+    def start(
+        self, work: Coroutine[Any, Any, JSONObject], over: Callable[[AnsweredRound, bool], None]
+    ) -> None:
+        """Run `work`. `over` is called with False if a repeated request has to run it again."""
+        self._task = asyncio.get_running_loop().create_task(work)
+        self._task.add_done_callback(lambda task: self._ended(task, over))
+
+    async def result(self, call: Call) -> JSONObject:
+        """Result of the round, for one request. The operation ends when its last request is cancelled.
+
+        Raises: the error of the round; ProtocolError if the result was dropped; CancelledError.
+        """
+        if self._task is None:
+            call.outcome = self._outcome
+            return self._kept()
+        task, is_first = self._task, not self._calls
+        self._calls.append(call)
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            if self._calls == [call]:
+                task.cancel()
+                await asyncio.wait({task})
+            elif self._calls[0] is call and self.operation is not None:
+                self.operation.speak_under(self._calls[1])
+            raise
+        finally:
+            self._calls.remove(call)
+        if is_first or task.cancelled():
+            return task.result()
+        call.outcome = self._outcome
+        return self._kept(task.exception())
+
+    async def ended(self) -> None:
+        """Wait until the round no longer runs."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    def drop_result(self) -> None:
+        """Forget the result; the round stays known."""
+        self._body, self.size = None, 0
+
+    def _kept(self, error: BaseException | None = None) -> JSONObject:
+        if isinstance(error, MissingCapability | StorageError):
+            raise error.with_traceback(None)
+        if self._error is not None:
+            raise self._error.with_traceback(None)
+        if self._body is None:
+            raise ProtocolError(ErrorCode.INTERNAL_ERROR, RESULT_DROPPED)
+        return self._body
+
+    def _ended(self, task: asyncio.Task[JSONObject], over: Callable[[AnsweredRound, bool], None]) -> None:
+        operation, self.operation, self._task = self.operation, None, None
+        error = None if task.cancelled() else task.exception()
+        if operation is not None:
+            self._outcome = operation.call.outcome
+        if isinstance(error, ProtocolError):
+            self._error = error
+        elif error is not None:
+            self._error = ProtocolError(ErrorCode.INTERNAL_ERROR, f"Internal error: {described(error)}")
+        elif not task.cancelled():
+            self._body = task.result()
+            self.size = estimated_size(self._body)
+        # These say that the request could not be served as it was, not that the operation has ended.
+        over(self, not task.cancelled() and not isinstance(error, MissingCapability | StorageError))
+
+
+class AnsweredRounds:
+    """Answered rounds of all servers of a core, by digest of caller, operation and state. Bounded."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        """Bytes of the remembered results, about."""
+        self.dropped = 0
+        """Rounds and results that were forgotten to make room."""
+        self._rounds: dict[str, AnsweredRound] = {}
+        self._ended: dict[str, float] = {}
+        """Operations with a final result -> Unix time at which their states expire."""
+        self._results: dict[str, AnsweredRound] = {}
+        """Rounds whose result is kept, oldest first."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    def find(self, key: str, answers: str, operation: str) -> AnsweredRound | None:
+        """The earlier round that a request repeats, or one that is being cancelled; None if it has to run.
+
+        Raises: RemoteProtocolError (-32602) if the state was used with other answers, or its operation ended.
+        """
+        earlier = self._rounds.get(key)
+        if earlier is not None and (earlier.is_abandoned or earlier.answers == answers):
+            return earlier
+        if earlier is not None and (earlier.is_running or not earlier.asks_again):
+            raise invalid_params(OTHER_ANSWERS)
+        if operation in self._ended:
+            raise invalid_params(ENDED)
+        return None
+
+    def begin(self, key: str, answered: AnsweredRound) -> None:
+        """Remember a round that starts to run."""
+        self._forget(key)
+        if len(self._rounds) >= MOST_KEPT:
+            self._make_room()
+        self._rounds[key] = answered
+        if self._timer is None:
+            self._schedule()
+
+    def end(self, key: str, operation: str, answered: AnsweredRound, *, is_kept: bool) -> None:
+        """Keep the result of a round, or forget the round so that a repeated request runs."""
+        if self._rounds.get(key) is not answered:
+            return
+        if not is_kept:
+            del self._rounds[key]
+            return
+        if not answered.asks_again:
+            self._ended[operation] = answered.expires
+            while len(self._ended) > MOST_KEPT:
+                del self._ended[next(iter(self._ended))]
+                self.dropped += 1
+        if answered.size > LARGEST_BYTES:
+            answered.drop_result()
+            self.dropped += 1
+            return
+        self.size += answered.size
+        self._results[key] = answered
+        while self.size > MOST_BYTES:
+            oldest = self._results.pop(next(iter(self._results)))
+            self.size -= oldest.size
+            oldest.drop_result()
+            self.dropped += 1
+
+    def expire(self, now: float) -> None:
+        """Forget the rounds whose states have expired at a Unix time."""
+        for key, each in list(self._rounds.items()):
+            if each.expires <= now and not each.is_running:
+                self._forget(key)
+        for operation, expires in list(self._ended.items()):
+            if expires <= now:
+                del self._ended[operation]
+        if self._timer is not None:
+            self._timer.cancel()
+        self._schedule()
+
+    def close(self) -> None:
+        """Forget everything; rounds that run are ended by their deadlines."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._rounds.clear()
+        self._ended.clear()
+        self._results.clear()
+        self.size = 0
+
+    def _forget(self, key: str) -> None:
+        self._rounds.pop(key, None)
+        kept = self._results.pop(key, None)
+        if kept is not None:
+            self.size -= kept.size
+
+    def _make_room(self) -> None:
+        """Forget the oldest round that has a result; running ones are bounded by `max_in_flight`."""
+        oldest = next((key for key, each in self._rounds.items() if not each.is_running), None)
+        if oldest is not None:
+            self._forget(oldest)
+            self.dropped += 1
+
+    def _schedule(self) -> None:
+        """Forget rounds when their states expire: later requests with them are refused anyway."""
+        oldest = min((each.expires for each in self._rounds.values()), default=None)
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        if oldest is not None:
+            self._timer = loop.call_later(max(oldest - time.time(), 1.0), lambda: self.expire(time.time()))

@@ -1,0 +1,63 @@
+"""Record in the engine of which replica answered a round, so that a repeated request runs nothing twice."""
+
+from __future__ import annotations
+
+from mcpdesk.storage.shared.engine import Engine
+
+CLAIM = """
+local holder, ended = unpack(redis.call('HMGET', KEYS[1], 'holder', 'ended'))
+if ended then return 'ended' end
+if holder and holder ~= ARGV[1] then
+  local now, lease = redis.call('TIME'), redis.call('ZSCORE', KEYS[2], holder)
+  if lease and tonumber(lease) > now[1] + now[2] / 1000000 then return 'running' end
+end
+redis.call('HSET', KEYS[1], 'holder', ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[2])
+return ''
+"""
+END = """
+if redis.call('HGET', KEYS[1], 'holder') == ARGV[1] then redis.call('HSET', KEYS[1], 'ended', '1') end
+"""
+RELEASE = """
+if redis.call('HGET', KEYS[1], 'holder') == ARGV[1] then redis.call('DEL', KEYS[1]) end
+"""
+HOLDER = """
+local holder, now = redis.call('HGET', KEYS[1], 'holder'), redis.call('TIME')
+local lease = holder and redis.call('ZSCORE', KEYS[2], holder)
+if lease and tonumber(lease) > now[1] + now[2] / 1000000 then return holder end
+return false
+"""
+
+
+class EngineRounds:
+    """The rounds that replicas have answered, by digest of the state that the client returned."""
+
+    def __init__(self, engine: Engine, replica: str) -> None:
+        self._engine, self._replica = engine, replica
+        self._leases = engine.key("leases")
+
+    async def claim(self, state: str, ttl_s: float) -> str:
+        """Claim a round for this replica; empty if it may run here.
+
+        Otherwise `running` if another living replica has it, `ended` if its final result was given. Raises:
+        EngineAway.
+        """
+        keys = [self._key(state), self._leases]
+        found: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])
+        return (found or b"").decode()
+
+    async def end(self, state: str) -> None:
+        """Record that a round of this replica has its final result. Raises: EngineAway."""
+        await self._engine.script(END, [self._key(state)], [self._replica])
+
+    async def release(self, state: str) -> None:
+        """Give up a round of this replica, so that any replica may run it. Raises: EngineAway."""
+        await self._engine.script(RELEASE, [self._key(state)], [self._replica])
+
+    async def holder(self, state: str) -> str:
+        """The living replica that has a round; empty if there is none. Raises: EngineAway."""
+        found: bytes | None = await self._engine.script(HOLDER, [self._key(state), self._leases])
+        return (found or b"").decode()
+
+    def _key(self, state: str) -> str:
+        return self._engine.key("round", state)
