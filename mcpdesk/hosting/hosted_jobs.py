@@ -18,11 +18,12 @@ from mcpdesk.jobs.job import Job, JobStore
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.background.job_reader import JobReader, brief, facts, state_of
-from mcpdesk.server.background.job_work import job_owner, job_roots, session_mark
+from mcpdesk.server.background.job_work import job_owner, job_roots, output_chars, session_mark
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.server.background.job_records import SharedJobRecords
+    from mcpdesk.server.offer.server import Server
 
 T = TypeVar("T")
 
@@ -71,7 +72,7 @@ class HostedJobs:
             records = self._records_of(name)
             job = await records.find(identifier, job_owner(principal))
             if job is not None and job.feed is not None:
-                return RecordedJob(self, self._store, job, job_roots(endpoint.server), records)
+                return RecordedJob(self, self._store, job, endpoint.server, records)
         return None
 
     async def listed(self, principal: Principal, session: str) -> list[bytes] | None:
@@ -103,7 +104,7 @@ class HostedJobs:
         endpoint = None if job is None else self._endpoints.get(job.server)
         if job is None or endpoint is None:
             return None
-        return HostedJob(self, self._store, job, job_roots(endpoint.server))
+        return HostedJob(self, self._store, job, endpoint.server)
 
     async def digest(self, file: ProducedFile, roots: Sequence[Path]) -> str:
         """The SHA-256 of a file. Raises: FileGone."""
@@ -131,11 +132,12 @@ class HostedJobs:
 class HostedJob:
     """One of them, found for its caller."""
 
-    def __init__(self, jobs: HostedJobs, store: JobStore, job: Job, roots: Sequence[Path]) -> None:
+    def __init__(self, jobs: HostedJobs, store: JobStore, job: Job, server: Server) -> None:
         self._jobs = jobs
         self._store = store
         self._job = job
-        self._roots = roots
+        self._roots = job_roots(server)
+        self._most = output_chars(server)
 
     @property
     def state(self) -> str:
@@ -154,7 +156,7 @@ class HostedJob:
 
     def facts(self) -> bytes:
         """Everything about it, encoded."""
-        return codec.encode(facts(self._job))
+        return codec.encode(facts(self._job, self._most))
 
     def reader(self, kinds: Collection[str] | None = None) -> JobReader:
         """Follow it. `kinds`: some of `stdout`, `stderr`, `progress`; None: all."""
@@ -165,6 +167,7 @@ class HostedJob:
         self._store.check_shared(self._job)
         is_cancelled = self._store.cancel(self._job, reason)
         await self._store.settled(self._job)
+        await self._store.let_go(self._job)
         return is_cancelled
 
     async def manifest(self) -> bytes:
@@ -176,11 +179,15 @@ class HostedJob:
         return codec.encode(body)
 
     async def parcel(self, name: str = "") -> Download | None:
-        """What there is to download: a file by its name, the only one, or all of them. None: nothing.
+        """The download: a file by its name, the only one, or all of them; None if there is none.
+
+        Without a name, the whole output of a program counts only if the job made no file.
 
         Raises: FileGone, ArchiveTooLarge.
         """
-        made = [file for file in self._job.files if name in ("", file.name)]
+        files = self._job.files
+        made = [file for file in files if (file.name == name if name else not file.is_output)]
+        made = made or [file for file in files if not name]
         if not made:
             return None
         if len(made) > 1:
@@ -190,6 +197,7 @@ class HostedJob:
     async def _listed(self, file: ProducedFile) -> JSONObject:
         media_type = mimetypes.guess_type(file.name, strict=False)[0] or "application/octet-stream"
         body: JSONObject = {"name": file.name, "size": file.size, "media_type": media_type}
+        body |= {"is_output": True} if file.is_output else {}
         body["download"] = f"/jobs/{self._job.id}/download?file={quote(file.name, safe='')}"
         try:
             return body | {"sha256": await self._jobs.digest(file, self._roots)}
@@ -201,9 +209,9 @@ class RecordedJob(HostedJob):
     """One of a replica that is gone, or cannot be reached: known by its record alone."""
 
     def __init__(
-        self, jobs: HostedJobs, store: JobStore, job: Job, roots: Sequence[Path], records: SharedJobRecords
+        self, jobs: HostedJobs, store: JobStore, job: Job, server: Server, records: SharedJobRecords
     ) -> None:
-        super().__init__(jobs, store, job, roots)
+        super().__init__(jobs, store, job, server)
         self._records = records
 
     async def cancel(self, reason: str) -> bool:

@@ -41,6 +41,8 @@ class ProducedFile(Struct, frozen=True):
     size: int
     stamp: tuple[int, int, int, int]
     """Device, inode, size and time of the last change."""
+    is_output: bool = False
+    """True for the whole output of a program, False for a file that the job made."""
 
     @property
     def tag(self) -> str:

@@ -22,6 +22,7 @@ PIECES = 256
 FILES = 1000
 """Files one call may report; later ones are not kept."""
 MESSAGE_LENGTH = 1000
+EARLIER = "[... earlier output left out ...]\n"
 
 
 class ProgressReport(NamedTuple):
@@ -168,6 +169,11 @@ class CallFeed:
         with self._lock:
             return self._stdout.end(), self._stderr.end()
 
+    def ends(self, most: int) -> tuple[str, str]:
+        """The last `most` characters of both streams; a first line says that there was more."""
+        with self._lock:
+            return _ending(self._stdout, most), _ending(self._stderr, most)
+
     def shrink(self) -> int:
         """Keep only the ends of the streams, once the call is over; returns roughly their bytes."""
         with self._lock:
@@ -222,6 +228,14 @@ class CallFeed:
             listeners = list(self._listeners.values())
         for listener in listeners:
             listener()
+
+
+def _ending(tail: _Tail, most: int) -> str:
+    text = tail.end()
+    if tail.size <= min(most, len(text)):
+        return text
+    room = max(0, most - len(EARLIER))
+    return f"{EARLIER}{text[max(0, len(text) - room) :]}"
 
 
 def _sendable(text: str) -> str:

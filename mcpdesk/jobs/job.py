@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.downloads import ProducedFile
     from mcpdesk.jobs.feed import CallFeed
 
+HEED_S, TURNS = 0.2, 3
+"""How long an answer to a cancellation waits for the work to end, in seconds and in turns of the loop."""
+STILL_RUNS = "stopped waiting: its code still runs"
 MESSAGE_LENGTH = 200
 """Characters of a status message; the rest is left out."""
 
@@ -84,9 +87,18 @@ class Job(TaskView, eq=False, kw_only=True):
     """What a task asks its client, encoded, where other replicas may be asked for it."""
     is_ending: bool = False
     """Whether its end is being written: nothing else can end it any more."""
+    is_left: bool = False
+    """True while its code still runs, in this process, although its work was cancelled."""
     is_lost: bool = False
     """Whether another replica has it by now. Nothing more happens to it here, not even an end."""
     listeners: dict[int, Callable[[], None]] = field(default_factory=dict)
+
+    @property
+    def told(self) -> str:
+        """Its message for a client, and that its code still runs although it was cancelled."""
+        if self.is_left:
+            return "; ".join(filter(None, (self.message, STILL_RUNS)))
+        return self.message
 
     @property
     def is_settled(self) -> bool:
@@ -166,6 +178,8 @@ class JobStore:
         self._timer: asyncio.TimerHandle | None = None
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._works: set[asyncio.Task[None]] = set()
+        self._work_of: dict[str, asyncio.Task[None]] = {}
+        """The work of each job that runs, by id."""
         self._is_closing = False
         self.on_change: Callable[[Job, bool], None] | None = None
         """Called for each call that began, went on or ended, and whether it is forgotten. Not while closing:
@@ -304,7 +318,22 @@ class JobStore:
         task = asyncio.get_running_loop().create_task(work, name=f"job {job.tool}")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
+        if self._work_of.setdefault(job.id, task) is task:  # else it writes the end of the work
+            task.add_done_callback(lambda _: self._work_of.pop(job.id))
         return task
+
+    def note_left(self, job: Job, *, runs: bool) -> None:
+        """Note that the code of a job still runs although its work was cancelled, or that it has ended."""
+        job.is_left = runs
+        self.version += 1
+
+    async def let_go(self, job: Job) -> None:
+        """Give the work of a cancelled job a moment to end."""
+        work = self._work_of.get(job.id)
+        if work is not None:
+            await asyncio.wait({work}, timeout=HEED_S)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
 
     def begin(self, job: Job) -> None:
         """Mark a call as running."""

@@ -428,11 +428,10 @@ def end_remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[st
 
 
 class ProgramReport(NamedTuple):
-    """What a caller is told of a program that ended. `fields` are bounded like the text, `whole` is not."""
+    """The report of a program's end as text and as structured content, both bounded."""
 
     text: str
     fields: dict[str, Any]
-    whole: dict[str, Any]
 
 
 def report_end(ended: ProgramEnd, output: Output, notes: Sequence[str], most: int) -> ProgramReport:
@@ -446,10 +445,5 @@ def report_end(ended: ProgramEnd, output: Output, notes: Sequence[str], most: in
         "truncated": output.is_longer(room),
         "timed_out": ended.timed_out,
     }
-    whole = fields | {
-        "stdout": output.stream("stdout"),
-        "stderr": output.stream("stderr"),
-        "truncated": output.is_cut,
-    }
     text = "\n".join([output.text(room).removesuffix("\n") or "(no output)", *notes])
-    return ProgramReport(text, fields, whole)
+    return ProgramReport(text, fields)

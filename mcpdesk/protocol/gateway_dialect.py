@@ -18,6 +18,8 @@ REVISION = V2025_06_18
 """What `initialize` reports unless its client asks for another one, and what is spoken without it."""
 DISCOVERY_VERSION = "0.1"
 EXECUTION_FAILED = -32000
+MESSAGE_LENGTH = 500
+"""Characters of an error's message; its data has all of it."""
 SYNC, ASYNC = "sync", "async"
 STATUS_METHODS = frozenset({"statusReport", "status/report", "status.report"})
 PROGRESS = "notifications/progress"
@@ -82,22 +84,23 @@ def mode(params: JSONObject) -> str:
 
 
 def superset(body: JSONObject, structured: Any) -> JSONObject:
-    """A CallToolResult, and beside its members those of the dialect.
+    """The CallToolResult of a call that succeeded, and beside its members those of the dialect.
 
-    `structured` is what the tool said, even where the revision spoken carries none of it.
+    `structured` is the tool's structured content, even where the revision spoken carries none of it.
     """
     stdout, stderr, exit_code = outputs(body, structured)
-    status = "error" if body.get("isError") else "ok"
-    return {"status": status, "stdout": stdout, "stderr": stderr, "exit_code": exit_code} | body
+    return {"status": "ok", "stdout": stdout, "stderr": stderr, "exit_code": exit_code} | body
 
 
-def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int]:
-    """Standard output, standard error and exit code of a result: a program's own, or what comes nearest."""
-    failed = bool(body.get("isError"))
+def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int | None]:
+    """Standard output, standard error and exit code of a result: a program's own, or the nearest equivalent.
+
+    The exit code is None for a failure that is not a program's.
+    """
     if is_program(structured):
         return _text(structured.get("stdout")), _text(structured.get("stderr")), structured["exit_code"]
     said = "\n".join(each["text"] for each in body["content"] if each.get("type") == "text")
-    return ("", said, 1) if failed else (said, "", 0)
+    return ("", said, None) if body.get("isError") else (said, "", 0)
 
 
 def is_program(structured: Any) -> bool:
@@ -106,18 +109,29 @@ def is_program(structured: Any) -> bool:
 
 
 def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProtocolError | None:
-    """The error a program comes to that ended with another exit code than 0; None for anything else."""
-    if not body.get("isError") or not is_program(structured) or structured["exit_code"] == 0:
+    """The error (-32000) of a call that failed; None if it succeeded.
+
+    `exit_code` in its data is null for a tool that is not a program, whose message is in `stderr`.
+    """
+    if not body.get("isError"):
         return None
     stdout, stderr, exit_code = outputs(body, structured)
+    is_from_program = is_program(structured)
     stage, _, command = tool.partition("-")
+    names_itself = is_from_program and "stage" in structured
     data: JSONObject = {
         "exit_code": exit_code,
-        "stage": _text(structured.get("stage")) or stage,
-        "command": _text(structured.get("command")) if "stage" in structured else command,
+        "stage": (_text(structured.get("stage")) if names_itself else "") or stage,
+        "command": _text(structured.get("command")) if names_itself else command,
     }
     data |= {"stderr": stderr} if stderr else {}
     data |= {"stdout": stdout} if stdout else {}
+    if not is_from_program:
+        data |= {} if structured is None else {"structuredContent": structured}
+        if any(each.get("type") != "text" for each in body["content"]):
+            data["content"] = body["content"]
+        first = stderr.strip().partition("\n")[0][:MESSAGE_LENGTH]
+        return RemoteProtocolError(EXECUTION_FAILED, first or f"{tool} failed", data)
     how = "ran out of time and was ended with" if structured.get("timed_out") is True else "failed with"
     return RemoteProtocolError(EXECUTION_FAILED, f"{tool} {how} exit code {exit_code}", data)
 
@@ -132,6 +146,11 @@ def places(identifier: str) -> JSONObject:
         "download": f"{path}/download",
         "manifest": f"{path}/manifest",
     }
+
+
+def kept_output(identifier: str) -> JSONObject:
+    """Members of a result or an error whose output was shortened: where the whole of it can be downloaded."""
+    return {"truncated": True, "download": places(identifier)["download"]}
 
 
 def output_file(identifier: str) -> str:

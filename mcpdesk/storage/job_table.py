@@ -41,6 +41,7 @@ class FileRecord(Struct, frozen=True):
     path: str
     size: int
     stamp: tuple[int, int, int, int]
+    is_output: bool = False
 
 
 class JobRecord(Struct, frozen=True, omit_defaults=True):

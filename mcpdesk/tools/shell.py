@@ -165,7 +165,6 @@ def _result(ended: ProgramEnd, output: Output, timeout_ms: int, most: int) -> To
         (content.text(report.text),),
         Run(output_file=file, **report.fields),
         is_error=failed,
-        whole=Run(output_file=file, **report.whole),
     )
 
 

@@ -90,9 +90,6 @@ def test_results_keep_their_members_and_get_more() -> None:
     assert gateway_dialect.superset(TEXT, None) == TEXT | {
         "status": "ok", "stdout": "hi", "stderr": "", "exit_code": 0,
     }  # fmt: skip
-    assert gateway_dialect.superset(FAILED, None) == FAILED | {
-        "status": "error", "stdout": "", "stderr": "no", "exit_code": 1,
-    }  # fmt: skip
     done = PROGRAM | {"exit_code": 0}
     body = TEXT | {"structuredContent": done}
     assert gateway_dialect.superset(body, done) == body | {
@@ -100,7 +97,7 @@ def test_results_keep_their_members_and_get_more() -> None:
     }  # fmt: skip
 
 
-def test_only_a_program_that_failed_is_an_error() -> None:
+def test_a_call_that_failed_is_an_error() -> None:
     error = gateway_dialect.execution_error("draw-map", FAILED, PROGRAM)
     assert error is not None and error.code == -32000
     assert error.data == PROGRAM
@@ -113,6 +110,10 @@ def test_only_a_program_that_failed_is_an_error() -> None:
     )
     assert late is not None and str(late) == "draw-map ran out of time and was ended with exit code 143"
     assert gateway_dialect.execution_error("draw-map", TEXT, PROGRAM) is None
-    assert gateway_dialect.execution_error("draw-map", FAILED, PROGRAM | {"exit_code": 0}) is None
+    odd = gateway_dialect.execution_error("draw-map", FAILED, PROGRAM | {"exit_code": 0})
+    assert odd is not None and odd.data == PROGRAM | {"exit_code": 0}
     for other in (None, {}, {"exit_code": "3"}, {"exit_code": True}, [3]):
-        assert gateway_dialect.execution_error("draw-map", FAILED, other) is None
+        tool = gateway_dialect.execution_error("draw-map", FAILED, other)
+        assert tool is not None and (tool.code, str(tool)) == (-32000, "no")
+        named = {"exit_code": None, "stage": "draw", "command": "map", "stderr": "no"}
+        assert tool.data == named | ({} if other is None else {"structuredContent": other})

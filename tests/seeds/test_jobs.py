@@ -119,7 +119,7 @@ def _is_kept(file: Path, job: str) -> bool:
 async def test_the_limit_of_a_job_is_its_own(start: Start) -> None:
     _, url = start(API_KEY="sesame", TOOL_TIMEOUT_MS="100", JOB_TIMEOUT_MS="1500")
     at_once = await fetch(f"{url}/v1/mcp", calling("nap", {"seconds": 0.5}), JSON | KEY)
-    assert "limit of 0.1 s" in at_once.json["result"]["stderr"]
+    assert "limit of 0.1 s" in at_once.json["error"]["data"]["stderr"]
     assert (await over(url, await begin(url, "nap", seconds=0.5)))["status"] == "succeeded"
     late = await over(url, await begin(url, "forever"))
     assert late["status"] == "failed" and "limit of 1.5 s" in late["message"]

@@ -1,4 +1,4 @@
-"""Long output of programs on a real process: bounded for models, whole for callers of the gateway."""
+"""Long output of programs on a real process: bounded on every endpoint, and the whole of it as a download."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS = "".join(f"{number}\n" for number in range(1, 100_001))
 @pytest.mark.parametrize(
     ("tool", "arguments"), [("say-numbers", {"most": 100_000}), ("Bash", {"command": "seq 1 100000"})]
 )
-async def test_output_is_bounded_for_models_and_whole_for_programs(
+async def test_output_is_bounded_everywhere_and_the_whole_can_be_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str, arguments: dict[str, object]
 ) -> None:
     monkeypatch.setenv("MCPDESK_STATE_DIR", str(tmp_path / "state"))
@@ -38,6 +38,16 @@ async def test_output_is_bounded_for_models_and_whole_for_programs(
         call = rpc("tools/call", {"name": tool, "arguments": arguments})
         model = (await fetch(f"{url}/mcp/say", call, JSON)).json["result"]
         program = (await fetch(f"{url}/v1/mcp", call, JSON)).json["result"]
+        whole = await fetch(f"{url}{program['download']}")
+        listed = (await fetch(f"{url}{program['download'].replace('/download', '/manifest')}")).json["files"]
+        later = rpc("tools/call", {"name": tool, "arguments": arguments, "mode": "async"})
+        job = (await fetch(f"{url}/v1/mcp", later, JSON)).json["result"]
+        await fetch(f"{url}/v1/mcp/progress/{job['job_id']}?interval_ms=20")
+        facts = await fetch(f"{url}{job['poll']}")
+        whole_of_job = await fetch(f"{url}{job['download']}")
+        failing = rpc("tools/call", {"name": "Bash", "arguments": {"command": "seq 1 100000; exit 3"}})
+        error = (await fetch(f"{url}/v1/mcp", failing, JSON)).json["error"]
+        whole_of_error = await fetch(f"{url}{error['data']['download']}")
     said, told = model["content"][0]["text"], model["structuredContent"]
     for text in (said, told["stdout"]):
         assert (
@@ -45,5 +55,13 @@ async def test_output_is_bounded_for_models_and_whole_for_programs(
         )
         assert f"left out; all of it is in {told['output_file']}" in text
     assert told["truncated"] and Path(told["output_file"]).read_text() == NUMBERS
-    assert program["stdout"] == NUMBERS == program["structuredContent"]["stdout"]
+    assert program["truncated"] and len(program["stdout"]) <= 30_000
+    assert program["stdout"] == program["structuredContent"]["stdout"]
     assert len(program["content"][0]["text"]) <= 30_000
+    assert whole.text == whole_of_job.text == whole_of_error.text == NUMBERS
+    assert [(each["size"], each["is_output"]) for each in listed] == [(len(NUMBERS), True)]
+    assert len(facts.text) < 200_000 and len(facts.json["stdout"]) <= 30_000
+    assert facts.json["stdout"].startswith("[... earlier output left out ...]\n")
+    assert facts.json["stdout"].endswith("\n100000\n")
+    assert error["code"] == -32000 and error["data"]["exit_code"] == 3
+    assert len(error["data"]["stdout"]) <= 30_000

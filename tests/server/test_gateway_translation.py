@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.errors import Refusal
+from mcpdesk.errors import HandlerError, Refusal
 from mcpdesk.hosting.endpoint import GatewayEndpoint
 from mcpdesk.jobs import downloads
 from mcpdesk.jobs.job import Job
@@ -72,14 +72,55 @@ async def test_progress_of_one_call_and_of_one_job(mode: str) -> None:
     assert told and all(each["params"]["progressToken"] == "p" for each in told)
 
 
-async def test_a_result_of_a_program_with_exit_code_0_that_failed_is_no_protocol_error() -> None:
+async def test_a_program_that_failed_with_exit_code_0_is_an_error_with_its_code() -> None:
     async def odd(arguments: Any, context: Any) -> Any:
         return ToolResult(({"type": "text", "text": "late"},), {"exit_code": 0, "stdout": "x"}, is_error=True)
 
     caller = Caller()
     caller.peer.server.tools.replace([Tool("odd", odd, {"type": "object"})])
-    result = (await caller.ask("tools/call", {"name": "odd"}))["result"]
-    assert (result["status"], result["stdout"], result["exit_code"]) == ("error", "x", 0)
+    error = (await caller.ask("tools/call", {"name": "odd"}))["error"]
+    assert error["code"] == -32000
+    assert error["data"] == {"exit_code": 0, "stage": "odd", "command": "", "stdout": "x"}
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_python_tool_that_fails_is_an_error_without_an_exit_code(mode: str) -> None:
+    async def crash(arguments: Any, context: Any) -> Any:
+        if arguments.get("politely"):
+            raise HandlerError("no such order\nlook again", {"order": 7})
+        raise RuntimeError("kaputt")
+
+    async def picture(arguments: Any, context: Any) -> Any:
+        return ToolResult(({"type": "image", "data": "eA==", "mimeType": "image/png"},), is_error=True)
+
+    caller = Caller()
+    caller.peer.server.tools.replace(
+        [Tool("shop-crash", crash, {"type": "object"}), Tool("picture", picture, {"type": "object"})]
+    )
+    image = {"type": "image", "data": "eA==", "mimeType": "image/png"}
+    named = {"exit_code": None, "stage": "shop", "command": "crash"}
+    told = "shop-crash failed: RuntimeError: kaputt"
+    order = {"stderr": "no such order\nlook again", "structuredContent": {"order": 7}}
+    expected: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+        ("shop-crash", {}, told, named | {"stderr": told}),
+        ("shop-crash", {"politely": True}, "no such order", named | order),
+        (
+            "picture",
+            {},
+            "picture failed",
+            {"exit_code": None, "stage": "picture", "command": "", "content": [image]},
+        ),
+    ]
+    for number, (name, arguments, message, data) in enumerate(expected, 1):
+        if mode == "sync":
+            error = (await caller.ask("tools/call", {"name": name, "arguments": arguments}, number))["error"]
+        else:
+            job = await ended(await caller.begin(name, **arguments))
+            found = facts(job, 1000)
+            assert (found["status"], found["exit_code"]) == ("failed", None)
+            assert (found["stderr"], found["message"]) == (data.get("stderr", ""), message)
+            error = found["error"]
+        assert error == {"code": -32000, "message": message, "data": data}
 
 
 async def test_a_tool_that_must_be_a_task_runs_as_a_job() -> None:
@@ -89,7 +130,7 @@ async def test_a_tool_that_must_be_a_task_runs_as_a_job() -> None:
     caller = Caller()
     caller.peer.server.tools.replace([Tool("slow", slow, {"type": "object"}, task="required")])
     job = await ended(await caller.begin("slow"))
-    assert facts(job)["stdout"] == "done"
+    assert facts(job, 1000)["stdout"] == "done"
 
 
 async def test_a_tool_that_asks_the_client_is_told_that_nobody_is_there() -> None:
@@ -100,7 +141,7 @@ async def test_a_tool_that_asks_the_client_is_told_that_nobody_is_there() -> Non
     await caller.ask("initialize", {"capabilities": {"elicitation": {}}})
     caller.peer.server.tools.replace([Tool("asks", asks, {"type": "object"})])
     job = await ended(await caller.begin("asks"))
-    assert job.status is TaskStatus.FAILED and "cannot be asked" in facts(job)["stderr"]
+    assert job.status is TaskStatus.FAILED and "cannot be asked" in facts(job, 1000)["stderr"]
 
 
 async def test_a_job_that_only_reports_lets_others_have_their_turn() -> None:
@@ -131,7 +172,7 @@ async def test_a_job_belongs_to_the_trace_of_its_caller() -> None:
     meta = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
     answer = await caller.ask("tools/call", {"name": "traced", "mode": "async", "_meta": meta})
     job = await ended(caller.store._jobs[answer["result"]["job_id"]])
-    assert facts(job)["stdout"] == trace
+    assert facts(job, 1000)["stdout"] == trace
 
 
 async def test_a_job_ends_whatever_goes_wrong_at_its_end(
@@ -147,7 +188,7 @@ async def test_a_job_ends_whatever_goes_wrong_at_its_end(
     caller = Caller()
     caller.peer.server.tools.replace([Tool("makes", makes, {"type": "object"})])
     job = await ended(await caller.begin("makes"))
-    assert job.status is TaskStatus.FAILED and job.exit_code == 1 and "no disk" in job.message
+    assert job.status is TaskStatus.FAILED and job.exit_code is None and "no disk" in job.message
 
 
 async def test_a_job_whose_tool_returns_no_content_block_says_so() -> None:
@@ -202,7 +243,7 @@ async def test_what_a_cancelled_job_still_does_is_no_part_of_it() -> None:
         await asyncio.wait_for(went_on.wait(), WITHIN_S)
         await asyncio.gather(*caller.store._works)
         assert job.status is TaskStatus.CANCELLED
-        assert (job.exit_code, job.message, facts(job)["stdout"]) == (None, "enough", "")
+        assert (job.exit_code, job.message, facts(job, 1000)["stdout"]) == (None, "enough", "")
 
 
 async def test_a_job_belongs_to_its_principal() -> None:

@@ -441,7 +441,7 @@ class CommandRun:
         if output.file is not None:
             named["output_file"] = str(output.file)
         blocks = (content.text(report.text), *pictures)
-        return ToolResult(blocks, named | report.fields, is_error=failed, whole=named | report.whole)
+        return ToolResult(blocks, named | report.fields, is_error=failed)
 
     def _environment(self, context: Context) -> dict[str, str]:
         command = self._ready.command

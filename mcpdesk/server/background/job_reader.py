@@ -32,7 +32,7 @@ def brief(job: Job) -> JSONObject:
         "tool": job.tool,
         "exit_code": job.exit_code,
         "progress": _share(job),
-        "message": job.message or (latest.message if latest else ""),
+        "message": job.told or (latest.message if latest else ""),
         "created_at": gateway_dialect.timestamp(job.created),
         "started_at": gateway_dialect.timestamp(job.started),
         "updated_at": gateway_dialect.timestamp(job.updated),
@@ -41,9 +41,9 @@ def brief(job: Job) -> JSONObject:
     }
 
 
-def facts(job: Job) -> JSONObject:
-    """Everything about it, with the ends of what it wrote; its result once there is one."""
-    stdout, stderr = _feed(job).tails()
+def facts(job: Job, most: int) -> JSONObject:
+    """Facts of a job, with at most `most` characters of the end of each stream, and its result if any."""
+    stdout, stderr = _feed(job).ends(most)
     body = brief(job) | {"stdout": stdout, "stderr": stderr}
     if job.is_over and job.ttl_s is not None:
         body["expires_at"] = gateway_dialect.timestamp(job.updated + job.ttl_s)
@@ -137,8 +137,8 @@ class JobReader:
         body: JSONObject = {"status": state_of(job), "exit_code": job.exit_code}
         if "progress" in self._kinds:
             body["progress"] = _share(job)
-        if job.message:
-            body["message"] = job.message
+        if job.told:
+            body["message"] = job.told
         if job.files:
             body["output_file"] = gateway_dialect.output_file(job.id)
         return body

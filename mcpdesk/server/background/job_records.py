@@ -150,7 +150,8 @@ class JobRecords:
             exit_code=record.exit_code,
             feed=feed,
             files=tuple(
-                ProducedFile(each.name, Path(each.path), each.size, each.stamp) for each in record.files
+                ProducedFile(each.name, Path(each.path), each.size, each.stamp, each.is_output)
+                for each in record.files
             ),
             fence=record.fence,
             request=record.request,
@@ -342,7 +343,9 @@ def _record(job: Job, tail: int = 0) -> JobRecord:
         stdout=stdout[-tail:],
         stderr=stderr[-tail:],
         progress=None if latest is None else (latest.value, latest.total, latest.message),
-        files=tuple(FileRecord(each.name, str(each.path), each.size, each.stamp) for each in job.files),
+        files=tuple(
+            FileRecord(each.name, str(each.path), each.size, each.stamp, each.is_output) for each in job.files
+        ),
         result=result if len(result) <= RESULT_BYTES else b"",
         error=None if error is None else ErrorRecord(int(error.code), error.message, error.data),
         is_task=feed is None,

@@ -9,9 +9,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import LocalProtocolError, ProtocolError, Refusal, StorageError
 from mcpdesk.jobs import downloads
+from mcpdesk.jobs.downloads import ProducedFile
 from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.job import Job, JobEnding, JobStore, NoRoom
 from mcpdesk.protocol import codec, gateway_dialect, shaping
@@ -20,11 +23,13 @@ from mcpdesk.protocol.outlet import NullOutlet
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.background.repeatable_calls import packed
 from mcpdesk.server.calls import outcomes
+from mcpdesk.server.calls.left_code import note_left_job
 from mcpdesk.server.calls.outcomes import ToolOutcome
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.dialects.gateway_translation import unfit_error
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state.server_state import ToolOptions
 
 if TYPE_CHECKING:
     from mcpdesk.server.background.task_work import Refuse
@@ -47,8 +52,66 @@ def session_mark(session: str) -> str:
 def job_roots(server: Server) -> tuple[Path, ...]:
     """Where files of its jobs may lie; the first is what their names are relative to."""
     folder = () if server.folder is None else (server.folder,)
-    own = () if server.hosted is None else (server.hosted.call_folders.root,)
+    hosted = server.hosted
+    own = () if hosted is None else (hosted.call_folders.root, hosted.outputs)
     return folder + own + server.limits.output_dirs
+
+
+def output_chars(server: Server) -> int:
+    """Characters of a program's output that a caller gets at a time."""
+    return ToolOptions().output_chars if server.hosted is None else server.hosted.options.output_chars
+
+
+async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFile, ...]:
+    """The file with the whole output of a call whose result has only a part of it; empty if there is none.
+
+    Only files that this program itself wrote count, whatever path a result names.
+    """
+    structured, hosted = body.get("structuredContent"), server.hosted
+    named = structured.get("output_file") if isinstance(structured, dict) else None
+    if hosted is None or not isinstance(named, str) or Path(named).parent != hosted.outputs:
+        return ()
+    found = await asyncio.to_thread(downloads.record_files, (Path(named),), (hosted.outputs,))
+    return tuple(replace(file, is_output=True) for file in found)
+
+
+async def keep_output(
+    server: Server, store: JobStore, call: Call, tool: Tool, body: JSONObject
+) -> Job | None:
+    """Keep the whole output of a call that was answered at once, as a job that is over.
+
+    None if the result has all of the output, or if no more jobs can be kept.
+    """
+    files = await recorded_output(server, body)
+    if not files:
+        return None
+    limits, feed = server.limits, CallFeed()
+    try:
+        job = store.add(
+            server=server.name,
+            owner=job_owner(call.principal),
+            tool=tool.name,
+            peer=call.peer,
+            ttl_s=limits.job_ttl_s,
+            most=limits.max_tasks,
+            stop=lambda _: None,
+            feed=feed,
+        )
+        job.session = session_mark((call.headers or {}).get("mcp-session-id", ""))
+        await store.confirm(job)
+    except (NoRoom, StorageError):
+        return None
+    store.begin(job)
+    structured = body.get("structuredContent")
+    stdout, stderr, job.exit_code = gateway_dialect.outputs(body, structured)
+    feed.stdout(stdout)
+    feed.stderr(stderr)
+    job.files = files
+    error = gateway_dialect.execution_error(tool.name, body, structured)
+    status = TaskStatus.COMPLETED if error is None else TaskStatus.FAILED
+    store.finish(job, status, JobEnding(error=error), "" if error is None else error.message)
+    await store.settled(job)
+    return job
 
 
 class _Turns(NullOutlet):
@@ -141,6 +204,7 @@ class JobWork:
             call.stop = call.stop or "finished"
             call.undo_cancellation()
             call.task = None
+            note_left_job(call, job, store)
 
     async def _work(self, job: Job, store: JobStore) -> None:
         try:
@@ -165,9 +229,10 @@ class JobWork:
         if paths:
             roots = job_roots(self._server)
             job.files = await asyncio.to_thread(downloads.record_files, paths, roots, job.started or 0.0)
+        job.files += await recorded_output(self._server, body)
         job.exit_code = exit_code
         error = gateway_dialect.execution_error(self._tool.name, body, structured)
-        message = error.message if error is not None else stderr if body.get("isError") else ""
+        message = "" if error is None else error.message
         status = TaskStatus.FAILED if body.get("isError") else TaskStatus.COMPLETED
         try:
             revision, schema = self._call.terms.revision, self._tool.output_schema
@@ -183,5 +248,4 @@ class JobWork:
     def _fail(self, job: Job, store: JobStore, error: ProtocolError) -> None:
         if job.is_settled:
             return
-        job.exit_code = 1
         store.finish(job, TaskStatus.FAILED, JobEnding(error=error), error.message)

@@ -144,6 +144,7 @@ class ProtocolTasks:
             self._jobs.check_shared(job)
             is_cancelled = self._jobs.cancel(job, reason)
             await self._jobs.settled(job)
+            await self._jobs.let_go(job)
         if call.terms.revision.is_stateless:
             return {}
         if not is_cancelled:

@@ -17,6 +17,7 @@ from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.asks.rounds import Round
 from mcpdesk.server.calls import outcomes
+from mcpdesk.server.calls.left_code import note_left_job
 from mcpdesk.server.calls.running_call import Call
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class TaskWork:
     def ended(self, work: asyncio.Task[JSONObject]) -> None:
         """The handler is done."""
         self._over()
+        note_left_job(self._call, self.job, self._store)
         if work.cancelled():
             self._store.cancel(self.job, self._call.stop)
             return

@@ -63,7 +63,8 @@ class Deadlines:
         self._calls[id(call)] = call
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
-        RUNNING.set(call.place)
+        call.running = call.place
+        RUNNING.set(call.running)
         try:
             output = await work
         except BaseException as error:  # hosted code may raise anything, `SystemExit` as well

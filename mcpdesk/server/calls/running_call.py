@@ -106,6 +106,8 @@ class Call(Struct, eq=False):
     pauses: int = 0
     asks_person: int = 0
     left_s: float = 0.0
+    running: tuple[int, Id] | None = None
+    """Its place while and after its handler ran; None before. The object identifies it in `left_code`."""
     stop: str = ""
     is_over: bool = False
     outcome: OutcomeKind = OutcomeKind.OK

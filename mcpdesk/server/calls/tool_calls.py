@@ -8,6 +8,7 @@ only place where calls are counted.
 from __future__ import annotations
 
 from asyncio import CancelledError
+from collections.abc import Awaitable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from mcpdesk.protocol.headers import check_parameters
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.call_figures import OutcomeKind, ToolFigure
-from mcpdesk.server.calls.context import Context, ToolCall, make_context
+from mcpdesk.server.calls.context import Context, ToolCall, invoke, make_context
+from mcpdesk.server.calls.left_code import note_left
 from mcpdesk.server.calls.outcomes import ToolOutcome
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
@@ -122,7 +124,14 @@ class ToolCalls:
             assert call.job is not None
             return gateway_dialect.accepted(call.job.id)
         shaped = shaping.tool_result(ended.body, call.terms.revision, plan.tool.output_schema)
-        return shaped if call.dialect is None else call.dialect.result(plan.tool, ended, shaped)
+        if call.dialect is None:
+            return shaped
+        kept = None
+        if ended.body.get("structuredContent"):
+            from mcpdesk.server.background.job_work import keep_output
+
+            kept = await keep_output(self._server, self._services.jobs, call, plan.tool, ended.body)
+        return call.dialect.result(plan.tool, ended, shaped, kept)
 
     def failure(self, call: Call, message: str) -> JSONObject:
         """The CallToolResult that says what went wrong with another one."""
@@ -196,9 +205,12 @@ class ToolCalls:
         except BaseException as error:
             call.outcome = _how(error)
             plan.figure.count(call.outcome, began)
+            note_left(self._services, call, plan.tool.name, self._server.name)
             raise
         plan.figure.count(ended.how, began)
         call.outcome = ended.how
+        if ended.how is OutcomeKind.TIMEOUT:
+            note_left(self._services, call, plan.tool.name, self._server.name)
         if ended.how is OutcomeKind.INVALID_ARGUMENTS:
             name, text = plan.tool.name, ended.body["content"][0]["text"]
             told = text.replace("\n- ", " ", 1)  # the first reason stands on the first line
@@ -251,7 +263,7 @@ class ToolCalls:
             limit_s = server.limits.job_timeout_s if is_lasting else server.limits.tool_timeout_s
         try:
             if server.create_context is None and server.lifespan is None and server.around_call is None:
-                work = tool.handler(arguments, Context(server, self._services, call, tool.name))
+                work = self._invoke(tool, arguments, Context(server, self._services, call, tool.name))
             else:
                 work = self._handled_in_context(call, tool, arguments)
             output = await self._services.deadlines.run(work, call, limit_s)
@@ -271,17 +283,24 @@ class ToolCalls:
             said = isinstance(error, HandlerError)
             how = OutcomeKind.TIMEOUT if is_late else OutcomeKind.TOOL_ERROR if said else OutcomeKind.CRASH
             return ToolOutcome(outcomes.raised(tool.name, error), how)
-        if call.dialect is not None:
-            output = call.dialect.output(output)
         body = outcomes.tool_body(tool, output, plan.check_output)
         return ToolOutcome(body, OutcomeKind.TOOL_ERROR if body["isError"] else OutcomeKind.OK)
 
     async def _handled_in_context(self, call: Call, tool: Tool, arguments: JSONObject) -> Any:
         context = await make_context(self._server, self._services, call, tool.name)
         if self._server.around_call is None:
-            return await tool.handler(arguments, context)
+            return await self._invoke(tool, arguments, context)
         return await self._server.around_call(
-            ToolCall(tool.name, arguments, context), lambda inner: tool.handler(inner.arguments, context)
+            ToolCall(tool.name, arguments, context),
+            lambda inner: self._invoke(tool, inner.arguments, context),
+        )
+
+    def _invoke(self, tool: Tool, arguments: JSONObject, context: Context) -> Awaitable[Any]:
+        hosted = self._server.hosted
+        if hosted is None or hosted.own_loops is None:
+            return tool.handler(arguments, context)
+        return invoke(
+            self._server, tool.is_folder_code, lambda inner: tool.handler(arguments, inner), context
         )
 
     def repeat(self, job: Job) -> bool:

@@ -13,8 +13,11 @@ from concurrent import futures
 from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.server.calls.left_code import LEFT
+from mcpdesk.server.calls.running_call import RUNNING
 
 T = TypeVar("T")
 
@@ -43,6 +46,8 @@ class ThreadedCall:
         self._reason: str | None = None
         """Why its result is dropped; None while its caller waits."""
         self._awaited: futures.Future[Any] | None = None
+        self._place = RUNNING.get()
+        self._is_left = self._is_over = False
 
     @property
     def is_abandoned(self) -> bool:
@@ -56,6 +61,13 @@ class ThreadedCall:
             awaited = self._awaited
         if awaited is not None:
             awaited.cancel()
+
+    def leave(self) -> None:
+        """Its call has ended: while the function still runs, that is known of the call. On the loop."""
+        with self._lock:
+            self._is_left = self._place is not None and self.has_begun and not self._is_over
+        if self._is_left and self._place is not None:
+            LEFT.add(self._place)
 
     def wait_for(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """In the thread: have the loop run a coroutine, and wait for what it returns or raises.
@@ -84,10 +96,15 @@ class ThreadedCall:
             value, error = self._context.run(self._function), None
         except BaseException as raised:  # hosted code may raise anything, and the thread goes on
             value, error = None, raised
+        with self._lock:
+            self._is_over = True
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._set_result, value, error)
 
     def _set_result(self, value: Any, error: BaseException | None) -> None:
+        if self._is_left and self._place is not None:
+            self._is_left = False
+            LEFT.remove(self._place)
         if self.result.done():
             return
         if error is None:
@@ -126,6 +143,7 @@ class WorkerThreads:
             return await call.result
         except asyncio.CancelledError:
             call.abandon("the call was cancelled or timed out")
+            call.leave()
             raise
 
     def thread_of(self, task: asyncio.Task[Any]) -> int:
@@ -177,5 +195,7 @@ class WorkerThreads:
                         return None
 
 
+LOOP_TASKS: WeakKeyDictionary[asyncio.Task[Any], asyncio.Task[Any]] = WeakKeyDictionary()
+"""Tasks that wait for a handler on another loop -> the task of the handler."""
 WORKERS = WorkerThreads()
 """One for this operating system process: whatever a function blocks in, it does not hold up the process."""

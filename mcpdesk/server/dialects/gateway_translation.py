@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from msgspec.structs import replace
-
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.jobs.job import Job
 from mcpdesk.protocol import codec, gateway_dialect
@@ -19,7 +17,7 @@ from mcpdesk.protocol.outlet import Outlet
 from mcpdesk.server.background.job_reader import JobReader
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.outcomes import ToolOutcome
-from mcpdesk.server.offer.tool import Tool, ToolResult
+from mcpdesk.server.offer.tool import Tool
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
 PACE_S = 0.05
@@ -65,24 +63,24 @@ class GatewayDialect:
         self._push(INITIALIZED)
         return True
 
-    def output(self, output: Any) -> Any:
-        """What a handler returned, with everything there is: callers of the dialect are programs."""
-        if isinstance(output, ToolResult) and output.whole is not None:
-            return replace(output, structured=output.whole)
-        return output
+    def result(
+        self, tool: Tool, ended: ToolOutcome, shaped: JSONObject, kept: Job | None = None
+    ) -> JSONObject:
+        """The result of a call. `shaped` is the result for a peer of the standard.
 
-    def result(self, tool: Tool, ended: ToolOutcome, shaped: JSONObject) -> JSONObject:
-        """The result of a call. `shaped` is what a peer of the standard gets.
+        `kept` is the job that keeps the whole output if `shaped` has only a part of it, else None.
 
-        Raises: RemoteProtocolError (-32000) for a program that failed, (-32602) for unfit arguments.
+        Raises: RemoteProtocolError (-32000) for a call that failed, (-32602) for unfit arguments.
         """
         if ended.failures:
             raise unfit_error(tool, ended)
         structured = ended.body.get("structuredContent")
+        more = {} if kept is None else gateway_dialect.kept_output(kept.id)
         error = gateway_dialect.execution_error(tool.name, ended.body, structured)
         if error is not None:
+            error.data = error.data | more
             raise error
-        return gateway_dialect.superset(shaped, structured)
+        return gateway_dialect.superset(shaped, structured) | more
 
     def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
         """Tell a peer that expects it how its job goes on, once the answer to its call has left."""

@@ -31,8 +31,6 @@ class ToolResult(Struct, Generic[T], frozen=True):
     """Structured content; None means none."""
     is_error: bool = False
     meta: dict[str, Any] | None = None
-    whole: T | None = None
-    """Structured content for callers that are programs, where `structured` was shortened for a model."""
 
 
 class Tool(Item, frozen=True):

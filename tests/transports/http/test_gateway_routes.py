@@ -91,13 +91,15 @@ async def test_stage_and_command_call_the_tool() -> None:
         assert error["code"] == -32602 and "nowhere-huge" in error["message"]
 
 
-async def test_a_tool_that_failed_otherwise_is_a_result_that_says_so() -> None:
+async def test_a_tool_that_raises_is_an_error_without_an_exit_code() -> None:
     async with gateway() as gate:
-        result = (await gate.rpc("tools/call", {"name": "boom"}))["result"]
-        assert (result["status"], result["exit_code"], result["isError"]) == ("error", 1, True)
-        assert "broken inside" in result["stderr"]
-        result = (await gate.rpc("tools/call", {"name": "unsendable"}))["result"]
-        assert result["status"] == "error"
+        error = (await gate.rpc("tools/call", {"name": "boom"}))["error"]
+        assert error["code"] == -32000 and "broken inside" in error["message"]
+        assert error["data"] == {
+            "exit_code": None, "stage": "boom", "command": "", "stderr": error["message"],
+        }  # fmt: skip
+        error = (await gate.rpc("tools/call", {"name": "unsendable"}))["error"]
+        assert error["code"] == -32000 and error["data"]["exit_code"] is None
 
 
 async def test_clients_of_the_stateless_era_are_served() -> None:

@@ -1,0 +1,100 @@
+"""Code that still runs although its call has ended: a function in a thread, or a loop that is blocked.
+
+Neither can be interrupted, so a call that was cancelled or timed out has only stopped waiting for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcpdesk.jobs.schedule import call_soon_safely
+from mcpdesk.protocol.jsonrpc import Id
+
+if TYPE_CHECKING:
+    from mcpdesk.jobs.job import Job, JobStore
+    from mcpdesk.server.calls.running_call import Call
+    from mcpdesk.server.calls.services import Services
+
+Place = tuple[int, Id]
+"""Connection and id of a call. Two calls may have equal ones: the object itself tells them apart."""
+RUNS = "stopped waiting: its code still runs"
+ENDED = "its code has ended"
+
+
+class _Left:
+    """The code of one call."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.count = 0
+        self.listeners: list[Callable[[], None]] = []
+
+
+class LeftCode:
+    """Calls with such code. Safe from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: dict[int, _Left] = {}
+
+    def add(self, place: Place) -> None:
+        """Code of a call is left running."""
+        with self._lock:
+            self._calls.setdefault(id(place), _Left(place)).count += 1
+
+    def remove(self, place: Place) -> None:
+        """Code that was left running has ended. Listeners are called on this thread once all of it has."""
+        with self._lock:
+            left = self._calls[id(place)]
+            left.count -= 1
+            if left.count:
+                return
+            del self._calls[id(place)]
+        for listener in left.listeners:
+            listener()
+
+    def has(self, place: Place | None) -> bool:
+        """True if code of a call is left running."""
+        return place is not None and id(place) in self._calls
+
+    def when_ended(self, place: Place, listener: Callable[[], None]) -> None:
+        """Call a function once all code of a call has ended; at once if none is left."""
+        with self._lock:
+            left = self._calls.get(id(place))
+            if left is not None:
+                left.listeners.append(listener)
+                return
+        listener()
+
+
+LEFT = LeftCode()
+"""One for this operating system process, as the threads are."""
+
+
+def note_left(services: Services, call: Call, source: str, server: str) -> None:
+    """Report that a call has ended and its code has not, and later that its code has ended."""
+    place = call.running
+    if place is None or not LEFT.has(place):
+        return
+    log = partial(services.log, source=source, where="", server=server, trace=call.trace.id, call=place)
+
+    def ended() -> None:
+        services.on_left(place, False)
+        log(level="info", text=ENDED)
+
+    services.on_left(place, True)
+    log(level="warning", text=RUNS)
+    LEFT.when_ended(place, ended)
+
+
+def note_left_job(call: Call, job: Job, store: JobStore) -> None:
+    """The work of a job has ended: note if its code has not, until that has ended, too."""
+    if call.running is None or not LEFT.has(call.running):
+        return
+    store.note_left(job, runs=True)
+    loop, ended = asyncio.get_running_loop(), partial(store.note_left, job, runs=False)
+    LEFT.when_ended(call.running, lambda: call_soon_safely(loop, ended))
