@@ -122,7 +122,7 @@ class JournalPrinter:
         self._in_json = host.settings.log_format == "json"
         self._last = -1
         self._following = threading.Lock()
-        host.on_stuck = self.follow
+        host.stuck_folders.on_stuck = self.follow
         self._lines: Queue[str | None] = Queue(MOST_LINES)
         """Lines that wait to be written; None ends the thread."""
         self._left_out = 0

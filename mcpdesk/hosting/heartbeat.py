@@ -26,6 +26,8 @@ class Stuck(Struct, frozen=True):
     tool: str
     where: str
     """`tools/slow.py:14`; empty when the place is not in a hosted folder."""
+    folder: str = ""
+    """The hosted folder, if the place is in one."""
 
 
 class Heartbeat:
@@ -83,8 +85,8 @@ class Heartbeat:
         if not self._thread_id or silent_s < STUCK_S:
             return None
         frame = sys._current_frames().get(self._thread_id)
-        tool, where = ("", "") if frame is None else self._place(frame)
-        return Stuck(silent_s, tool, where)
+        tool, where, folder = ("", "", "") if frame is None else self._place(frame)
+        return Stuck(silent_s, tool, where, folder)
 
     def _silent_s(self) -> float:
         """Seconds since the loop last waited for events or beat."""
@@ -113,20 +115,20 @@ class Heartbeat:
                 self._on_stuck(stuck)
             was_stuck = is_authors
 
-    def _place(self, innermost: FrameType) -> tuple[str, str]:
-        """The tool that runs, and the innermost line of the folder's own code."""
-        folders, where = self._folders(), ""
+    def _place(self, innermost: FrameType) -> tuple[str, str, str]:
+        """The tool that runs, the innermost line of the folder's own code, and the folder."""
+        folders, where, found = self._folders(), "", ""
         frame: FrameType | None = innermost
         while frame is not None:
             path = Path(frame.f_code.co_filename)
             for folder in folders:
                 if path.is_relative_to(folder):
                     place = str(path.relative_to(folder))
-                    where = where or f"{place}:{frame.f_lineno}"
+                    where, found = where or f"{place}:{frame.f_lineno}", found or str(folder)
                     if tool := self._tool_at(folder, place, _lines(frame.f_code)):
-                        return tool, where
+                        return tool, where, str(folder)
             frame = frame.f_back
-        return "", where
+        return "", where, found
 
 
 def _lines(code: CodeType) -> range:

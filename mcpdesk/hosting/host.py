@@ -19,7 +19,6 @@ from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
-from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, separate_policies
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
@@ -28,10 +27,13 @@ from mcpdesk.hosting.journal import Journal, LogLine, Severity
 from mcpdesk.hosting.kept_jobs import KeptJobs
 from mcpdesk.hosting.pump_places import PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
+from mcpdesk.hosting.stuck_folders import StuckFolders
 from mcpdesk.jobs.schedule import OneByOne, call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
-from mcpdesk.recorder.record import CallLog
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.recorder.record import CallLog, RecordedRemark
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
+from mcpdesk.server.calls.left_code import ENDED, RUNS
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.worker_threads import WORKERS
 from mcpdesk.settings import Settings
@@ -85,6 +87,7 @@ class Host:
             mask=_masked,
             environment=lambda: public_environment(self._hidden_variables()),
         )
+        self.services.on_left = self._record_left
         self._sharing: HostSharing | None = None
         if settings.shared:
             from mcpdesk.hosting.replicas.host_sharing import HostSharing
@@ -111,9 +114,7 @@ class Host:
         """Those of them that clients reach through this core."""
         self.on_roots: list[Callable[[], None]] = []
         """Called when they changed, besides the servers that are not ours."""
-        self.heartbeat = Heartbeat(self._roots, self._tool_at, self.turns, self._note_stuck)
-        self.on_stuck: Callable[[], None] = lambda: None
-        """Called on a thread of its own once the journal says that the loop is stuck."""
+        self.stuck_folders = StuckFolders(self.folders, self.journal, self.turns)
         self.is_draining = False
         """Whether it only finishes what is under way."""
         self.http: HttpService | None = None
@@ -390,7 +391,7 @@ class Host:
             await self._sharing.start()
             self._refresh_rules()
         self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
-        self.heartbeat.start()
+        self.stuck_folders.start()
         if self.plan.reports and self.settings.otel_endpoint:
             from mcpdesk.hosting.telemetry.telemetry import Telemetry
 
@@ -459,7 +460,7 @@ class Host:
             await self._sharing.close()
         if self._telemetry is not None:
             await self._telemetry.close()
-        self.heartbeat.stop()
+        self.stuck_folders.heartbeat.stop()
         await asyncio.to_thread(self.recording.close)
 
     async def send_pumps_away(self) -> None:
@@ -500,6 +501,11 @@ class Host:
             connection, identifier = line.call
             log = CallLog(connection, identifier, line.time, line.level, line.source, line.text, line.where)
             self.recording.log(log)
+
+    def _record_left(self, place: tuple[int, Id], runs: bool) -> None:
+        """Record whether code of a call that has ended still runs. From any thread."""
+        kind, text = (RemarkKind.CODE_RUNS, RUNS) if runs else (RemarkKind.CODE_ENDED, ENDED)
+        self.recording.remark(RecordedRemark(*place, time.time(), Remark(kind, text)))
 
     def _origin_of(self, place: tuple[int, Id]) -> tuple[str, str]:
         """Server and tool of the running call with that connection and id. From any thread."""
@@ -666,26 +672,6 @@ class Host:
         from mcpdesk.auth import api_key
 
         return [api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()]
-
-    def _roots(self) -> list[Path]:
-        # Asked by other threads, also while folders are still being added.
-        return [hosted.folder for hosted in list(self.folders.values())]
-
-    def _tool_at(self, folder: Path, place: str, lines: range) -> str:
-        for hosted in list(self.folders.values()):
-            if hosted.folder == folder:
-                server = hosted.server
-                for item in (*server.tools, *server.resources, *server.templates, *server.prompts):
-                    file, _, line = item.source.rpartition(":")
-                    if file == place and line.isdigit() and int(line) in lines:
-                        return str(item.name)
-        return ""
-
-    def _note_stuck(self, stuck: Stuck) -> None:
-        told = f"holds up the server: nothing else was answered for {stuck.seconds:.1f} s"
-        told += "; await what takes time, or write a plain def, which runs in a thread"
-        self.journal.log("warning", stuck.tool or "server", told, stuck.where)
-        self.on_stuck()
 
 
 def _masked(value: Any, schema: Any = None) -> Any:

@@ -202,6 +202,8 @@ class HostedFolder:
                 self._journal.log("error", "server", f"{each.name}: {each.reason}", each.source, name)
         summary = changes.summary()
         if summary:
+            if self._state.own_loops is not None:
+                self._state.own_loops.rejoin()
             took_ms = (time.perf_counter() - began) * 1000
             now = {key: locked(each) for key, each in definitions(self.server).items()}
             found = contract_changes(offer if agreed is None else agreed, now)
@@ -426,6 +428,10 @@ class HostedFolder:
             await self._state.hear()
         except StorageError as error:
             self._journal.log("warning", "server", str(error), "", self.server.name)
+
+    def isolate(self) -> None:
+        """Run the folder's code on loops of its own from now on, because it blocks."""
+        self._state.isolate()
 
     def stop(self) -> None:
         """Stop starting calls of tools."""

@@ -211,7 +211,7 @@ class RemoteCall:
     def cancel(self) -> None:
         """Tell the server, and end at once."""
         self._cancel()
-        self.fail("cancelled from the desk", cancelled=True)
+        self.fail("the desk stopped waiting", cancelled=True)
 
     def fail(self, why: str, *, cancelled: bool = False) -> None:
         """There will be no response."""

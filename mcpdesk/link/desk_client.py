@@ -82,7 +82,7 @@ class DeskCall(CallObserver):
         """The response came, or None: it was cancelled. Only the first end counts."""
         elapsed_s = time.perf_counter() - self._began
         if message is None:
-            error = {"code": 0, "message": "cancelled from the desk"}
+            error = {"code": 0, "message": "the desk stopped waiting"}
             outcome = CallOutcome(None, error, frame, elapsed_s, cancelled=True)
         else:
             outcome = CallOutcome(message.get("result"), message.get("error"), frame, elapsed_s)

@@ -266,7 +266,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             api_key_header=host.rules.api_key_header,
             capture_path=str(host.recording.path or ""),
             capture_failing=host.recording.failing,
-            stuck=host.heartbeat.stuck(),
+            stuck=host.stuck_folders.heartbeat.stuck(),
             questions_version=host.inbox.version,
             roots=host.roots.uris,
             work=self.work_view(),

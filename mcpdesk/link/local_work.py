@@ -283,6 +283,8 @@ def _task(view: Job) -> JobView:
     state, feed = _STATES[view.status], view.feed
     if feed is not None and view.status is TaskStatus.WORKING and view.started is None:
         state = JobState.QUEUED
+    if state is JobState.CANCELLED and view.is_left:
+        state = JobState.LEFT
     return JobView(
         id=view.id,
         kind=JobKind.TASK if feed is None else JobKind.CALL,
@@ -290,7 +292,7 @@ def _task(view: Job) -> JobView:
         name=view.tool,
         peer=view.peer,
         state=state,
-        message=view.message if feed is None or state.is_final else _progress(feed.latest),
+        message=view.told if feed is None or state.is_final else _progress(feed.latest),
         started=view.started or view.created,
         ended=view.updated if state.is_final else None,
         size=0 if feed is None else feed.size,

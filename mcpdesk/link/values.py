@@ -365,6 +365,8 @@ class JobState(StrEnum):
     FAILED = "failed"
     KILLED = "killed"
     CANCELLED = "cancelled"
+    LEFT = "stopped waiting"
+    """Cancelled, and its code still runs."""
 
     @property
     def is_final(self) -> bool:

@@ -72,6 +72,11 @@ class TaskView(Struct):
     """None: it is kept for good."""
     message: str = ""
 
+    @property
+    def told(self) -> str:
+        """Its message for a client."""
+        return self.message
+
 
 def core(view: TaskView) -> JSONObject:
     """The Task object of the core design."""
@@ -137,7 +142,7 @@ def _common(view: TaskView) -> JSONObject:
         "createdAt": _timestamp(view.created),
         "lastUpdatedAt": _timestamp(view.updated),
     }
-    return body | {"statusMessage": codec.sendable(view.message)} if view.message else body
+    return body | {"statusMessage": codec.sendable(view.told)} if view.told else body
 
 
 def _timestamp(seconds: float) -> str:

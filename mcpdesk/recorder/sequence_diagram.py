@@ -84,7 +84,7 @@ def _lines(index: Index, one: Exchange, names: _Participants) -> Iterator[tuple[
         if frames:
             count = f"{len(frames)} notification{'s' if len(frames) > 1 else ''}"
             yield frames[0].time, f"{one_way}-){other}: {count}"
-    if one.ended is None or one.status in (Status.CANCELLED, Status.LOST):
+    if one.ended is None or one.status in (Status.CANCELLED, Status.LEFT, Status.LOST):
         words = "no answer" if one.ended is None else f"{one.status}, no answer"
         yield one.ended or one.started, f"Note over {client},{server}: {title}: {words}"
         return

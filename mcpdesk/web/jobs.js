@@ -6,7 +6,7 @@ import { tell } from "./wire.js";
 
 const STATES = {
   running: ["●", "good"], queued: ["○", "muted"], "needs input": ["?", "warn"], succeeded: ["✓", "good"],
-  failed: ["✗", "bad"], killed: ["✗", "bad"], cancelled: ["⊘", "warn"],
+  failed: ["✗", "bad"], killed: ["✗", "bad"], cancelled: ["⊘", "warn"], "stopped waiting": ["◌", "warn"],
 };
 const MOST = 200_000;  // characters of output kept in the page
 const nodes = new Map();

@@ -8,7 +8,7 @@ import { addressOf, proofs, servers } from "./servers.js";
 
 const STATUSES = {
   pending: ["…", "warn", "pending"], ok: ["✓", "good", "ok"], error: ["✗", "bad", "error"],
-  "tool-error": ["✗", "bad", "tool error"], cancelled: ["⊘", "warn", "cancelled"], late: ["!", "warn", "late"],
+  "tool-error": ["✗", "bad", "tool error"], cancelled: ["⊘", "warn", "cancelled"], "stopped-waiting": ["◌", "warn", "stopped waiting"], late: ["!", "warn", "late"],
   lost: ["!", "warn", "lost"], malformed: ["✗", "bad", "broken"], sent: ["", "", ""], asks: ["?", "warn", "asks"],
   negotiation: ["·", "muted", "negotiation"],
 };

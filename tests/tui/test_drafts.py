@@ -86,7 +86,7 @@ def test_running_calls_are_known_by_item() -> None:
     assert drafts.running("hello") == frozenset()
     link.calls[0].cancel()
     drafts.finish_calls()
-    assert drafts.history.of(*draft.key)[0].status == "cancelled"
+    assert drafts.history.of(*draft.key)[0].status == "stopped waiting"
 
 
 def test_templates_and_prompts_miss_their_required_strings() -> None:

@@ -32,7 +32,9 @@ def test_verdicts_say_it_in_glyph_and_word() -> None:
     assert verdict(outcome({}))[0] == "✓ ok 3.1 ms 36 B"
     assert verdict(outcome({"isError": True}))[0].startswith("✗ tool error 3.1 ms")
     assert verdict(outcome(None, {"code": -32602, "message": "x"}))[0].startswith("✗ error -32602 3.1 ms")
-    assert verdict(CallOutcome(None, {"code": 1}, b"", 2.0, cancelled=True))[0] == "⊘ cancelled 2.0 s"
+    cancelled = CallOutcome(None, {"code": 1}, b"", 2.0, cancelled=True)
+    assert verdict(cancelled)[0] == "⊘ cancelled 2.0 s"
+    assert verdict(cancelled, is_left=True)[0] == "⊘ stopped waiting 2.0 s"
 
 
 async def test_blocks_are_drawn_in_order() -> None:

@@ -41,6 +41,8 @@ class RemarkKind(StrEnum):
     OAUTH = "oauth"
     NEGOTIATION = "negotiation"
     NO_ANSWER = "no-answer"
+    CODE_RUNS = "code-runs"
+    CODE_ENDED = "code-ended"
 
 
 class Remark(Struct, frozen=True, omit_defaults=True):

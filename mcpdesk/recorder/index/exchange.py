@@ -47,6 +47,8 @@ class Status(StrEnum):
     """The response was `input_required`, and the client has not come back with answers."""
     NEGOTIATION = "negotiation"
     """The server lacks what a client asked for to learn its revision, and does not need it."""
+    LEFT = "stopped-waiting"
+    """Cancelled, and the code of its call still runs; it turns into `CANCELLED`."""
 
 
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED})

@@ -528,6 +528,13 @@ class Pairing:
         if token is not None and flow.tokens.get(token) == row:
             del flow.tokens[token]
 
+    def code_runs(self, row: int, *, runs: bool) -> None:
+        """Code of a cancelled call still runs, or has ended."""
+        before, after = (Status.CANCELLED, Status.LEFT) if runs else (Status.LEFT, Status.CANCELLED)
+        if STATUSES[self.table.status[row]] is before:
+            self.table.end(row, self.table.ended[row], after)
+        self.altered.append(row)
+
     def _is_lost(self, row: int) -> bool:
         return STATUSES[self.table.status[row]] in (Status.LOST, Status.NEGOTIATION)
 

@@ -31,8 +31,8 @@ _CLOCK_S = 1.0
 """How often what waits for an answer is moved: its duration grows."""
 _NOWHERE: Final = 0xFFFF
 _STATUS_ORDER = (
-    Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.CANCELLED,
-    Status.ASKS, Status.PENDING, Status.OK, Status.NEGOTIATION, Status.SENT,
+    Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.LEFT,
+    Status.CANCELLED, Status.ASKS, Status.PENDING, Status.OK, Status.NEGOTIATION, Status.SENT,
 )  # fmt: skip
 _STATUS_RANKS = [_STATUS_ORDER.index(status) for status in STATUSES]
 SORTABLE = {

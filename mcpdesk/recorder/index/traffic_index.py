@@ -376,6 +376,9 @@ class Index:
             if row < 0:
                 continue
             pairing = self._pairing
+            if one.remark.kind in (RemarkKind.CODE_RUNS, RemarkKind.CODE_ENDED):
+                pairing.code_runs(row, runs=one.remark.kind == RemarkKind.CODE_RUNS)
+                continue
             if one.remark.is_fault and not is_silence:
                 is_over = not pairing.give_up(row, one.time, Status.MALFORMED)
                 if is_over and not pairing.is_negotiation(row):

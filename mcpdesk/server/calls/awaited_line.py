@@ -14,7 +14,7 @@ from tempfile import TemporaryFile
 from types import CoroutineType, FrameType, GeneratorType
 from typing import Any
 
-from mcpdesk.server.calls.worker_threads import WORKERS
+from mcpdesk.server.calls.worker_threads import LOOP_TASKS, WORKERS
 
 DEEPEST = 200
 """Coroutines that are followed, each awaited by the one before."""
@@ -53,7 +53,9 @@ def _own_places(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Pla
         places += _in_thread(thread_id)
     own = [place for place in places if Path(place[0]).is_relative_to(folder)]
     if len(seen) < DEEPEST:
-        for other in _tasks_behind([waiting, *_waited_for(frames)]):
+        handler = LOOP_TASKS.get(task)
+        behind = _tasks_behind([waiting, *_waited_for(frames)])
+        for other in behind if handler is None else (handler, *behind):
             if other not in seen and not other.done():
                 seen.add(other)
                 if inner := _own_places(other, folder, seen):

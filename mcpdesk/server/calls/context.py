@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -415,6 +415,16 @@ async def make_context(server: Server, services: Services, call: Call, name: str
             failure = HandlerError(f"{name} got no context: {place}: {described(error)}")
             raise failure.with_traceback(error.__traceback__) from None
     return context
+
+
+def invoke(
+    server: Server, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
+) -> Awaitable[T]:
+    """What `make` returns for the context of a handler: on the core's loop, or on one of the folder's own."""
+    loops = None if server.hosted is None else server.hosted.own_loops
+    if loops is None or not loops.is_on or not is_folder_code:
+        return make(context)
+    return loops.run(make, context)
 
 
 def _environment(call: Call, services: Services) -> dict[str, str]:

@@ -18,7 +18,8 @@ from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.server.background.protocol_tasks import ProtocolTasks
-from mcpdesk.server.calls.context import make_context
+from mcpdesk.server.calls.context import invoke, make_context
+from mcpdesk.server.calls.left_code import note_left
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import LIST_CHANGED, Subscriber, check_count
@@ -62,7 +63,12 @@ class Handlers:
 
     async def _read(self, found: _Found, call: Call) -> Any:
         context = await make_context(self._server, self._services, call, found.uri)
-        return await found.reader(found.uri, found.variables, context)
+        return await invoke(
+            self._server,
+            found.is_folder_code,
+            lambda inner: found.reader(found.uri, found.variables, inner),
+            context,
+        )
 
     async def complete(self, call: Call) -> JSONObject:
         """The CompleteResult; empty where an argument has no suggestions.
@@ -79,14 +85,17 @@ class Handlers:
         completer = target.completers.get(name)
         if completer is None:
             return {"completion": {"values": [], "total": 0, "hasMore": False}}
-        suggestions = self._suggestions(completer, typed, given, target.name, call)
+        suggestions = self._suggestions(completer, typed, given, target, call)
         return {"completion": await self._limited(suggestions, call)}
 
     async def _suggestions(
-        self, completer: Completer, typed: str, given: dict[str, str], name: str, call: Call
+        self, completer: Completer, typed: str, given: dict[str, str], target: _Target, call: Call
     ) -> JSONObject:
-        context = await make_context(self._server, self._services, call, name)
-        return _page(await completer(typed, given, context))
+        context = await make_context(self._server, self._services, call, target.name)
+        found = await invoke(
+            self._server, target.is_folder_code, lambda inner: completer(typed, given, inner), context
+        )
+        return _page(found)
 
     async def get_prompt(self, call: Call) -> JSONObject:
         """The messages of a prompt."""
@@ -109,10 +118,16 @@ class Handlers:
 
     async def _rendered(self, prompt: Prompt, arguments: dict[str, str], call: Call) -> Any:
         context = await make_context(self._server, self._services, call, prompt.name)
-        return await prompt.renderer(arguments, context)
+        return await invoke(
+            self._server, prompt.is_folder_code, lambda inner: prompt.renderer(arguments, inner), context
+        )
 
     async def _limited(self, work: Awaitable[T], call: Call) -> T:
-        return await self._services.deadlines.run(work, call, self._server.limits.tool_timeout_s)
+        try:
+            return await self._services.deadlines.run(work, call, self._server.limits.tool_timeout_s)
+        except (asyncio.CancelledError, TimeoutError):
+            note_left(self._services, call, call.method, self._server.name)
+            raise
 
     async def listen(self, call: Call) -> JSONObject:
         """Notify of changes until the request is ended."""
@@ -162,6 +177,7 @@ class _Found(NamedTuple):
     uri: str
     variables: dict[str, str]
     mime_type: str
+    is_folder_code: bool
 
 
 def _find(server: Server, uri: str) -> _Found | None:
@@ -169,11 +185,11 @@ def _find(server: Server, uri: str) -> _Found | None:
     if resource is None:
         resource = next((each for each in server.resources if each.path and each.path == uri), None)
     if resource is not None:
-        return _Found(resource.reader, resource.uri, {}, resource.mime_type)
+        return _Found(resource.reader, resource.uri, {}, resource.mime_type, resource.is_folder_code)
     for template in server.templates:
         variables = match(template.uri_template, uri)
         if variables is not None:
-            return _Found(template.reader, uri, variables, template.mime_type)
+            return _Found(template.reader, uri, variables, template.mime_type, template.is_folder_code)
     return None
 
 
@@ -200,6 +216,7 @@ class _Target(NamedTuple):
     name: str
     arguments: tuple[str, ...]
     completers: Mapping[str, Completer]
+    is_folder_code: bool = False
 
 
 def _target(server: Server, ref: JSONObject) -> _Target:
@@ -213,7 +230,8 @@ def _prompt(server: Server, ref: JSONObject) -> _Target:
     prompt = server.prompts.get(_text(ref, "name"))
     if prompt is None:
         raise invalid_params(f"Unknown prompt: {ref['name'][:120]}")
-    return _Target(prompt.name, tuple(each.name for each in prompt.arguments), prompt.completers)
+    names = tuple(each.name for each in prompt.arguments)
+    return _Target(prompt.name, names, prompt.completers, prompt.is_folder_code)
 
 
 def _resource(server: Server, ref: JSONObject) -> _Target:
@@ -221,7 +239,8 @@ def _resource(server: Server, ref: JSONObject) -> _Target:
     check_uri(uri, "ref.uri")
     template = server.templates.get(uri) or _template_of(server, uri)
     if template is not None:
-        return _Target(template.name, parsed(template.uri_template).variables, template.completers)
+        variables = parsed(template.uri_template).variables
+        return _Target(template.name, variables, template.completers, template.is_folder_code)
     if server.resources.get(uri) is None:
         raise invalid_params(f"Unknown resource or template: {uri[:200]}")
     return _Target(uri, (), {})

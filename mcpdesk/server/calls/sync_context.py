@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from mcpdesk.server.calls.context import CallContext, Context
+from mcpdesk.server.calls.loop_context import LoopContext
 from mcpdesk.server.calls.worker_threads import WORKERS, ThreadedCall
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class SyncContext(CallContext):
 
     def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a function on the core's loop, as all of `ctx.server` needs it."""
+        if isinstance(self._context, LoopContext):
+            return self._context.on_loop(function, *arguments)
 
         async def call() -> T:
             return function(*arguments)

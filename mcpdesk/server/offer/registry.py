@@ -30,6 +30,11 @@ class Item(Struct, frozen=True, eq=False, kw_only=True):
     fingerprint: str = ""
     """Changes when the code behind it changed, so that a reload notices."""
 
+    @property
+    def is_folder_code(self) -> bool:
+        """True for a function in a Python file of the server's folder."""
+        return self.source.rpartition(":")[0].endswith(".py")
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and all(
             getattr(self, name) == getattr(other, name)

@@ -36,6 +36,10 @@ class Lifespan:
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
 
+    def again(self) -> Lifespan:
+        """The same function, to be run on another loop."""
+        return Lifespan(self.function, self._place)
+
     async def state(self, server: _Place) -> Any:
         """Return what it yields. Raises: HandlerError naming its place when it fails before."""
         if self._ready is None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.call_files import CallFolders, MadeFiles
     from mcpdesk.jobs.output_budget import OutputBudget
     from mcpdesk.jobs.programs import Program, Programs
+    from mcpdesk.server.calls.own_loops import OwnLoops
     from mcpdesk.server.offer.tool import Tool
     from mcpdesk.server.state.callback_timers import CallbackTimers, CoreMark, Listener
     from mcpdesk.storage.database import StateData
@@ -183,6 +184,8 @@ class ServerState:
         """The server folder: programs run here."""
         self.state = state
         """A folder of this server alone, for what outlives a call; made when something is put there."""
+        self.own_loops: OwnLoops | None = None
+        """Loops for the folder's code, once it has blocked the core's loop."""
         self._has_state = False
         self._telling_aio: asyncio.Task[None] | None = None
         """Tells the other replicas of the programs here."""
@@ -398,8 +401,18 @@ class ServerState:
             self.todo.changed()
         await recall(self)
 
+    def isolate(self) -> None:
+        """Run the folder's code on loops of its own from now on, because it blocks."""
+        from mcpdesk.server.calls.own_loops import OwnLoops
+
+        if self.own_loops is None:
+            self.own_loops = OwnLoops(self.folder.name)
+        self.own_loops.is_on = True
+
     async def close(self) -> None:
         """The server stops."""
+        if self.own_loops is not None:
+            await self.own_loops.close()
         if "callbacks" in self.__dict__:
             await self.callbacks.close()
         if self._telling_aio is not None:

@@ -36,9 +36,11 @@ JOB_STATES = {
     JobState.FAILED: ("✕", "lines--bad"),
     JobState.KILLED: ("☓", "lines--warn"),
     JobState.CANCELLED: ("⊘", "lines--muted"),
+    JobState.LEFT: ("◌", "lines--warn"),
 }
 """Glyph and style of each state; the word follows the glyph."""
-STATE_CELLS = 2 + max(len(state) for state in JobState)
+STATE_CELLS = 2 + max(len(state) for state in JobState if state is not JobState.LEFT)
+"""Cells of the column; its longest word, which is rare and passes, takes more of its own row."""
 NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
 NARROW = 100
 """Cells below which the column of the peer is left out."""
@@ -124,7 +126,8 @@ class JobPanel(Section[JobView]):
         figures = self._figures(row) if width >= TINY else ""
         by = f"{row.replica} {row.peer}".lstrip()
         peer = column(by, PEER_CELLS) + "  " if width >= NARROW else ""
-        room = width - STATE_CELLS - self._number_cells - TIME_CELLS - 7 - cell_len(figures + peer)
+        state_cells = max(STATE_CELLS, 2 + len(row.state))
+        room = width - state_cells - self._number_cells - TIME_CELLS - 7 - cell_len(figures + peer)
         number = str(row.number) if row.number else row.kind.value
         text = f"{row.name}  {row.message}" if not row.number and row.message else row.name
         yield f" {glyph} {row.state:<{STATE_CELLS - 2}}  ", style

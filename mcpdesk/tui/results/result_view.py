@@ -432,12 +432,15 @@ class ResultView(Vertical):
             self._unread = None
 
 
-def verdict(outcome: CallOutcome) -> tuple[str, str]:
-    """How a call ended, and the colour for that: `✓ ok 3.1 ms 212 B`."""
+def verdict(outcome: CallOutcome, *, is_left: bool = False) -> tuple[str, str]:
+    """How a call ended, and the colour for that: `✓ ok 3.1 ms 212 B`.
+
+    `is_left` is True while the code of a cancelled call may still run.
+    """
     size = f" {size_text(len(outcome.raw))}" if outcome.raw else ""
     tail = f"{duration(outcome.elapsed_s)}{size}"
     if outcome.cancelled:
-        return f"⊘ cancelled {tail}", "$text-warning"
+        return f"⊘ {'stopped waiting' if is_left else 'cancelled'} {tail}", "$text-warning"
     if outcome.error is not None:
         return f"✗ error {outcome.error.get('code', '')} {tail}", "$text-error"
     if outcome.result is not None and outcome.result.get("isError"):

@@ -67,6 +67,7 @@ _STYLES = {
 _OTHER_STYLE = "$text-warning reverse"
 _WORDS = {
     Status.TOOL_ERROR: "tool error",
+    Status.LEFT: "stopped waiting: its code still runs",
     Status.LATE: "late: nobody waited for it any more",
     Status.ASKS: "asks the client",
 }

@@ -385,6 +385,7 @@ _STATUSES: dict[Status, tuple[str, str, str]] = {
     Status.ERROR: ("✗", "error", "traffic--bad"),
     Status.TOOL_ERROR: ("✗", "failed", "traffic--bad"),
     Status.CANCELLED: ("⊘", "cancel", "traffic--warn"),
+    Status.LEFT: ("◌", "runs on", "traffic--warn"),
     Status.LATE: ("!", "late", "traffic--warn"),
     Status.LOST: ("!", "lost", "traffic--warn"),
     Status.MALFORMED: ("✗", "broken", "traffic--bad"),

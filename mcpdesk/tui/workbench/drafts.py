@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mcpdesk.link.link import Link, LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, SchemaFailure
 from mcpdesk.protocol.catalogue.schema_shapes import Schema
+from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.readable_message import end_at_desk
 from mcpdesk.tui.editor import source_place
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
@@ -61,6 +62,8 @@ class Draft:
     outcome: CallOutcome | None = None
     ended_call: LinkCall | None = None
     """The last call, until its recorded duration is known."""
+    is_left: bool = False
+    """True from when the last call was cancelled until the traffic says that its code has ended."""
     desk_end: str = ""
     """How the last call ended at the desk, in words, if its server never saw it."""
     before: CallOutcome | None = None
@@ -194,7 +197,8 @@ class Draft:
             if not is_same or found.started < call.started - 1:
                 continue
             whole = found if found.whole is None else traffic.exchange(found.whole)
-            if whole.ended is not None:
+            if whole.ended is not None and whole.status is not Status.LEFT:
+                self.is_left = False
                 self.outcome = replace(self.outcome, elapsed_s=whole.elapsed(whole.ended))
                 self.desk_end = end_at_desk(traffic, found)
                 self.ended_call = None
@@ -308,10 +312,11 @@ class Drafts:
             draft.outcome = draft.call.outcome.result()
             draft.logged = draft.logged_by(draft.call)
             draft.ended_call, draft.call = draft.call, None
+            draft.is_left = draft.outcome.cancelled
             draft.update_duration()
             if not draft.is_reread:
                 past = PastCall(
-                    time.time(), *draft.key, draft.shareable, _status(draft.outcome), draft.outcome.elapsed_s
+                    time.time(), *draft.key, draft.shareable, _status(draft), draft.outcome.elapsed_s
                 )
                 self.history.add(past)
             draft.is_reread = False
@@ -323,9 +328,11 @@ class Drafts:
         return frozenset((kind, name) for (of, kind, name), one in drafts if of == server and one.call)
 
 
-def _status(outcome: CallOutcome) -> str:
+def _status(draft: Draft) -> str:
+    outcome = draft.outcome
+    assert outcome is not None
     if outcome.cancelled:
-        return "cancelled"
+        return "stopped waiting" if draft.is_left else "cancelled"
     if outcome.error is not None:
         return f"error {outcome.error.get('code', '')}"
     return "tool error" if (outcome.result or {}).get("isError") else "ok"

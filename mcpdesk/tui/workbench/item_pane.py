@@ -234,7 +234,7 @@ def _title(draft: Draft | None) -> tuple[str, str]:
     if draft.call is not None and not draft.is_reread:
         title, style = f"Result ─ … running {duration(time.time() - draft.call.started)}", "$text-warning"
     elif draft.outcome is not None:
-        told, style = verdict(draft.outcome)
+        told, style = verdict(draft.outcome, is_left=draft.is_left)
         title = f"Result ─ {told}"
         if draft.desk_end:
             title, style = f"{title} ─ {draft.desk_end}", "$text-warning"

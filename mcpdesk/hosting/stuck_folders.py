@@ -1,0 +1,57 @@
+"""Reaction to hosted code that blocks the core's loop: a line in the journal, and loops of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mcpdesk.hosting.changes import LoopTurns
+from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
+from mcpdesk.hosting.hosted_folder import HostedFolder
+from mcpdesk.hosting.journal import Journal
+
+
+class StuckFolders:
+    """Watches the core's loop for the code of hosted folders."""
+
+    def __init__(self, folders: Mapping[str, HostedFolder], journal: Journal, turns: LoopTurns) -> None:
+        self.heartbeat = Heartbeat(self._roots, self._tool_at, turns, self._note)
+        self.on_stuck: Callable[[], None] = lambda: None
+        """Called on a thread of its own after the journal reports that the loop is stuck."""
+        self._folders, self._journal = folders, journal
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self) -> None:
+        """Begin to watch the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self.heartbeat.start()
+
+    def _roots(self) -> list[Path]:
+        # Asked by other threads, also while folders are still being added.
+        return [hosted.folder for hosted in list(self._folders.values())]
+
+    def _tool_at(self, folder: Path, place: str, lines: range) -> str:
+        for hosted in list(self._folders.values()):
+            if hosted.folder == folder:
+                server = hosted.server
+                for item in (*server.tools, *server.resources, *server.templates, *server.prompts):
+                    file, _, line = item.source.rpartition(":")
+                    if file == place and line.isdigit() and int(line) in lines:
+                        return str(item.name)
+        return ""
+
+    def _note(self, stuck: Stuck) -> None:
+        """On the thread of the heartbeat."""
+        told = f"holds up the server: nothing else was answered for {stuck.seconds:.1f} s"
+        told += "; await what takes time, or write a plain def, which runs in a thread"
+        found = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]
+        if found:
+            told += f". From now on {found[0].server.name} runs on a thread of its own"
+        self._journal.log("warning", stuck.tool or "server", told, stuck.where)
+        for hosted in found:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                assert self._loop is not None
+                self._loop.call_soon_threadsafe(hosted.isolate)
+        self.on_stuck()

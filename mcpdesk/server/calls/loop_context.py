@@ -1,0 +1,118 @@
+"""The context of a handler that runs on a loop of its own: its methods run on the core's loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from mcpdesk.server.calls.context import Context
+
+if TYPE_CHECKING:
+    from mcpdesk.inbox.question import Page, Question
+    from mcpdesk.server.asks import question_wording
+    from mcpdesk.server.asks.person_questions import Elsewhere
+    from mcpdesk.server.asks.question_wording import Elicited, Root, Sampled
+
+T = TypeVar("T")
+
+
+class LoopContext(Context):
+    """A `Context` whose methods may be used on another loop than the core's.
+
+    Methods without `await` wait until the core has done what they ask for, which takes it no time.
+    """
+
+    __slots__ = ("_context", "_core")
+
+    def __init__(self, context: Context, core: asyncio.AbstractEventLoop) -> None:
+        super().__init__(context.server, context._services, context._call, context.tool)
+        self.context, self.state = context.context, context.state
+        self._context, self._core = context, core
+
+    async def _on_core(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._core))
+
+    def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function on the core's loop, as all of `ctx.server` needs it."""
+
+        async def call() -> T:
+            return function(*arguments)
+
+        return asyncio.run_coroutine_threadsafe(call(), self._core).result()
+
+    @contextmanager
+    def own_limit(self) -> Iterator[None]:
+        """For handlers that keep to their limit by themselves: as `Context.own_limit`."""
+        limit = self._context.own_limit()
+        self.on_loop(limit.__enter__)
+        try:
+            yield
+        finally:
+            self.on_loop(limit.__exit__, None, None, None)
+
+    async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
+        await self._on_core(self._context.progress(progress, total, message))
+
+    async def log(self, level: str, data: Any, logger: str = "") -> None:
+        """Log to the desk, and to the caller if it wants messages of this level. Raises: as `Context.log`."""
+        await self._on_core(self._context.log(level, data, logger))
+
+    def log_later(self, logger: str) -> Callable[[str, Any], bool]:
+        """A function of level and data that logs once this call is over: as `Context.log_later`."""
+        log = self.on_loop(self._context.log_later, logger)
+        return lambda level, data: self.on_loop(log, level, data)
+
+    async def ask(self, pages: Sequence[Page]) -> Question:
+        """Ask a person and wait: as `Context.ask`."""
+        return await self._on_core(self._context.ask(pages))
+
+    async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
+        """Ask the person at the desk: as `Context.ask_desk`."""
+        return await self._on_core(self._context.ask_desk(pages, elsewhere))
+
+    def keep_asked(self, question: Question) -> None:
+        """Show on the desk what became of a question that was asked at another place."""
+        self.on_loop(self._context.keep_asked, question)
+
+    @overload
+    async def elicit(self, message: str, schema: type[T], key: str | None = None) -> Elicited[T]: ...
+    @overload
+    async def elicit(
+        self, message: str, schema: Mapping[str, Any], key: str | None = None
+    ) -> Elicited[dict[str, Any]]: ...
+    async def elicit(
+        self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
+    ) -> Elicited[Any]:
+        """Let the client show its user a form. Raises: as `Context.elicit`."""
+        return await self._on_core(self._context.elicit(message, schema, key))
+
+    async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
+        """Let the client ask its user to open a link. Raises: as `Context.elicit`."""
+        return await self._on_core(self._context.elicit_url(message, url, key))
+
+    async def complete_elicitation(self, answer: Elicited[Any]) -> None:
+        """Tell the client that what a link was opened for is done."""
+        await self._on_core(self._context.complete_elicitation(answer))
+
+    async def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:
+        """Let the client's model write a message. `options` and errors are those of `Context.sample`."""
+        return await self._on_core(self._context.sample(messages, **options))
+
+    async def list_roots(self, key: str | None = None) -> list[Root]:
+        """The places on its side that the client lets us know of. Raises: ClientError."""
+        return await self._on_core(self._context.list_roots(key))
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell those who subscribed to a resource that it reads differently now."""
+        self.on_loop(self._context.resource_updated, uri)
+
+    async def become_task(self) -> bool:
+        """Answer the caller with a task and go on: as `Context.become_task`."""
+        return await self._on_core(self._context.become_task())
+
+    async def close_stream(self, retry_ms: int = 1000) -> bool:
+        """Close the caller's connection while the work goes on: as `Context.close_stream`."""
+        return await self._on_core(self._context.close_stream(retry_ms))

@@ -1,0 +1,217 @@
+"""Event loops in threads of their own, for the code of a folder that has blocked the core's loop.
+
+A blocking function cannot be interrupted. On a loop of its own it holds up neither the core nor other
+folders, and its caller gets a timeout at the limit. A loop that is blocked gets no new calls: another one is
+started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from mcpdesk.errors import HandlerError
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.calls.left_code import LEFT
+from mcpdesk.server.calls.loop_context import LoopContext
+from mcpdesk.server.calls.running_call import RUNNING
+from mcpdesk.server.calls.worker_threads import LOOP_TASKS
+from mcpdesk.server.state.lifespan import Lifespan
+
+T = TypeVar("T")
+
+MOST = 8
+"""Loops of one folder at one time; all but one of them are blocked."""
+TURN_S = 0.5
+"""A loop that does not turn within this time is blocked."""
+HEED_S = 0.05
+"""How long a cancelled call waits for the end of its handler."""
+CLOSE_S = 2.0
+
+
+class OwnLoops:
+    """The loops of one folder. Used on the core's loop."""
+
+    def __init__(self, name: str) -> None:
+        self.is_on = True
+        """True if the folder's code runs here."""
+        self._name = name
+        self._threads: list[_LoopThread] = []
+        self._current: _LoopThread | None = None
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    @property
+    def calls(self) -> int:
+        """Handlers that have not ended, those included for which no call waits."""
+        return sum(each.calls for each in self._threads)
+
+    async def run(self, make: Callable[[Context], Awaitable[T]], context: Context) -> T:
+        """What a handler returns that runs on a loop of the folder.
+
+        `make` is called there. When the call is cancelled, the handler is cancelled too; one that blocks is
+        left behind.
+
+        Raises: what the handler raises; HandlerError if every loop is blocked.
+        """
+        thread = await self._free()
+        core = asyncio.get_running_loop()
+
+        async def work() -> T:
+            inner = LoopContext(context, core)
+            if context.server.lifespan is not None:
+                inner.state = await thread.state(context.server.lifespan, context)
+            return await make(inner)
+
+        return await thread.run(work, core)
+
+    def rejoin(self) -> None:
+        """Run the folder's code on the core's loop again, because it has changed."""
+        self.is_on = False
+        self._retire()
+
+    def _retire(self) -> None:
+        if self._current is not None:
+            self._current.retire()
+            self._current = None
+
+    async def close(self) -> None:
+        """End the loops, as far as they turn."""
+        self._retire()
+        ending = [each.over for each in self._threads]
+        if ending:
+            await asyncio.wait(ending, timeout=CLOSE_S)
+
+    async def _free(self) -> _LoopThread:
+        current = self._current
+        if current is not None and not await current.turns() and self._current is current:
+            self._retire()
+        if self._current is None:
+            if len(self._threads) >= MOST:
+                raise HandlerError(
+                    f"All {MOST} threads of {self._name} are held by functions that block. "
+                    "Call again later, and await what takes time."
+                )
+            self._current = _LoopThread(self._name, self._threads)
+        return self._current
+
+
+class _LoopThread:
+    """A loop, its thread, and the `lifespan` of `context.py` that runs there."""
+
+    def __init__(self, name: str, threads: list[_LoopThread]) -> None:
+        """The thread is in `threads` until it ends."""
+        self._core = asyncio.get_running_loop()
+        self.over: asyncio.Future[None] = self._core.create_future()
+        self._loop = asyncio.new_event_loop()
+        self._lifespan: Lifespan | None = None
+        self.calls = 0
+        """Handlers that have not ended, whether or not a call waits for them. Counted on the core's loop."""
+        self._is_retired = False
+        self._threads = threads
+        threads.append(self)
+        threading.Thread(target=self._work, name=f"loop of {name}", daemon=True).start()
+
+    async def turns(self) -> bool:
+        """True if the loop turns within `TURN_S`."""
+        turned = self._core.create_future()
+        self._loop.call_soon_threadsafe(self._tell_core, _set, turned)
+        try:
+            async with asyncio.timeout(TURN_S):
+                await turned
+        except TimeoutError:
+            return False
+        return True
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]], core: asyncio.AbstractEventLoop) -> T:
+        """Run a coroutine on the loop. Raises: what it raises."""
+        result: asyncio.Future[tuple[T | None, BaseException | None]] = core.create_future()
+        running: list[asyncio.Task[None]] = []
+        place, waiting = RUNNING.get(), asyncio.current_task()
+
+        async def settle() -> None:
+            value, error = None, None
+            try:
+                value = await work()
+            except BaseException as raised:  # hosted code may raise anything, and the loop continues
+                error = raised
+            self._tell_core(self._ended, result, (value, error))
+
+        def start() -> None:
+            running.append(self._loop.create_task(settle()))
+            if waiting is not None:
+                LOOP_TASKS[waiting] = running[0]
+
+        def cancel() -> None:
+            for task in running:
+                task.cancel()
+
+        self.calls += 1
+        self._loop.call_soon_threadsafe(start)
+        try:
+            value, error = await asyncio.shield(result)
+        except asyncio.CancelledError:
+            self._loop.call_soon_threadsafe(cancel)
+            await asyncio.wait({result}, timeout=HEED_S)
+            if place is not None and not result.done():
+                LEFT.add(place)
+                result.add_done_callback(lambda _: LEFT.remove(place))
+            raise
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]  # there is an error if there is no value
+
+    async def state(self, lifespan: Lifespan, context: Context) -> Any:
+        """What the folder's `lifespan` yields on this loop. Raises: HandlerError if it fails."""
+        if self._lifespan is None or self._lifespan.function is not lifespan.function:
+            self._lifespan = lifespan.again()
+        return await self._lifespan.state(context.server)
+
+    def retire(self) -> None:
+        """End the loop once its last handler has ended."""
+        self._is_retired = True
+        if not self.calls:
+            self._loop.call_soon_threadsafe(lambda: self._loop.create_task(self._close()))
+
+    def _ended(self, result: asyncio.Future[Any], outcome: Any) -> None:
+        self.calls -= 1
+        if not result.done():
+            result.set_result(outcome)
+        if self._is_retired:
+            self.retire()
+
+    async def _close(self) -> None:
+        if self._lifespan is not None:
+            await self._lifespan.close()
+        self._loop.stop()
+
+    def _work(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            if left:
+                self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+            self._tell_core(self._gone)
+
+    def _gone(self) -> None:
+        self._threads.remove(self)
+        _set(self.over)
+
+    def _tell_core(self, function: Callable[..., object], *arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the core's loop is closed
+            self._core.call_soon_threadsafe(function, *arguments)
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
