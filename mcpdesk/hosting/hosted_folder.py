@@ -429,10 +429,6 @@ class HostedFolder:
         except StorageError as error:
             self._journal.log("warning", "server", str(error), "", self.server.name)
 
-    def isolate(self) -> None:
-        """Run the folder's code on loops of its own from now on, because it blocks."""
-        self._state.isolate()
-
     def stop(self) -> None:
         """Stop starting calls of tools."""
         self._state.stop()

@@ -50,8 +50,8 @@ class StuckFolders:
         if found:
             told += f". From now on {found[0].server.name} runs on a thread of its own"
         self._journal.log("warning", stuck.tool or "server", told, stuck.where)
-        for hosted in found:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                assert self._loop is not None
-                self._loop.call_soon_threadsafe(hosted.isolate)
+        for state in [each.server.hosted for each in found]:
+            if state is not None and self._loop is not None:
+                with contextlib.suppress(RuntimeError):  # the loop is closed
+                    self._loop.call_soon_threadsafe(state.isolate)
         self.on_stuck()
