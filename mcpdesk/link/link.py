@@ -1,9 +1,10 @@
-"""The interface through which a front end sees and steers a core: snapshots out, intents in.
+"""Interface through which a front end reads the state of a core and sends it intents.
 
-`Link` is made of facets, one for each subject. A facet's own methods answer for a core that has nothing of
-the kind, so an implementation overrides only the facets it has: `local.LocalLink` all of them,
-`capture_link.CaptureLink` nearly none. Every method may be called from the front end's thread. Snapshots are
-cheap and never wait for the core, so a stuck core still has a screen. Intents that wait return futures.
+`Link` consists of facets, one for each subject. The methods of a facet return what a core without that
+subject would return, so an implementation overrides only the facets it supports: `local.LocalLink` all of
+them, `capture_link.CaptureLink` nearly none. Every method may be called from the front end's thread.
+Snapshots are cheap and never wait for the core, so that a front end can show a core that is stuck. Intents
+that wait return futures.
 """
 
 from __future__ import annotations
@@ -44,69 +45,75 @@ Result = TypeVar("Result")
 
 
 class LinkCall(Protocol):
-    """A request of the front end's own, under way as the peer `desk`."""
+    """Running request of the front end, sent as the peer `desk`."""
 
     @property
     def request_id(self) -> int:
-        """Its JSON-RPC id on the desk's connection."""
+        """JSON-RPC id on the desk's connection."""
 
     @property
     def connection(self) -> int:
-        """The recorder's number of the desk's connection, to find its frames."""
+        """Recorder's number of the desk's connection, used to find its frames."""
 
     @property
     def started(self) -> float:
-        """Unix time in seconds."""
+        """Start of the request, Unix time in seconds."""
 
     @property
     def progress(self) -> Progress | None:
-        """The latest progress, or None."""
+        """Latest progress, or None."""
 
     @property
     def logs(self) -> Sequence[str]:
-        """Text of the log notifications that came with it so far."""
+        """Texts of the log notifications received for this request so far."""
 
     @property
     def outcome(self) -> Future[CallOutcome]:
-        """Done when the response arrived or the call was cancelled. Never raises for a failed call."""
+        """Future that is done when the response arrives or the call is cancelled.
+
+        Never raises for a failed call.
+        """
 
     def cancel(self) -> None:
-        """Send `notifications/cancelled`; the outcome follows at once."""
+        """Send `notifications/cancelled` and end the call at once."""
 
 
 class ServerFacet:
-    """What the hosted servers offer."""
+    """Servers and their catalogues."""
 
     def catalogue(self, server: str) -> Catalogue:
-        """What a server offers now. The same object until it changes."""
+        """Return the catalogue of a server. The same object is returned until it changes."""
         return Catalogue(server, 0, ())
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """Check arguments with the validator a call would use. An empty list means that they are valid."""
+        """Check arguments with the validator that a call would use.
+
+        An empty list means that they are valid.
+        """
         return []
 
     def reload(self, server: str) -> None:
-        """Read the server's folder again now."""
+        """Reload the server folder now."""
 
     def speak(self, server: str, revision: str) -> None:
-        """Connect anew to a server that is no folder, in this revision; empty: the newest that both know."""
+        """Reconnect to an upstream server with this revision; empty selects the newest common revision."""
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
-        """The file in a text for `add_server` whose content the person has to agree to first, or None."""
+        """Return the file in a text for `add_server` that the person must trust first, or None."""
         return finished(None)
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
-        """Put a server on the desk, named as on the command line; the future has the names of what came.
+        """Add a server, named as on the command line. The future returns the names of the added servers.
 
-        `agreed` is the SHA-256 of a configuration file in it whose content the person agreed to.
-        It fails with ValueError, one or two sentences for a person, for what cannot be put there.
+        `agreed` is the SHA-256 of a configuration file in it that the person has agreed to trust. The future
+        fails with ValueError, one or two sentences for a person, if the server cannot be added.
         """
         refused: Future[tuple[str, ...]] = Future()
         refused.set_exception(ValueError("Nothing can be added here."))
         return refused
 
     def remove_server(self, server: str) -> None:
-        """Take a server off the desk; ignored when it is not there."""
+        """Remove a server; ignored if it does not exist."""
 
     def log_in(self, server: str) -> None:
         """Log in to a remote server with a browser; the address to visit arrives as a question."""
@@ -114,48 +121,49 @@ class ServerFacet:
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
     ) -> Future[str]:
-        """Ask for the text to paste into a client's configuration; empty for an unknown server.
+        """Return the text to paste into a client's configuration; empty for an unknown server.
 
-        `client` is `claude-desktop`, `cursor`, `vscode` or `claude-code`, or `curl` for one request. `key`
-        replaces the core's own key, if the core asks for one. `over` is `stdio` or `http`; empty means what
-        suits the client. The client gets the tools of `mode`; empty means all.
+        `client` is `claude-desktop`, `cursor`, `vscode` or `claude-code`, or `curl` for a single request.
+        `key` replaces the core's own key, if the core requires one. `over` is `stdio` or `http`; empty
+        selects the transport that suits the client. The client receives the tools of `mode`; empty means all
+        tools.
         """
         return finished("")
 
 
 class CallFacet:
-    """The front end's own calls, as the peer `desk`."""
+    """Calls that the front end makes as the peer `desk`."""
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> LinkCall:
-        """Send one request over the in-memory transport; it is recorded like any other.
+        """Send a request over the in-memory transport. It is recorded like any other request.
 
-        Raises: DeskUserError where nothing is hosted.
+        Raises: DeskUserError if no server is hosted.
         """
         raise DeskUserError("A capture cannot be asked anything.", "Open the desk on the server's folder.")
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Call as the subject of a token until it ends. The server's own rules check it now.
+        """Call as the subject of a token until the token expires. The rules of the server are checked now.
 
-        The future has those of `needs` that the token does not allow; with any, it is not used. The future
-        fails with ValueError for a token that is not valid; the reason is worded to follow `it`.
-        Raises: DeskUserError where nothing is hosted.
+        The future returns the scopes of `needs` that the token lacks; if there are any, the token is not
+        used. The future fails with ValueError for an invalid token; the reason is worded to follow `it`.
+        Raises: DeskUserError if no server is hosted.
         """
         raise DeskUserError("A capture cannot be called.", "Open the desk on the server's folder.")
 
     def drop_token(self, server: str) -> None:
-        """Call without a token again."""
+        """Stop using the token."""
 
     def set_log_level(self, server: str, level: str) -> Future[bool]:
-        """Ask a server for log messages of this level and above; False where there is nothing to ask.
+        """Request log messages of this level and above from a server; False if no server can be asked.
 
-        The future fails with ValueError when the server has none, or refuses.
+        The future fails with ValueError if the server has no log messages or refuses.
         """
         return _not_done()
 
     def choose_roots(self, texts: list[str]) -> Future[bool]:
-        """Name these folders, URIs or paths, to servers that ask for the desk's roots; servers are told.
+        """Set the folders, URIs or paths, that the desk offers as roots, and notify the servers.
 
-        The future fails with ValueError naming what is no root.
+        The future fails with ValueError that names an invalid root.
         """
         return _not_done()
 
@@ -163,10 +171,13 @@ class CallFacet:
         """Subscribe to a resource."""
 
     def unwatch(self, server: str, uri: str) -> None:
-        """Cancel the subscription of a resource."""
+        """Unsubscribe from a resource."""
 
     def watched(self, server: str) -> Mapping[str, int]:
-        """Subscribed resources, and how often each was reported as changed. Refused ones are left out."""
+        """Return subscribed resources with the number of updates received.
+
+        Refused subscriptions are left out.
+        """
         return {}
 
 
@@ -174,44 +185,44 @@ class QuestionFacet:
     """The inbox of questions."""
 
     def questions(self) -> tuple[Question, ...]:
-        """Waiting questions first, oldest first, then the ended ones, newest first (bounded)."""
+        """Return waiting questions, oldest first, then ended ones, newest first (bounded)."""
         return ()
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
-        """Answer a waiting question; False when it is no longer waiting, because the first answer wins.
+        """Answer a waiting question; False if it is no longer waiting, because the first answer wins.
 
-        The future fails with ValueError for answers that do not fit.
+        The future fails with ValueError for invalid answers.
         """
         return _not_done()
 
     def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
-        """Decline a waiting question; False when it is no longer waiting."""
+        """Decline a waiting question; False if it is no longer waiting."""
         return _not_done()
 
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
-        """Close a waiting question without saying yes or no; False where that is not possible."""
+        """Cancel a waiting question without an answer; False if it cannot be cancelled."""
         return _not_done()
 
 
 class PolicyFacet:
-    """Which tools may be called, and by whom without approval."""
+    """Tool policies, and peers that call without approval."""
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
-        """Say whether clients may call a tool."""
+        """Set the policy of a tool."""
 
     def grants(self) -> tuple[GrantView, ...]:
-        """Peers that need no approval any more, of all servers, the newest first."""
+        """Return the grants of all servers, newest first."""
         return ()
 
     def revoke(self, grant: GrantView) -> None:
-        """Require approval for a peer again; ignored when it is required already."""
+        """Require approval from a peer again; ignored if it is required already."""
 
 
 class OperatorFacet:
     """Browsers in which the operator is signed in."""
 
     def sign_in_link(self) -> Future[str]:
-        """Return the address of the dashboard with a word that signs in one browser, once.
+        """Return the dashboard's URL with a one-time word that signs in one browser.
 
         The future fails with ValueError if the core does not listen on TCP.
         """
@@ -220,7 +231,7 @@ class OperatorFacet:
         return refused
 
     def sign_out_browsers(self) -> Future[int]:
-        """End the sign-ins of all browsers; returns how many there were."""
+        """Sign out all browsers; the future returns how many there were."""
         return finished(0)
 
 
@@ -228,92 +239,98 @@ class WorkFacet:
     """Work that outlives a call: jobs, callbacks, task lists, plans."""
 
     def jobs(self) -> tuple[JobView, ...]:
-        """Programs in the background, asynchronous calls and tasks, oldest first (bounded)."""
+        """Return background programs, asynchronous calls and tasks, oldest first (bounded)."""
         return ()
 
     def usage(self) -> Mapping[str, JobUse]:
-        """What running programs use, by job. Takes milliseconds: not for the thread of the screen."""
+        """Return resource usage of running programs, by job id.
+
+        Takes milliseconds: do not call it on the UI thread.
+        """
         return {}
 
     def output(self, job: str, after: int) -> JobOutput | None:
-        """What a job wrote from byte `after` on, or the end of it when `after` is -1 or too far back.
+        """Return output of a job from byte `after` on, or its last part if `after` is -1 or too far back.
 
-        None for a job without output. Reads a file: not for the thread of the screen.
+        None if the job has no output. Reads a file: do not call it on the UI thread.
         """
         return None
 
     def kill_job(self, job: str) -> None:
-        """End a job with all it started; ignored when it is over."""
+        """Kill a job and all its descendants; ignored if it has ended."""
 
     def callbacks(self) -> tuple[CallbackView, ...]:
-        """Callbacks that wait, and those that are over as long as they are kept, oldest first."""
+        """Return pending callbacks and recently finished ones, oldest first."""
         return ()
 
     def fire_callback(self, server: str, number: int) -> None:
-        """Let a callback fire now, before its time; ignored when it is over."""
+        """Fire a callback now, before it is due; ignored if it has ended."""
 
     def cancel_callback(self, server: str, number: int) -> None:
-        """Cancel a callback; ignored when it is over."""
+        """Cancel a callback; ignored if it has ended."""
 
     def todo(self) -> tuple[TodoView, ...]:
-        """The newest tasks of the lists clients keep, oldest first (bounded)."""
+        """Return the newest tasks of the clients' task lists, oldest first (bounded)."""
         return ()
 
     def plan_text(self, server: str, session: str) -> str | None:
-        """The Markdown of a session's plan, or None without one. Reads a file: call it on a worker thread."""
+        """Return the Markdown of a session's plan, or None without one.
+
+        Reads a file: call it on a worker thread.
+        """
         return None
 
     def end_plan(self, server: str, session: str) -> None:
-        """End the plan mode of a session; ignored when it has ended."""
+        """End the plan mode of a session; ignored if it has ended."""
 
 
 class ClientFacet:
     """Connected clients."""
 
     def client(self, connection: int) -> ClientDetail | None:
-        """More about one client; None when it is gone."""
+        """Return details of one client, or None if it has left."""
         return None
 
     def disconnect(self, connection: int) -> None:
-        """End the session or the connection of a client; ignored when it is gone."""
+        """Close the session or the connection of a client; ignored if it has left."""
 
 
 class HoldFacet:
-    """Messages that wait at the desk for a person."""
+    """Messages that are held until a person decides."""
 
     def held(self) -> HoldView:
-        """What is to be held, and what is, oldest first."""
+        """Return the hold rule and the held messages, oldest first."""
         return HoldView()
 
     def hold(self, rule: str, ways: Ways) -> Future[bool]:
-        """Hold what a filter of the traffic lets pass; with an empty one all goes on.
+        """Hold messages that match a traffic filter; an empty filter holds none and releases all.
 
-        The future fails with ValueError for what is no filter.
+        The future fails with ValueError for an invalid filter.
         """
         return _not_done()
 
     def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
-        """Let a held message go on, changed or not, or not at all; False when it is not held any more.
+        """Release a held message, changed or not, or drop it; False if it is no longer held.
 
-        The future fails with ValueError for a text that cannot stand in its place.
+        The future fails with ValueError for a text that is not a valid replacement.
         """
         return _not_done()
 
     def delay(self, number: int, seconds: float) -> Future[bool]:
-        """Let a held message go on by itself after some seconds; False when it is not held any more."""
+        """Release a held message after some seconds; False if it is no longer held."""
         return _not_done()
 
     def can(self, what: CannedCall, answer: str) -> Future[bool]:
-        """Answer such requests with a captured answer from now on; an empty one ends that.
+        """Answer such requests with a captured answer from now on; an empty answer ends this.
 
-        The future fails with ValueError for what is no answer.
+        The future fails with ValueError for an invalid answer.
         """
         return _not_done()
 
     def set_faults(self, text: str) -> Future[bool]:
-        """Let messages meet faults as rules say, a line each; without any, none.
+        """Set fault rules, one per line; an empty text removes all rules.
 
-        The future fails with ValueError for what is no rule.
+        The future fails with ValueError for an invalid rule.
         """
         return _not_done()
 
@@ -322,11 +339,11 @@ class LogFacet:
     """Log lines and notices."""
 
     def logs(self, after: int = -1) -> list[LogLine]:
-        """Log lines numbered above `after`, oldest first (bounded in the past)."""
+        """Return log lines numbered above `after`, oldest first. Old lines are dropped."""
         return []
 
     def notices(self, after: int = -1) -> list[Notice]:
-        """Notices numbered above `after`, oldest first (bounded in the past)."""
+        """Return notices numbered above `after`, oldest first. Old notices are dropped."""
         return []
 
 
@@ -342,43 +359,43 @@ class Link(
     LogFacet,
     ABC,
 ):
-    """A front end's view of one core."""
+    """Front end's access to one core."""
 
     traffic: Index
-    """Every frame the recorder has seen, paired into exchanges. Shared: read only."""
+    """All recorded frames, paired into exchanges. Shared with the core: read only."""
     is_elsewhere: ClassVar[bool] = False
-    """Whether the core is another process: its clients do not wait for what the screen takes of this one."""
+    """True if the core is another process. Work in this process then does not delay its clients."""
 
     @abstractmethod
     def view(self) -> CoreView:
-        """Everything small, at this moment."""
+        """Return a snapshot of the core."""
 
     @property
     def reports_changes(self) -> bool:
-        """True if `on_change` reports every change. Otherwise a front end polls."""
+        """True if `on_change` reports every change. Otherwise a front end must poll."""
         return False
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
-        """Call `listener`, on any thread, when the core may have changed; returns what ends that.
+        """Call `listener`, on any thread, when the core may have changed; return an unsubscribe function.
 
-        It is called often, and must return at once.
+        The listener is called often and must return at once.
         """
         return _do_nothing
 
     def busy(self) -> tuple[str, ...]:
-        """What would be lost by quitting, one phrase each: `2 running calls`, `1 connected client`."""
+        """Return what quitting would interrupt, one phrase each: `2 running calls`, `1 connected client`."""
         return ()
 
 
 def promise() -> Future[Any]:
-    """A future that always gets a result or an exception: who stops waiting for it does not cancel it."""
+    """Return a future that always gets a result or an exception. Cancelling it has no effect."""
     done: Future[Any] = Future()
     done.set_running_or_notify_cancel()
     return done
 
 
 def finished(result: Result) -> Future[Result]:
-    """A future that has its result already."""
+    """Return a future that already has its result."""
     done: Future[Result] = Future()
     done.set_result(result)
     return done

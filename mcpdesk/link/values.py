@@ -1,4 +1,4 @@
-"""What a front end sees of a core: frozen values, safe to hand between threads."""
+"""Immutable values that a front end reads from a core. They are safe to pass between threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mcpdesk.server.schemas.validation import SchemaFailure as SchemaFailure
 
 
 class ItemKind(StrEnum):
-    """The shelves of the catalogue, in the order they are shown."""
+    """Kinds of catalogue items, in display order."""
 
     TOOL = "tool"
     RESOURCE = "resource"
@@ -37,35 +37,35 @@ class ItemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CatalogueItem:
-    """One thing a server offers, or would offer were it not broken."""
+    """A tool, resource, resource template, prompt or skill of a server, including one that failed to load."""
 
     kind: ItemKind
     name: str
-    """A tool's or prompt's name; a resource's URI; a template's URI template. Unique within its kind."""
+    """Name of a tool or prompt, URI of a resource, or URI template. Unique within its kind."""
     title: str
-    """What to display; never empty."""
+    """Display name; never empty."""
     description: str = ""
     source: str = ""
-    """`tools/user_profile.py:9`, relative to the server folder; `built-in` for the thirteen. Of one with a
-    problem it is the place of that."""
+    """`tools/user_profile.py:9`, relative to the server folder, or `built-in`. For an item with a problem,
+    the location of the problem."""
     problem: str = ""
-    """Why it is unavailable or broken; empty when it works."""
+    """Reason why the item is unavailable or broken; empty if it works."""
     stale: bool = False
-    """True when `problem` concerns the newest file and the previous version still serves."""
+    """True if `problem` concerns the newest file and the previous version is still served."""
     is_fit: bool = False
-    """True when nothing is wrong with it, and `problem` says what it needs that is not there."""
+    """True if the item itself is valid and `problem` names a requirement that is missing."""
     changed: bool = False
-    """True when the last reload added or altered it."""
+    """True if the last reload added or changed the item."""
     policy: Policy = Policy.ALLOW
-    """Of a tool: whether clients may call it."""
+    """Whether clients may call the tool."""
     policy_origin: str = ""
-    """Where that was said; empty: nowhere."""
+    """Where the policy is set; empty if it is set nowhere."""
     needs_token: bool = False
-    """Whether it asks for a token itself; its server may ask for one for everything."""
+    """True if the item itself requires a token. Its server may require one for every item."""
     scopes: tuple[str, ...] = ()
-    """What that token has to allow."""
+    """Scopes that the token must have."""
     definition: dict[str, Any] = field(default_factory=dict)
-    """The wire object in the newest revision: inputSchema, annotations, arguments ... Do not mutate."""
+    """Wire object in the newest revision: inputSchema, annotations, arguments ... Do not mutate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,159 +74,160 @@ class Catalogue:
 
     server: str
     version: int
-    """Grows with every change; equal versions mean equal catalogues."""
+    """Increases with every change; equal versions mean equal catalogues."""
     items: tuple[CatalogueItem, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GrantView:
-    """A peer that may call a tool without being approved again."""
+    """Approval that lets a peer call a tool without asking again."""
 
     server: str
     tool: str
     peer: str
-    """With what it is known by before the colon: `client:` and its own name, or `token:`."""
+    """Identity of the peer with a prefix: `client:` and the name of the client, or `token:`."""
     granted: float
     """Unix time in seconds."""
 
 
 class Protection(StrEnum):
-    """Who may call over TCP."""
+    """Protection of the TCP port against unwanted callers."""
 
     KEY = "key"
     LOOPBACK = "loopback"
-    """Callers need no key, but only this machine can reach it and no tool runs programs."""
+    """No key is required, but only this machine can connect and no tool runs programs."""
     OPEN = "open"
-    """Callers need no key, although a tool runs programs or other machines can reach it."""
+    """No key is required, although a tool runs programs or other machines can connect."""
     STARTING = "starting"
-    """Nothing listens yet."""
+    """The server does not listen yet."""
     OFFLINE = "offline"
-    """Nothing listens on TCP."""
+    """The server does not listen on TCP."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModeView:
-    """A selection of a server's tools, which clients ask for with `?mode=NAME` or `--mode NAME`."""
+    """Named selection of a server's tools. Clients request it with `?mode=NAME` or `--mode NAME`."""
 
     name: str
     description: str
     tools: tuple[str, ...]
-    """What it offers now, in the order the manifest has it."""
+    """Tools that the mode offers now, in manifest order."""
     missing: tuple[tuple[str, str], ...] = ()
-    """What else it names, and why that is not offered."""
+    """Other tools that the mode names, each with the reason why it is not offered."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamView:
-    """What is known of a server that runs elsewhere, or as a program of its own."""
+    """Metadata of an upstream server."""
 
     place: str
-    """Its command or URL."""
+    """Command or URL of the server."""
     state: str
     """`connecting`, `ready`, `failed` or `ended`."""
     steps: tuple[str, ...] = ()
-    """What was tried to connect to it, and what came of each."""
+    """Connection attempts so far, each with its result."""
     hint: str = ""
-    """What to do about what is wrong."""
+    """How to fix the current problem."""
     login: str = ""
-    """Whose token is used, until when, and where it is kept; empty without a login."""
+    """Owner, expiry and storage location of the token in use; empty without a login."""
     wants_token: bool = False
-    """True if it has no login: a person has to give a token."""
+    """True if there is no login, so a person must provide a token."""
     revision: str = ""
-    """The one agreed upon; empty before that."""
+    """Negotiated protocol revision; empty before the negotiation."""
     instructions: str = ""
     capabilities: dict[str, Any] = field(default_factory=dict)
 
 
 class ReplicaState(StrEnum):
-    """How a replica stands."""
+    """State of a replica."""
 
     LIVING = "living"
     SILENT = "silent"
-    """It does not answer: it hangs, or was stopped."""
+    """The replica does not answer: it hangs or was suspended."""
     ENDED = "ended"
-    """It was asked to end and did; what was seen of it stays."""
+    """The replica shut down normally; its last data stay visible."""
     GONE = "gone"
-    """It was lost: nothing was heard of it; what was seen of it stays."""
+    """The connection to the replica was lost; its last data stay visible."""
     UNREADABLE = "of another version"
-    """It lives, and cannot be shown."""
+    """The replica runs another version of mcpdesk and cannot be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """One of several machines, or processes, that serve the same."""
+    """One of several processes or machines that serve the same servers."""
 
     name: str
     state: ReplicaState
     servers: tuple[str, ...] = ()
     place: str = ""
-    """Where clients reach it."""
+    """Address at which clients reach the replica."""
     said: str = ""
-    """Why it is not simply living; empty when it is."""
+    """Reason for the state; empty if the replica is living."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """One server of the desk."""
+    """A server of the desk, hosted or upstream."""
 
     name: str
     title: str
     version: str
     folder: str
-    """Empty for a server that is not hosted from a folder."""
+    """Path of the server folder; empty for a server that is not hosted from a folder."""
     url: str
-    """`http://127.0.0.1:3333/mcp/profiles`, or `unix:/path` in the fallback; empty while nothing listens."""
+    """`http://127.0.0.1:3333/mcp/profiles`, or `unix:/path` in the fallback; empty while the server does
+    not listen."""
     catalogue_version: int
     problems: tuple[str, ...] = ()
-    """Trouble that belongs to no single item: manifest, context.py."""
+    """Problems that belong to no single item, such as an invalid manifest or context.py."""
     helpers: tuple[str, ...] = ()
-    """Which functions of its folder are not offered, because another file imports theirs."""
+    """Functions of the folder that are not offered because another file imports them."""
     modes: tuple[ModeView, ...] = ()
     mode: str = ""
-    """The mode everybody sees it in, the desk too; empty: as a whole."""
+    """Mode in which every client and the desk see the server; empty if all tools are offered."""
     wants_token: bool = False
-    """Whether nothing of it is served without a bearer token."""
+    """True if every request needs a bearer token."""
     token_scopes: tuple[str, ...] = ()
-    """What every token has to allow."""
+    """Scopes that every token must have."""
     looks_at_tokens: bool = False
-    """Whether any token counts here."""
+    """True if the server evaluates bearer tokens at all."""
     token: TokenView | None = None
-    """Whose token the desk was given for it."""
+    """Token that the desk uses for this server, or None."""
     upstream: UpstreamView | None = None
-    """None for a server that is hosted here."""
+    """Metadata of an upstream server; None for a hosted server."""
     log_level: str = ""
-    """The least severe log messages the desk asks it for; empty: it sends none."""
+    """Minimum level of the log messages the desk requests; empty if the server sends none."""
     completes: bool = True
-    """Whether it may be asked what an argument could be completed with."""
+    """True if the server supports argument completion."""
     replicas: tuple[ReplicaView, ...] = ()
-    """Of several machines, those that have it."""
+    """Replicas that have this server, if several replicas are shown."""
 
     @property
     def place(self) -> str:
-        """Its folder, its command or its URL."""
+        """Folder, command or URL of the server."""
         return self.folder if self.upstream is None else self.upstream.place
 
     @property
     def is_started(self) -> bool:
-        """Whether a client can start it, rather than only reach its URL."""
+        """True if a client can start the server as a program instead of connecting to a URL."""
         return self.upstream is None or "://" not in self.place
 
 
 QUIET_S = 60.0
-"""A client without an open connection counts as connected so long after it was last heard of."""
+"""Seconds after its last message during which a client without an open connection counts as connected."""
 
 
 class Presence(StrEnum):
-    """Whether a client is there."""
+    """Whether a client is connected."""
 
     CONNECTED = "connected"
     QUIET = "quiet"
-    """Its session is kept, but no connection of it is open and it was not heard of for `QUIET_S`."""
+    """The session is kept, but no connection is open and no message arrived for `QUIET_S`."""
     LEFT = "left"
 
 
 class ToolsSeen(StrEnum):
-    """Whether a client knows the tools as they are now."""
+    """Whether the tool list that a client received last is current."""
 
     NEVER = "never listed"
     FRESH = "fresh"
@@ -235,56 +236,56 @@ class ToolsSeen(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """An HTTP session of the handshake era."""
+    """HTTP session of a revision with a handshake."""
 
     left_s: float | None
-    """Seconds until it ends unless it is used; None while a call or a stream keeps it."""
+    """Seconds until the session expires if it is not used; None while a call or a stream keeps it alive."""
     streams: int
-    """Connections that carry a stream of it now."""
+    """Connections that carry a stream of the session now."""
     has_standing: bool
-    """Whether one of them is the stream for messages that belong to no request."""
+    """True if one of them is the stream for messages that belong to no request."""
     kept_events: int
     kept_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class RunningCall:
-    """A request that is being answered."""
+    """A request that is being processed."""
 
     method: str
     name: str
     elapsed_s: float
     asks: int = 0
-    """Questions it waits for the client to answer."""
+    """Number of questions to the client that are still unanswered."""
     id: Id | None = None
-    """That of its request."""
+    """Id of the request."""
     where: str = ""
-    """The author's line it awaits, `tools/slow.py:14 · await fetch(url)`; empty where none is known."""
+    """Line of the tool's code that is awaited, `tools/slow.py:14 · await fetch(url)`; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """An operation that waits for its client to come back with answers."""
+    """Operation that is suspended until its client sends the answers."""
 
     method: str
     name: str
     asks: tuple[str, ...]
-    """Methods of what was asked."""
+    """Methods of the requests that the client must answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientDetail:
-    """What is known of one peer besides its line."""
+    """Details of one peer that are too large for `ClientView`."""
 
     capabilities: dict[str, Any]
     session: SessionView | None
     session_ttl_s: float
     listens: tuple[tuple[str, ...], ...]
-    """The filter of each listen stream: notifications and URIs."""
+    """Filter of each listen stream: notifications and URIs."""
     subscribed: tuple[str, ...]
-    """URIs it subscribed to one by one."""
+    """URIs with a subscription of their own."""
     hears_changes: bool
-    """Whether it is told of changed lists because its session is open."""
+    """True if the peer is notified of changed lists because its session is open."""
     running: tuple[RunningCall, ...]
     parked: tuple[Parked, ...]
     has_left: bool = False
@@ -292,7 +293,10 @@ class ClientDetail:
 
 @dataclass(frozen=True, slots=True)
 class ClientView:
-    """A peer that is connected, has a session, or left lately. Ids are the recorder's of connections."""
+    """A peer that is connected, has a session or left recently.
+
+    `connection` is the recorder's connection number.
+    """
 
     connection: int
     server: str
@@ -301,62 +305,65 @@ class ClientView:
     revision: str
     opened: float
     calls: int
-    """Tools it called, resources it read, prompts it fetched."""
+    """Number of tools called, resources read and prompts fetched."""
     errors: int
-    """Those of them that were answered with an error, or with a result that says so."""
+    """Number of these calls that ended with an error, or with a result that reports one."""
     p50_s: float | None = None
-    """Of its latest calls; None before the first."""
+    """Median duration of the latest calls; None before the first call."""
     p95_s: float | None = None
     tools: ToolsSeen = ToolsSeen.NEVER
     mode: str = ""
-    """The mode in which it sees the server."""
+    """Mode in which the client sees the server."""
     caller: str = ""
-    """What it proved to be: `key`, `token of ada`; empty: nothing was asked for."""
+    """Authenticated identity: `key` or `token of ada`; empty if no authentication is required."""
     seen: float | None = None
-    """Unix time at which it was last heard of; None while a connection of it is open."""
+    """Unix time of the last message; None while a connection is open."""
     left: float | None = None
-    """Unix time at which it left; None while it did not."""
+    """Unix time at which the client left; None if it has not left."""
     running: int = 0
-    """Requests of it that are being answered."""
+    """Number of requests that are being processed."""
     replica: str = ""
-    """Of several machines, the one it is connected to."""
+    """Replica to which the client is connected, if several replicas are shown."""
 
     def presence(self, now: float) -> Presence:
-        """Whether it is there; `now` is Unix time in seconds."""
+        """Return whether the client is connected; `now` is Unix time in seconds."""
         if self.left is not None:
             return Presence.LEFT
         is_quiet = self.seen is not None and now - self.seen > QUIET_S
         return Presence.QUIET if is_quiet else Presence.CONNECTED
 
     def falls_quiet(self, now: float) -> bool:
-        """True if it will count as quiet unless it is heard of again; `now` is Unix time in seconds."""
+        """Return True if the client becomes quiet unless another message arrives.
+
+        `now` is Unix time in seconds.
+        """
         return self.seen is not None and self.presence(now) is Presence.CONNECTED
 
 
 def presences(clients: Iterable[ClientView], now: float) -> tuple[int, int]:
-    """How many clients are connected, and how many are quiet, the desk itself not counted."""
+    """Return the numbers of connected and of quiet clients, without the desk itself."""
     seen = [one.presence(now) for one in clients if one.transport != "memory"]
     return seen.count(Presence.CONNECTED), seen.count(Presence.QUIET)
 
 
 def connected(clients: Iterable[ClientView], now: float) -> int:
-    """How many clients are connected, the desk itself not counted."""
+    """Return the number of connected clients, without the desk itself."""
     return presences(clients, now)[0]
 
 
 class JobKind(StrEnum):
-    """What kind of work a job is."""
+    """Kind of a job."""
 
     PROGRAM = "program"
-    """A command in the background."""
+    """Command that runs in the background."""
     TASK = "task"
-    """A call that outlives its request, as the protocol has them."""
+    """MCP task: a call that outlives its request."""
     CALL = "call"
-    """A call that was asked for as a job, whose output is kept."""
+    """Call that was requested as a job; its output is kept."""
 
 
 class JobState(StrEnum):
-    """How a job stands."""
+    """State of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -370,87 +377,87 @@ class JobState(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing comes after it."""
+        """True for a state that a job never leaves."""
         return self not in (JobState.QUEUED, JobState.RUNNING, JobState.WAITING)
 
 
 class MadeFile(Struct, frozen=True):
-    """A file a call produced."""
+    """File that a call produced."""
 
     name: str
-    """Unique among those of its job."""
+    """Unique within the job."""
     size: int
-    """Bytes, when the job ended."""
+    """Size in bytes when the job ended."""
 
 
 class JobView(Struct, frozen=True):
-    """One piece of work that outlives its call. Times are Unix seconds."""
+    """Work that outlives its call. Times are Unix seconds."""
 
     id: str
     """Unique among all jobs of a core."""
     kind: JobKind
     server: str
     name: str
-    """The command of a program, the tool of a task."""
+    """Command of a program, or tool of a task or call."""
     peer: str
-    """Who began it."""
+    """Peer that started the job."""
     state: JobState
     message: str
-    """What a task or call is at; how a program ended."""
+    """Status message of a task or call, or how a program ended."""
     started: float
     ended: float | None = None
     number: int = 0
-    """What the tools call a program; 0 for others."""
+    """Number by which the tools refer to a program; 0 for other jobs."""
     pid: int = 0
     size: int = 0
-    """Bytes of output when this was looked at."""
+    """Bytes of output when this snapshot was taken."""
     file: str = ""
-    """Where the output is."""
+    """Path of the output file."""
     problem: str = ""
-    """Why that file is not whole; empty when it is."""
+    """Reason why the output file is incomplete; empty if it is complete."""
     made: tuple[MadeFile, ...] = ()
-    """What a call produced, known once it is over."""
+    """Files that a call produced; empty until the call has ended."""
     replica: str = ""
-    """Of several machines, the one that does the work."""
+    """Replica that runs the job, if several replicas are shown."""
 
     @property
     def has_output(self) -> bool:
-        """Whether what it writes can be read."""
+        """True if the job has readable output."""
         return self.kind is not JobKind.TASK
 
     def runtime_s(self, now: float) -> float:
-        """Seconds from its start to its end, or to `now`."""
+        """Return the seconds from the start of the job to its end, or to `now` while it runs."""
         return max(0.0, (now if self.ended is None else self.ended) - self.started)
 
 
 class JobUse(Struct, frozen=True):
-    """What a program and everything it started use now."""
+    """Current resource usage of a program and its descendants."""
 
     cpu: float | None
-    """Processors kept busy since the last look, 1.0 is one of them; None at the first look."""
+    """Average number of busy processors since the previous measurement; None at the first measurement."""
     memory: int
-    """Bytes resident."""
+    """Resident memory in bytes."""
     processes: int
 
 
 class JobOutput(Struct, frozen=True):
-    """A piece of a program's output."""
+    """Part of a job's output."""
 
     text: str
     start: int
-    """Bytes that come before it."""
+    """Offset of the first byte."""
     end: int
-    """Where the next piece begins."""
+    """Offset of the next part."""
     is_last: bool
-    """Whether nothing more will come."""
+    """True if no more output follows."""
 
 
 OWN_BITS: Final = 32
-"""Bits of the numbers of one core; above them is which core it is, where there are several."""
+"""Bits that hold a number within one core. The bits above them identify the core if there are several."""
 
 
 class CallbackView(Struct, frozen=True):
-    """A message of a server that comes back. Times are Unix seconds."""
+    """A message that a server sends later, once or repeatedly. Times are Unix seconds."""
 
     server: str
     id: int
@@ -459,27 +466,27 @@ class CallbackView(Struct, frozen=True):
     repeat_count: int
     fired: int
     due: float | None
-    """None once it is over."""
+    """Time of the next message; None if the callback is finished or cancelled."""
     peer: str
-    """Who set it."""
+    """Peer that created the callback."""
     created: float
     last_fired: float | None
     replica: str = ""
-    """Of several machines, the one that keeps it."""
+    """Replica that keeps the callback, if several replicas are shown."""
 
     @property
     def own_id(self) -> int:
-        """Its number on the core that keeps it."""
+        """Number of the callback on the core that keeps it."""
         return self.id & ((1 << OWN_BITS) - 1)
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it is over before it fired as often as it was to."""
+        """True if the callback was cancelled before it had fired `repeat_count` times."""
         return self.due is None and self.fired < self.repeat_count
 
 
 class StepView(Struct, frozen=True):
-    """A part of a task. `completed` is Unix time, None while it is open."""
+    """Step of a task. `completed` is Unix time, or None while the step is open."""
 
     id: int
     text: str
@@ -487,7 +494,7 @@ class StepView(Struct, frozen=True):
 
 
 class TodoView(Struct, frozen=True):
-    """A task of the lists a server keeps for its clients. Times are Unix seconds."""
+    """Task of a list that a server keeps for its clients. Times are Unix seconds."""
 
     server: str
     id: int
@@ -497,21 +504,21 @@ class TodoView(Struct, frozen=True):
     is_current: bool
     steps: tuple[StepView, ...]
     replica: str = ""
-    """Of several machines, the one that keeps it."""
+    """Replica that keeps the task, if several replicas are shown."""
 
     @property
     def own_id(self) -> int:
-        """Its number on the core that keeps it."""
+        """Number of the task on the core that keeps it."""
         return self.id & ((1 << OWN_BITS) - 1)
 
     @property
     def done(self) -> int:
-        """How many steps are completed."""
+        """Number of completed steps."""
         return sum(step.completed is not None for step in self.steps)
 
 
 class PlanView(Struct, frozen=True):
-    """Plan of one session, active or the last one. `since` is ISO 8601, `file` an absolute path."""
+    """Active or latest plan of one session. `since` is ISO 8601, `file` an absolute path."""
 
     server: str
     goal: str
@@ -519,65 +526,69 @@ class PlanView(Struct, frozen=True):
     since: str
     is_active: bool
     replica: str = ""
-    """Of several machines, the one whose plan it is."""
+    """Replica that keeps the plan, if several replicas are shown."""
     session: str = ""
-    """Key of its session."""
+    """Key of the session."""
     client: str = ""
     """Display name of the client."""
 
 
 class WorkView(Struct, frozen=True):
-    """Versions, each of which grows with every change of its list, and what is small enough to be here."""
+    """Version numbers of the work lists, and the few values that are small enough to be included.
+
+    Each version increases with every change of its list.
+    """
 
     jobs_version: int = 0
     running_jobs: int = 0
     callbacks_version: int = 0
     next_callback: float | None = None
-    """Unix time."""
+    """Unix time of the next callback; None if no callback is scheduled."""
     todo_version: int = 0
     plans: tuple[PlanView, ...] = ()
 
     @property
     def is_planning(self) -> bool:
-        """Whether tools of some server are held back until its plan is made."""
+        """True if any session is in plan mode, in which some tools are withheld."""
         return any(plan.is_active for plan in self.plans)
 
 
 @dataclass(frozen=True, slots=True)
 class CoreView:
-    """Everything small about a core, at one moment."""
+    """Snapshot of a core, without the large lists."""
 
     servers: tuple[ServerView, ...]
     clients: tuple[ClientView, ...]
     protection: Protection
     api_key: str = ""
-    """Masked by whoever shows it."""
+    """API key in clear text; a front end must mask it."""
     api_key_header: str = "X-API-Key"
     capture_path: str = ""
     capture_failing: str = ""
-    """Why frames cannot be written to the capture at present; empty when they can."""
+    """Reason why frames cannot be written to the capture now; empty if they can."""
     capture_grows: bool = False
-    """Whether a capture from disk is being written by another process."""
+    """True if another process is writing the capture that is shown."""
     can_hold: bool = False
-    """Whether messages can be held although no server is there: those that pass a tap."""
+    """True if messages can be held although no server is hosted, because they pass a tap."""
     stuck: Stuck | None = None
     questions_version: int = 0
-    """Grows when a question arrives or ends."""
+    """Increases when a question arrives or ends."""
     roots: tuple[str, ...] = ()
-    """The URIs of the folders that the desk names to servers elsewhere as its roots."""
+    """URIs of the folders that the desk offers to upstream servers as its roots."""
     work: WorkView = field(default_factory=WorkView)
-    """What servers do on their own."""
+    """State of background work: jobs, callbacks, task lists and plans."""
     gone: str = ""
-    """Why this is what was seen last of a core in another process; empty while it is there."""
+    """Reason why a core in another process is no longer reachable; the view is its last state. Empty while
+    it is reachable."""
     silent_s: int = 0
-    """For how many seconds a core in another process has not answered; 0 while it answers."""
+    """Seconds since a core in another process last answered; 0 while it answers."""
     replicas: tuple[ReplicaView, ...] = ()
-    """Those of which this is the view, if it is one of several; by name."""
+    """Replicas that this view combines, by name; empty if there is only one core."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The latest progress of a running call."""
+    """Latest progress of a running call."""
 
     progress: float
     total: float | None = None
@@ -586,14 +597,14 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """How a call ended: exactly one of `result` and `error` is set.
+    """Result of a call: exactly one of `result` and `error` is set.
 
-    `error` is a JSON-RPC error object. `cancelled` outcomes carry an error that says so.
+    `error` is a JSON-RPC error object. A cancelled call has an error that reports the cancellation.
     """
 
     result: dict[str, Any] | None
     error: dict[str, Any] | None
     raw: bytes
-    """The response frame, as received; empty when none came."""
+    """Response frame as received; empty if no response arrived."""
     elapsed_s: float
     cancelled: bool = False
