@@ -1,9 +1,9 @@
-"""What a core and a screen attached to it say to each other over a Unix socket of their user.
+"""Messages between a core and an attached screen, over a Unix socket of their user.
 
-A message is its length in four bytes and a msgspec struct as MessagePack. A visitor begins with `Join`, or
-with an empty message if it only wants to know what runs; the core greets it with a `Welcome`. Then the core
-sends what changed, and the screen asks. The tables here serve both sides: the types of arguments and results
-are those of `Link`.
+A message is its length in four bytes, followed by a msgspec struct as MessagePack. A visitor sends `Join`, or
+an empty message if it only wants the core's metadata; the core replies with a `Welcome`. Then the core sends
+changes and the screen sends requests. Both sides use the tables in this module; the types of arguments and
+results are those of `Link`.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from mcpdesk.link.values import CallOutcome, Catalogue, ClientDetail, LogLine, N
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote, RecordedRemark
 
 HEAD: Final = 4
-"""Bytes of a message's length."""
+"""Bytes of the length prefix."""
 GREET_ME: Final = bytes(HEAD)
-"""The empty message."""
+"""Empty message, which asks only for the `Welcome`."""
 LONGEST: Final = 256 << 20
-"""Bytes of the longest message; more is no message of ours."""
+"""Maximum bytes of a message."""
 
 
 class Welcome(Struct, frozen=True, kw_only=True):
-    """The first thing a core says, to a visitor of any version."""
+    """First message of a core, readable by visitors of any version."""
 
     mcpdesk: str
-    """Its version."""
+    """Version of mcpdesk."""
     pid: int
     kind: str
-    """The command it was started with: `desk`, `serve`, `stdio`."""
+    """Command the core was started with: `desk`, `serve`, `stdio`."""
     names: tuple[str, ...] = ()
-    """Of its servers."""
+    """Names of its servers."""
     since: float = 0.0
-    """Unix time at which it began."""
+    """Unix time of its start."""
     address: str = ""
-    """Where clients reach its first server; empty while nothing listens."""
+    """URL of its first server; empty while it does not listen."""
     secret_headers: frozenset[str] = frozenset()
-    """Names of headers to mask besides those known to be secret."""
+    """Names of additional headers to mask."""
 
     @property
     def title(self) -> str:
-        """How to speak of it: `serve hello (pid 4711)`."""
+        """Display name: `serve hello (pid 4711)`."""
         return f"{self.kind} {' '.join(self.names)} (pid {self.pid})"
 
 
 class Join(Struct, frozen=True, tag=True):
-    """A screen stays."""
+    """Announces that the visitor stays."""
 
     mcpdesk: str
 
 
 class Ask(Struct, frozen=True, tag=True):
-    """A method of `METHODS`, with its arguments in order."""
+    """Call of a method of `METHODS`, with its arguments in order."""
 
     id: int
     method: str
@@ -64,7 +64,7 @@ class Ask(Struct, frozen=True, tag=True):
 
 
 class Reply(Struct, frozen=True, tag=True):
-    """What came of an `Ask`: a value, or why there is none."""
+    """Result of an `Ask`: a value or an error."""
 
     id: int
     value: Raw = Raw(b"\xc0")
@@ -73,19 +73,19 @@ class Reply(Struct, frozen=True, tag=True):
 
 
 class CallNews(Struct, frozen=True, tag=True):
-    """How a call of the screen's own stands. With an outcome it is the last of that call."""
+    """Change of a call that the screen made. The last one has an outcome."""
 
     id: int
     connection: int
     request_id: int
     progress: Progress | None
     logs: tuple[str, ...]
-    """Those that are new."""
+    """New log messages."""
     outcome: CallOutcome | None = None
 
 
 class State(Struct, frozen=True, tag=True):
-    """A part of `PARTS` as it is now; `key` says of which server or client where there are several."""
+    """Current value of a part of `PARTS`. `key` names the server or client if the part exists for several."""
 
     part: str
     key: str
@@ -93,19 +93,19 @@ class State(Struct, frozen=True, tag=True):
 
 
 class TrafficBatch(Struct, frozen=True, tag=True):
-    """Connections that are new or changed, and the frames that follow those sent before."""
+    """New or changed connections, and the frames that follow those sent before."""
 
     connections: tuple[ConnectionInfo, ...]
     frames: tuple[Frame, ...] = ()
     notes: dict[int, HttpNote] = {}
-    """By the number of their frame."""
+    """HTTP notes by frame number."""
     missed: int = 0
-    """Frames before these that are left out."""
+    """Number of frames before these that are left out."""
     why: str = ""
     marks: tuple[HeldMark, ...] = ()
     remarks: tuple[RecordedRemark, ...] = ()
     remarks_left_out: int = 0
-    """Number of remarks so far that the core does not keep."""
+    """Number of remarks so far that the core did not keep."""
 
 
 FromCore: TypeAlias = Reply | CallNews | State | TrafficBatch
@@ -114,7 +114,7 @@ FromScreen: TypeAlias = Join | Ask
 _RESULTS = {name: get_type_hints(getattr(Link, name)) for name in dir(Link) if not name.startswith("_")
             if callable(getattr(Link, name))}  # fmt: skip
 SNAPSHOTS: Final = ("questions", "grants", "jobs", "callbacks", "todo", "held")
-"""Methods of `Link` that a screen answers from its last copy."""
+"""Methods of `Link` that are answered from the last copy."""
 PARTS: Final[dict[str, Any]] = {
     "view": _RESULTS["view"]["return"],
     "catalogue": Catalogue,
@@ -124,12 +124,12 @@ PARTS: Final[dict[str, Any]] = {
     "notices": list[Notice],
     **{name: _RESULTS[name]["return"] for name in SNAPSHOTS},
 }
-"""Name of a `State` -> its type."""
+"""Types of the `State` parts, by name."""
 TOLD: Final = (
     "reload", "drop_token", "watch", "unwatch", "choose_policy", "revoke", "kill_job", "fire_callback",
     "cancel_callback", "end_plan", "disconnect", "log_in", "remove_server", "speak",
 )  # fmt: skip
-"""Methods of `Link` that give nothing back."""
+"""Methods of `Link` that return nothing."""
 ASKED: Final = (
     "hold",
     "set_faults",
@@ -150,14 +150,14 @@ ASKED: Final = (
 )
 """Methods of `Link` that return a future."""
 WAITED: Final = ("usage", "output", "plan_text")
-"""Methods of `Link` that wait for the core, for a moment. Call them on a worker thread."""
+"""Methods of `Link` that wait briefly for the core. Call them on a worker thread."""
 
 
 class LinkMethod:
-    """How the arguments of an `Ask` and the value of its `Reply` are written."""
+    """Decoders for the arguments of an `Ask` and for the value of its `Reply`."""
 
     def __init__(self, arguments: Any, result: Any) -> None:
-        """`arguments` is the type of a tuple."""
+        """Create decoders; `arguments` is the type of a tuple."""
         self.arguments: msgspec.msgpack.Decoder[tuple[Any, ...]] = msgspec.msgpack.Decoder(arguments)
         self.result: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(result)
 
@@ -177,12 +177,12 @@ METHODS: Final[dict[str, LinkMethod]] = {
     "whole": LinkMethod(tuple[int], bytes),  # all bytes of a frame
     "ping": LinkMethod(tuple[()], None),  # whether the core still answers
 }
-"""What a screen may ask for."""
+"""Methods that a screen may call, by name."""
 _encoder = msgspec.msgpack.Encoder()
 
 
 def pack(value: Any) -> Raw:
-    """A value as a part of a message; text that UTF-8 cannot carry loses those characters."""
+    """Encode a value as part of a message. Characters that UTF-8 cannot represent are replaced."""
     try:
         return Raw(_encoder.encode(value))
     except (UnicodeEncodeError, OverflowError):
@@ -202,13 +202,13 @@ def _sendable(value: Any) -> Any:
 
 
 def framed(message: Struct) -> bytes:
-    """A message with its length before it."""
+    """Return a message with its length prefix."""
     body = bytes(pack(message))
     return len(body).to_bytes(HEAD, "big") + body
 
 
 def length(head: bytes) -> int:
-    """The length of the message that follows. Raises: ValueError for what is no message of ours."""
+    """Return the length of the message that follows. Raises: ValueError if it is too long."""
     found = int.from_bytes(head, "big")
     if found > LONGEST:
         raise ValueError(f"a message of {found:,} bytes")
@@ -216,9 +216,9 @@ def length(head: bytes) -> int:
 
 
 def read_message(read: Callable[[int], bytes]) -> bytes:
-    """Read one message by a function that reads so many bytes, and fewer at the end.
+    """Read one message. `read` returns up to that many bytes, and fewer only at the end.
 
-    Raises: EOFError at the end; ValueError for what is no message of ours; OSError.
+    Raises: EOFError at the end; ValueError for an invalid message; OSError.
     """
     head = read(HEAD)
     body = read(length(head)) if len(head) == HEAD else b""

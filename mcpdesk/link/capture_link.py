@@ -1,4 +1,4 @@
-"""A front end's view of a capture on disk: its traffic, and a core that hosts nothing."""
+"""Link to a capture on disk: its traffic, and a core that hosts no server."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from mcpdesk.recorder.index.traffic_index import gaps_in_words
 from mcpdesk.recorder.record import CallLog, ConnectionInfo
 
 FOLLOW_S = 0.2
-"""Seconds between two looks at a capture that is being written."""
+"""Seconds between two reads of a capture that is still being written."""
 FIRST_S = 0.05
-"""Seconds a capture is read before it is shown; the rest is read behind the screen."""
+"""Seconds for which a capture is read before it is shown; the rest is read in the background."""
 _SLICE_S = 0.02
 _FIRST_S = 1.5
-"""Seconds from the first look during which the screen draws itself, and reading leaves it the processor."""
+"""Seconds after the first view during which reading pauses longer, so that the screen can draw itself."""
 _FIRST_REST_S = 0.04
 _REST_S = 0.002
-"""Seconds between two slices of reading, so that the screen is never kept waiting for long."""
+"""Seconds between two slices of reading, so that the screen is never blocked for long."""
 
 
 class CaptureLink(Link):
-    """Implements `Link` over an archive: the traffic, and notices of what could not be read.
+    """Implements `Link` for an archive: the traffic, and notices of what could not be read.
 
-    A thread reads and pairs what the archive has not read yet. A capture that somebody writes is followed
-    until that has ended.
+    A thread reads and pairs the rest of the archive. A capture that is still being written is followed until
+    its writer has ended.
     """
 
     def __init__(self, archive: Archive, told: str = "") -> None:
-        """`told` is the first notice, if any."""
+        """Create a link. `told` is the text of the first notice, if any."""
         self.path: Path = archive.path
         self.traffic = archive.index
         self._archive = archive
@@ -48,9 +48,9 @@ class CaptureLink(Link):
             self._tell()
 
     def view(self) -> CoreView:
-        """The path of the capture, and whether it grows. The first look begins to read what is left of it."""
+        """Return the path of the capture and whether it grows. The first call starts reading the rest."""
         if not self._began:
-            # Not before: the screen that looks would be drawn later by as much as is read meanwhile.
+            # Reading starts only now, because it would delay the first drawing of the screen.
             self._began = True
             if self._archive.is_live or self._archive.is_behind:
                 self._follower.start()
@@ -58,16 +58,16 @@ class CaptureLink(Link):
         return CoreView((), (), Protection.OFFLINE, capture_path=path, capture_grows=grows)
 
     def notices(self, after: int = -1) -> list[Notice]:
-        """What could not be read of the file."""
+        """Return notices of what could not be read."""
         return [notice for notice in self._notices if notice.number > after]
 
     def logs(self, after: int = -1) -> list[LogLine]:
-        """What the code of calls said, as the capture has it."""
+        """Return the log lines that the code of calls wrote, as recorded in the capture."""
         found, connections = self._archive.call_logs[max(0, after + 1) :], self._archive.connections
         return [_line(number, each, connections) for number, each in enumerate(found, max(0, after + 1))]
 
     def close(self) -> None:
-        """Follow no more, and let go of the file."""
+        """Stop following the capture and close the file."""
         self._closed.set()
         if self._follower.is_alive():
             self._follower.join()
@@ -113,7 +113,7 @@ def _line(number: int, log: CallLog, connections: Mapping[int, ConnectionInfo]) 
 
 
 def problems(archive: Archive) -> Iterator[str]:
-    """What a capture lacks, a sentence each."""
+    """Yield the defects of a capture, one sentence each."""
     if lines := archive.unreadable:
         said = "1 line" if lines == 1 else f"{lines:,} lines"
         yield f"{said} of the capture cannot be read: cut off or damaged"

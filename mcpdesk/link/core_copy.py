@@ -1,8 +1,8 @@
-"""The copy of a core in another process, kept up to date by what it sends.
+"""Copy of a core in another process, updated by the messages it sends.
 
-Snapshots are answered from the copy, so that a core that is stuck, or has ended, still has a screen. How
-messages travel is the matter of a `Wire`. Copies of several cores share a `CopyRoom`: one thread, one
-traffic, one log, and numbers that never collide.
+Snapshots are read from the copy, so that a core that is stuck or has ended can still be shown. A `Wire`
+transports the messages. Copies of several cores share a `CopyRoom`: one thread, one traffic, one log, and
+numbers that never collide.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.version import __version__
 
 BEAT_S = 1.0
-"""Seconds between two questions whether the core still answers."""
+"""Seconds between two pings."""
 SILENT_S = 3.0
-"""Seconds without a word of it, after which the screen says so."""
+"""Seconds without a message after which a core is shown as silent."""
 LOOK_S = 2.0
-"""Seconds after which the core is asked again for the client that is looked at."""
+"""Seconds after which the details of the client on display are requested again."""
 TELL_S = 2.0
-"""Seconds between two lines on frames that are left out."""
+"""Minimum seconds between two log lines about missing frames."""
 PAIR_S, PAIR_REST_S = 0.003, 0.001
-"""Seconds of a slice of pairing, and of the rest before it."""
+"""Seconds of one slice of pairing, and of the pause before it."""
 EXCHANGES = 100_000
 UNREAD_BYTES = 16 << 20
-"""Bytes of what is asked that may wait for a core that does not read."""
+"""Bytes of requests that may wait for a core that does not read."""
 _OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect", "let_go", "delay"})
 """Methods whose first argument is the number of a question, a connection or a held message."""
 _OF_A_CALLBACK: Final = frozenset({"fire_callback", "cancel_callback"})
@@ -93,60 +93,60 @@ _parts = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
 
 
 LOST: Final = b""
-"""Stands for messages that were cut before they could be read."""
+"""Placeholder for messages that were deleted before they could be read."""
 
 
 class Wire(Protocol):
-    """A connection to a core, which has been greeted. Its methods are called on the thread of the room."""
+    """Connection to a core that has sent its `Welcome`. Methods are called on the thread of the room."""
 
     async def receive(self) -> bytes:
-        """The next message of the core, or `LOST`. Raises: EOFError or OSError when there will be none."""
+        """Return the next message of the core, or `LOST`. Raises: EOFError or OSError at the end."""
 
     def send(self, message: bytes) -> None:
-        """Send a message with its length before it, without waiting."""
+        """Send a message that begins with its length prefix, without waiting."""
 
     @property
     def unread(self) -> int:
-        """Bytes that the core has not read."""
+        """Bytes that the core has not read yet."""
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
 
 
 class CopyRoom:
-    """What copies of cores share."""
+    """State shared by the copies of several cores."""
 
     def __init__(self) -> None:
         self.changes = Changes()
-        """Notifies the screen."""
+        """Notifies the front end of changes."""
         self.changes.is_complete = True
         self.journal = Journal(self.changes.note)
-        """The logs and the notices of all cores, and our own."""
+        """Log lines and notices of all cores and of this process."""
         self.frames = TrafficCopy(self._fetch)
         self.traffic = Index(self.frames, EXCHANGES)
         self.traffic.fetched_until = self.frames.fetched_until
         self.loop = asyncio.new_event_loop()
         self.is_over = False
-        """Whether it is closed: what ends then is no news."""
+        """True once the room is closed. Cores that end afterwards are not reported."""
         self.is_quiet = False
-        """Whether it is no news that cores are joined and left."""
+        """True if joining and leaving cores are not reported."""
         self.is_cut_off = False
-        """Whether no core can be reached: that it is silent is no news."""
+        """True if no core can be reached. Silent cores are then not reported."""
         self._copies: dict[int, CoreCopy] = {}
-        """By epoch."""
+        """Copies by epoch."""
         self._epochs = 0
         self._pairing: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
 
     def enter(self, copy: CoreCopy) -> int:
-        """Take in a copy, and return the epoch its core's numbers belong to."""
+        """Add a copy and return the epoch of its core's numbers."""
         self.traffic.secret_headers |= copy.core.secret_headers
         self._epochs += 1
         self._copies[self._epochs - 1] = copy
         return self._epochs - 1
 
     def pair(self) -> None:
-        """Pair the frames that came, in slices, so that a screen need not do it between two pictures."""
+        """Pair new frames in slices on this thread, so that the UI thread need not do it."""
         if self._pairing is None and self.traffic.paired < self.traffic.frame_count:
             self._pairing = self.loop.call_later(PAIR_REST_S, self._pair)
 
@@ -157,17 +157,17 @@ class CopyRoom:
         self.pair()
 
     def leave(self, copy: CoreCopy) -> None:
-        """Forget a core that has ended, and all its copy holds."""
+        """Remove the copy and the data of a core that has ended."""
         for epoch in [epoch for epoch, each in self._copies.items() if each is copy]:
             del self._copies[epoch]
             self.frames.forget(epoch)
 
     def copy_of(self, number: int) -> CoreCopy | None:
-        """The copy whose core has a connection, a question or a held message of that number."""
+        """Return the copy whose core has a connection, a question or a held message with this number."""
         return self._copies.get(number >> EPOCH)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin the work of the room's own thread."""
+        """Start the thread of the room with this coroutine."""
         self._thread = threading.Thread(target=self._run, args=(work,), name="attached", daemon=True)
         self._thread.start()
 
@@ -177,7 +177,7 @@ class CopyRoom:
             self.loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
-        """End all that goes on; the cores go on."""
+        """Stop the thread of the room. The cores keep running."""
         self.is_over = True
         self.call_soon(self._stop)
         if self._thread is not None:
@@ -201,7 +201,7 @@ class RemoteCall:
 
     def __init__(self, cancel: Callable[[], None]) -> None:
         self.request_id = self.connection = 0
-        """Both 0 until the core has said them."""
+        """Both are 0 until the core has sent them."""
         self.started = time.time()
         self.progress: Progress | None = None
         self.logs: tuple[str, ...] = ()
@@ -209,71 +209,74 @@ class RemoteCall:
         self._cancel = cancel
 
     def cancel(self) -> None:
-        """Tell the server, and end at once."""
+        """Cancel the request at the core, and end the call at once."""
         self._cancel()
         self.fail("the desk stopped waiting", cancelled=True)
 
     def fail(self, why: str, *, cancelled: bool = False) -> None:
-        """There will be no response."""
+        """End the call with an error."""
         error = {"code": 0, "message": why}
         self.end(CallOutcome(None, error, b"", time.time() - self.started, cancelled))
 
     def end(self, outcome: CallOutcome) -> None:
-        """Only the first end counts."""
+        """Set the outcome, unless the call has already ended."""
         with suppress(InvalidStateError):
             self.outcome.set_result(outcome)
 
 
 class CoreCopy(Link):
-    """Implements `Link` over a wire. Most of its methods are made from the tables of the messages."""
+    """Implements `Link` over a `Wire`. Most methods are generated from the tables in `attach_messages`."""
 
     is_elsewhere = True
 
     def __init__(self, core: Welcome, room: CopyRoom, replica: str = "") -> None:
-        """Nothing is shown until `follow` has begun; `replica` is the name that all of it gets."""
+        """Create an empty copy that `follow` fills. `replica` is the name given to all its items."""
         self.core = core
-        """The one it is attached to, or was."""
+        """Metadata of the core that the copy is attached to, or was attached to last."""
         self.room = room
         self.journal = room.journal
         self.traffic = room.traffic
         self.replica = replica
         self.shown = threading.Event()
-        """Set once the core has shown itself, or has ended."""
+        """Set once the core has sent its state, or has ended."""
         self.former: tuple[ClientView, ...] = ()
-        """The clients it had when it ended."""
+        """Clients of the core when it ended."""
         self._epoch = room.enter(self)
         self._view = CoreView((), (), Protection.STARTING)
         self._parts: dict[tuple[str, str], Any] = {}
         self._checks = SchemaChecks()
         self._looked_at = 0
         self._looked = -math.inf
-        """Monotonic time at which the core was asked last for the client that is looked at."""
+        """Monotonic time of the last request for details of the client on display."""
         self._heard = time.monotonic()
-        """When the core last said something."""
+        """Monotonic time of the last message from the core."""
         self._asked: dict[int, tuple[str, Future[Any]]] = {}
         self._calls: dict[int, RemoteCall] = {}
         self._ids = iter(range(1, 1 << 62))
         self._wire: Wire | None = None
         self._has_frames = False
         self._last_line = -1
-        """Number of the newest log line of the core that is kept here."""
+        """Number of the newest log line of the core in the journal."""
         self._missing, self._told_missing = 0, float("-inf")
-        """Frames that are left out and were not told yet, and when some were told last."""
+        """Number of missing frames not yet reported, and monotonic time of the last report."""
 
     @property
     def title(self) -> str:
-        """How to speak of the core."""
+        """Display name of the core."""
         return self.replica or self.core.title
 
     def view(self) -> CoreView:
-        """The last copy; `gone` says so once the core has ended, `silent_s` while it does not answer."""
+        """Return the last copy.
+
+        `gone` is set once the core has ended, `silent_s` while it does not answer.
+        """
         silent_s = time.monotonic() - self._heard
         is_silent = silent_s >= SILENT_S and not self._view.gone
         return replace(self._view, silent_s=max(1, int(silent_s))) if is_silent else self._view
 
     @property
     def reports_changes(self) -> bool:
-        """True: whatever changes here came in a message."""
+        """True, because every change arrives in a message."""
         return self.room.changes.is_complete
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -281,24 +284,24 @@ class CoreCopy(Link):
         return self.room.changes.listen(listener)
 
     def catalogue(self, server: str) -> Catalogue:
-        """What a server offers now."""
+        """Return the catalogue of a server."""
         found: Catalogue | None = self._parts.get(("catalogue", server))
         return found or super().catalogue(server)
 
     def watched(self, server: str) -> Mapping[str, int]:
-        """Subscribed resources, and how often each was reported as changed."""
+        """Return subscribed resources with the number of updates received."""
         found: dict[str, int] | None = self._parts.get(("watched", server))
         return found or {}
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """Check arguments here, by the schema in the catalogue."""
+        """Check arguments in this process, with the schema in the catalogue."""
         for item in self.catalogue(server).items:
             if (item.kind, item.name) == (ItemKind.TOOL, tool) and "inputSchema" in item.definition:
                 return self._checks.failures((server, tool), item.definition["inputSchema"], arguments)
         return []
 
     def client(self, connection: int) -> ClientDetail | None:
-        """More about one client; it is little until the core has said it."""
+        """Return details of one client. Most fields are empty until the core has sent them."""
         now = time.monotonic()
         if connection != self._looked_at or now - self._looked > LOOK_S:
             self._looked_at, self._looked = connection, now
@@ -310,20 +313,23 @@ class CoreCopy(Link):
         return found
 
     def logs(self, after: int = -1) -> list[LogLine]:
-        """Log lines numbered above `after`."""
+        """Return log lines numbered above `after`."""
         return self.journal.lines(after)
 
     def notices(self, after: int = -1) -> list[Notice]:
-        """Notices numbered above `after`, of the time since the screen was attached."""
+        """Return notices numbered above `after` that arrived since the front end was attached."""
         return self.journal.notices(after)
 
     def busy(self) -> tuple[str, ...]:
-        """The calls of this screen: all else goes on without it."""
+        """Return the running calls of this front end; other work continues without it."""
         count = len(self._calls)
         return (f"{count} running call{'s' if count > 1 else ''}",) if count else ()
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> RemoteCall:
-        """Send one request as the peer `desk`. Raises: LocalProtocolError for params JSON cannot carry."""
+        """Send one request as the peer `desk`.
+
+        Raises: LocalProtocolError for params that JSON cannot represent.
+        """
         codec.encode_part(params)
         id = next(self._ids)
         call = self._calls[id] = RemoteCall(lambda: self._withdraw(id))
@@ -331,16 +337,16 @@ class CoreCopy(Link):
         return call
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
-        """Ask for a method of `WAITED` and go on; the future fails with ValueError or DeskUserError."""
+        """Call a method of `WAITED` without waiting. The future fails with ValueError or DeskUserError."""
         return self._ask(method, self._own_numbers(method, arguments))
 
     def known_uses(self, uses: Mapping[str, JobUse]) -> dict[str, JobUse]:
-        """What running programs use, by the ids that `jobs` has."""
+        """Replace the core's job ids with those that `jobs` returns."""
         jobs = {job.id.partition(AT)[0]: job.id for job in self.jobs()}
         return {jobs[id]: use for id, use in uses.items() if id in jobs}
 
     def fetch(self, epoch: int, number: int) -> Future[bytes] | None:
-        """Ask the core for all bytes of a large frame; None if it has ended."""
+        """Request all bytes of a large frame from the core; None if the core has ended."""
         return self._ask("whole", (number,)) if epoch == self._epoch else None
 
     def _withdraw(self, id: int) -> None:
@@ -348,14 +354,17 @@ class CoreCopy(Link):
             self._ask("cancel", (id,))
 
     def _wait(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        """The value a core gives within moments; None without one. Call it on a worker thread."""
+        """Return the result of a call that takes only moments, or None if it fails.
+
+        Call it on a worker thread.
+        """
         try:
             return result_of(self._ask(method, arguments))
         except (TimeoutError, DeskUserError, ValueError):
             return None
 
     def _ask(self, method: str, arguments: tuple[Any, ...], id: int | None = None) -> Future[Any]:
-        """Ask the core; the future fails with ValueError or DeskUserError."""
+        """Send a request to the core; the future fails with ValueError or DeskUserError."""
         id = next(self._ids) if id is None else id
         done = promise()
         self._asked[id] = method, done
@@ -363,7 +372,7 @@ class CoreCopy(Link):
         return done
 
     def _own_numbers(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Arguments as the core itself counts."""
+        """Replace numbers and ids in the arguments with those of the core itself."""
         match arguments:
             case (int(number), *others) if method in _OF_A_NUMBER:
                 return (number & OWN, *others)
@@ -393,7 +402,7 @@ class CoreCopy(Link):
             return
         if method in TOLD:
             self.note(f"{method.replace('_', ' ')}: {why}", Severity.ERROR)
-        # Who asks for something to be done hears of ValueError, as of answers that do not fit.
+        # Callers of these methods expect ValueError, as they do for invalid answers.
         done.set_exception(ValueError(why) if method in ASKED else DeskUserError(why))
 
     def _fail_all(self, why: str) -> None:
@@ -402,11 +411,11 @@ class CoreCopy(Link):
         self.room.changes.note()
 
     def note(self, text: str, severity: Severity) -> None:
-        """Say something to the person at the screen."""
+        """Notify the person."""
         self.journal.notify(text, severity)
 
     async def follow(self, wire: Wire) -> None:
-        """Stay, and keep the copy until the core ends. Raises: EOFError or OSError then; ValueError."""
+        """Keep the copy up to date until the core ends. Raises: EOFError or OSError then; ValueError."""
         watching = asyncio.create_task(self._watch_silence())
         try:
             self._wire = wire
@@ -423,7 +432,7 @@ class CoreCopy(Link):
             wire.close()
 
     async def _watch_silence(self) -> None:
-        """Ask the core again and again whether it answers, and note when it does not."""
+        """Ping the core repeatedly, and report when it stops answering or answers again."""
         self._heard = beat = time.monotonic()
         was_silent = False
         while True:
@@ -431,7 +440,7 @@ class CoreCopy(Link):
             await asyncio.sleep(BEAT_S)
             last, beat = beat, time.monotonic()
             if beat - last > BEAT_S + SILENT_S / 2:
-                self._heard = beat  # it was this process that stood still
+                self._heard = beat  # this process itself was suspended
             is_silent = beat - self._heard >= SILENT_S and not self.room.is_cut_off
             if is_silent and not was_silent:
                 self.note(f"{self.title} does not answer: it hangs, or was stopped", Severity.WARNING)
@@ -440,13 +449,13 @@ class CoreCopy(Link):
             was_silent = is_silent
 
     def _take(self, news: FromCore) -> None:
-        """Bring the copy up to date."""
+        """Update the copy with a message."""
         if not self._is_pong(news):
             self._take_news(news)
             self.room.changes.note()
 
     def _is_pong(self, news: FromCore) -> bool:
-        """Take the answer to a ping, which changes nothing; False for any other message."""
+        """Handle the reply to a ping, which changes nothing; return False for any other message."""
         if not isinstance(news, Reply) or self._asked.get(news.id, ("", None))[0] != "ping":
             return False
         self._take_reply(news.id, news)
@@ -473,7 +482,7 @@ class CoreCopy(Link):
                     call.end(news.outcome)
 
     def _tell_missing(self, missing: int) -> None:
-        """Say, but not too often, how many frames are left out."""
+        """Log the number of missing frames, at most once in `TELL_S`."""
         self._missing += missing
         if (now := time.monotonic()) - self._told_missing > TELL_S:
             left_out = f"{self._missing:,} frames of {self.title} are left out"
@@ -504,7 +513,8 @@ class CoreCopy(Link):
                 self.note(f"attached to {self.title}", Severity.INFO)
         elif part == "logs":
             for line in value:
-                # Those of the past come again each time the core is joined; a remark of the sender has none.
+                # Past lines are sent again each time the core is joined. Lines of the sender itself have
+                # number -1.
                 if line.number < 0 or line.number > self._last_line:
                     self._last_line = max(self._last_line, line.number)
                     self.journal.keep_line(raised.line(line))
@@ -518,7 +528,10 @@ class CoreCopy(Link):
     def lose(
         self, ended: str, then: str = "", *, is_news: bool = True, severity: Severity = Severity.ERROR
     ) -> None:
-        """The core is not there any more; `ended` says why, to follow its name, and `then` what is done."""
+        """Mark the core as ended.
+
+        `ended` is the reason, worded to follow the name of the core. `then` is appended to the notice.
+        """
         said = f"{self.title} {ended}"
         self._fail_all(said)
         if self.room.is_over or self._view.gone:
@@ -535,7 +548,7 @@ class CoreCopy(Link):
             self.note(f"{said}: what was seen of it stays{then}", severity)
 
     def begin_again(self, core: Welcome) -> None:
-        """From now on it is the copy of another core."""
+        """Reset the copy for another core."""
         self.core = core
         self._epoch = self.room.enter(self)
         self._parts.clear()
@@ -544,12 +557,12 @@ class CoreCopy(Link):
 
 
 def join_message() -> bytes:
-    """What a screen that stays says first."""
+    """Return the first message of a front end that attaches."""
     return framed(Join(__version__))
 
 
 def refuse_other_version(core: Welcome) -> None:
-    """Raises: DeskUserError for a core of another version than ours."""
+    """Raises: DeskUserError for a core of another version."""
     if core.mcpdesk != __version__:
         raise DeskUserError(
             other_version(core), "Start it again with this version, or attach with the version it has."
@@ -557,7 +570,7 @@ def refuse_other_version(core: Welcome) -> None:
 
 
 def other_version(core: Welcome) -> str:
-    """Why a core cannot be attached to."""
+    """Return the reason why a core of another version cannot be attached to."""
     return f"{core.title} is of mcpdesk {core.mcpdesk}, this is {__version__}: a screen needs the same."
 
 

@@ -1,4 +1,4 @@
-"""About how many tokens the definitions of tools cost a model: as offered now, or as a capture has them."""
+"""Approximate tokens that tool definitions cost a model, as offered now or as recorded in a capture."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from mcpdesk.link.values import ItemKind
 from mcpdesk.protocol.catalogue.token_cost import definition_cost
 
 Tokens = dict[tuple[str, str], int]
-"""Server and tool -> tokens of the definition."""
+"""Tokens of a definition, by server and tool."""
 
 
 class DefinitionCosts:
-    """The costs of all tools of a core; those of a catalogue are computed once."""
+    """Costs of all tools of a core, computed once per version of a catalogue."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._kept: dict[str, tuple[int, Tokens]] = {}
-        """Server -> the version of its catalogue, and the costs of its tools."""
+        """Catalogue version and costs of its tools, by server."""
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Differs when the costs may differ."""
+        """Value that changes whenever the costs may have changed."""
         link = self._link
         return tuple(link.catalogue(server.name).version for server in link.view().servers)
 
     def now(self) -> Tokens:
-        """All costs."""
+        """Return the costs of all tools."""
         servers = [server.name for server in self._link.view().servers]
         if not servers:
             return self._link.traffic.statistics.definitions()

@@ -27,23 +27,23 @@ from mcpdesk.version import __version__
 
 IDENTITY = {"name": "desk", "version": __version__}
 LEVEL = "debug"
-"""The desk asks for all log messages."""
+"""Log level that the desk requests: all messages."""
 KEPT_LOGS = 500
 _LOG = logging.getLogger(__name__)
 
 Run = Callable[[Callable[[], object]], object]
-"""Runs a function on the core's loop soon; callable from any thread."""
+"""Schedules a function on the core's loop; callable from any thread."""
 
 
 class DeskCall(CallObserver):
-    """One request of the desk's, under way or over. Read from any thread."""
+    """A request of the desk, running or ended. Attributes may be read from any thread."""
 
     def __init__(
         self, connection: int, method: str, params: JSONObject, withdraw: Callable[[DeskCall], None]
     ) -> None:
-        """`connection` is the recorder's number of it; `withdraw` cancels the request."""
+        """`connection` is the recorder's connection number; `withdraw` cancels the request."""
         self.request_id = 0
-        """The id of its latest round; 0 until it was sent."""
+        """Id of the latest round; 0 until the request was sent."""
         self.connection = connection
         self.method = method
         self.params = params
@@ -51,35 +51,35 @@ class DeskCall(CallObserver):
         self.progress: Progress | None = None
         self.outcome: Future[CallOutcome] = Future()
         self.task: asyncio.Task[None] | None = None
-        """What waits for the response, on the core's loop."""
+        """Task on the core's loop that waits for the response."""
         self._logs: list[str] = []
         self._withdraw = withdraw
         self._began = time.perf_counter()
 
     @property
     def logs(self) -> Sequence[str]:
-        """Text of the log messages that came with it so far."""
+        """Texts of the log messages received for this request so far."""
         return tuple(self._logs)
 
     def cancel(self) -> None:
-        """Tell the server, and end at once."""
+        """Cancel the request at the server, and end the call at once."""
         self._withdraw(self)
 
     def sent(self, request_id: int) -> None:
-        """It was sent, or sent again with answers."""
+        """Record that the request was sent, or sent again with answers."""
         self.request_id = request_id
 
     def progressed(self, progress: float, total: float | None, message: str) -> None:
-        """The server reports progress."""
+        """Record progress reported by the server."""
         self.progress = Progress(progress, total, message)
 
     def noted(self, text: str) -> None:
-        """A log message came."""
+        """Record a log message."""
         if len(self._logs) < KEPT_LOGS:
             self._logs.append(text)
 
     def finish(self, message: JSONObject | None, frame: bytes = b"") -> None:
-        """The response came, or None: it was cancelled. Only the first end counts."""
+        """End the call with a response, or with None if it was cancelled. Only the first call counts."""
         elapsed_s = time.perf_counter() - self._began
         if message is None:
             error = {"code": 0, "message": "the desk stopped waiting"}
@@ -91,10 +91,10 @@ class DeskCall(CallObserver):
 
 
 class DeskClient:
-    """The desk's calls on a connection to one server."""
+    """Calls of the desk on a connection to one server."""
 
     def __init__(self, server: ServerConnection, connection: int, run: Run) -> None:
-        """`connection` is the recorder's number of it."""
+        """`connection` is the recorder's connection number."""
         self.server = server
         self.connection = connection
         self.watch = ResourceWatch(server)
@@ -103,11 +103,14 @@ class DeskClient:
 
     @property
     def running(self) -> int:
-        """How many calls are under way."""
+        """Number of running calls."""
         return len(self._calls)
 
     def request(self, method: str, params: dict[str, Any]) -> DeskCall:
-        """Send a request; from any thread. Raises: LocalProtocolError for params JSON cannot carry."""
+        """Send a request from any thread.
+
+        Raises: LocalProtocolError for params that JSON cannot represent.
+        """
         codec.encode_part(params)
         call = DeskCall(self.connection, method, params, self._cancel)
         self._calls.add(call)
@@ -115,7 +118,7 @@ class DeskClient:
         return call
 
     def close(self) -> None:
-        """End what it runs; on the core's loop."""
+        """Cancel all running calls. Call it on the core's loop."""
         self.watch.close()
         for call in list(self._calls):
             self._end(call)
@@ -131,7 +134,7 @@ class DeskClient:
             response = await self.server.request(call.method, call.params, observer=call)
             message, frame = response.message, response.frame
         except ProtocolError as refused:
-            # In the stateless era a refusal cannot be sent to the server: the call ends here.
+            # In a stateless revision a refusal cannot be sent to the server, so the call ends here.
             message = {"error": codec.error_object(refused)}
         except CallError as error:
             message = {"error": {"code": 0, "message": f"{error.message}{_token_advice(error)}"}}
@@ -155,7 +158,7 @@ class DeskClient:
 
 
 class HostedDesk(DeskClient):
-    """The desk's connection to a server of this process, over memory."""
+    """In-memory connection of the desk to a server of this process."""
 
     def __init__(
         self, endpoint: HostedEndpoint, run: Run, roots: Roots = tuple, revision: Revision = LATEST
@@ -183,7 +186,7 @@ class HostedDesk(DeskClient):
         self._closing: asyncio.Task[None] | None = None
 
     def close(self) -> None:
-        """End the connection and what it runs; on the core's loop."""
+        """Close the connection and cancel its calls. Call it on the core's loop."""
         self.token.close()
         super().close()
         self._closing = asyncio.get_running_loop().create_task(self.server.close())
@@ -196,12 +199,15 @@ class HostedDesk(DeskClient):
         self.token.apply()
 
     def _is_required_task(self, name: str) -> bool:
-        """A tool that need not be a task is called plainly: such a call shows progress and logs."""
+        """Return True only for tools that require a task; plain calls show progress and logs."""
         tool = self.endpoint.server.tools.get(name)
         return tool is not None and tool.task == "required"
 
 
 def _token_advice(error: CallError) -> str:
-    """`. It needs a token with the scope ...` for a refusal that asks for one; empty for other errors."""
+    """Return `.
+
+    It needs a token with the scope ...` for an error that requires a token, otherwise an empty string.
+    """
     missing = missing_token(error) if isinstance(error, HttpError) else None
     return "" if missing is None else f". {desk_token_hint(missing)}"

@@ -1,6 +1,6 @@
-"""A core as the dashboard shows it, over the same link as the desk: snapshots as JSON, and acts.
+"""A core as the dashboard shows it, over the same link as the desk: snapshots as JSON, and actions.
 
-Each act reads its arguments, does it on the core's loop, and returns an HTTP status with a JSON object.
+Each action reads its arguments, runs on the core's loop, and returns an HTTP status with a JSON object.
 Secrets are masked, and every list and text is bounded.
 """
 
@@ -51,36 +51,36 @@ from mcpdesk.recorder.readable_message import http, message
 from mcpdesk.version import __version__
 
 MOST_TEXT = 200_000
-"""Characters of one message; the whole can be exported on the desk."""
+"""Maximum characters of one message; the whole message can be exported on the desk."""
 CAME_ALONG = 100
-"""Notifications, and exchanges that are parts of this one; the newest."""
+"""Maximum notifications of an exchange, and maximum exchanges that are parts of it; the newest are listed."""
 ITEMS = 200
-"""Items of a server that are listed; all are counted."""
+"""Maximum items of a server that are listed; all are counted."""
 LINES = 200
-"""Clients, jobs, callbacks and lines of the log that are listed; the newest."""
+"""Maximum clients, jobs, callbacks and log lines that are listed; the newest are kept."""
 LOGGED = 500
-"""Characters of a line of the log."""
+"""Maximum characters of a log line."""
 FILES = 50
-"""Files of a job that are listed; all are counted."""
+"""Maximum files of a job that are listed; all are counted."""
 ENDED = 12
-"""Questions that are over; the latest."""
+"""Maximum ended questions that are listed; the latest are kept."""
 LONGEST = 300
-"""Characters of a description or a command; it is cut, and the whole is on the desk."""
+"""Maximum characters of a description or command; the desk shows the whole text."""
 SHOWN = 200
-"""Lines a front end keeps in sight."""
+"""Number of traffic lines shown at a time."""
 LOOK_S = 0.06
-"""What one look may spend on pairing and filtering; the rest waits for the next."""
+"""Seconds that one call of `look` may spend on pairing and filtering; the rest is left to the next call."""
 SLICE_S = 0.004
 EXACT = 1 << 53
-"""Whole numbers beyond it are not exact in a browser."""
+"""Integers above this limit are not exact in a browser."""
 BREATH_S = 0.0005
-"""Left to the core between two slices: calls come first."""
+"""Pause in seconds between two slices, so that the core can process calls."""
 
 Json = dict[str, Any]
 
 
 def row_json(index: Index, number: int) -> Mapping[str, Any]:
-    """One line. Names may be addresses with keys in them: those are masked."""
+    """Return one traffic line. Names are masked, because they may be addresses that contain keys."""
     exchange = index.exchange(number)
     return _fields(exchange, "kind peer server replica method status size") | {
         "n": number,
@@ -97,9 +97,9 @@ def row_json(index: Index, number: int) -> Mapping[str, Any]:
 
 
 def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str, Any]:
-    """Everything about one exchange. `schema` is the called tool's input schema: it may name secrets.
+    """Return all data of one exchange. `schema` is the input schema of the called tool; it may mark secrets.
 
-    Raises: IndexError when there is none of that number.
+    Raises: IndexError if the exchange does not exist.
     """
     exchange = index.exchange(number)
     info = index.connections.get(exchange.connection)
@@ -146,7 +146,7 @@ def _event(index: Index, exchange: Exchange, frame: int) -> Mapping[str, Any]:
 
 
 def _awaited(exchange: Exchange) -> str:
-    """What stands where a message is missing."""
+    """Return the text shown instead of a missing message."""
     if exchange.status is Status.SENT:
         return ""
     return "no response yet" if exchange.status is Status.PENDING else f"no response: {exchange.status.value}"
@@ -159,7 +159,7 @@ def _text(value: Any) -> str:
 
 
 def core_json(view: CoreView, catalogues: Iterable[Catalogue]) -> Json:
-    """The core and its servers."""
+    """Return the core and its servers."""
     return {
         "mcpdesk": __version__,
         "protection": view.protection.value,
@@ -170,25 +170,25 @@ def core_json(view: CoreView, catalogues: Iterable[Catalogue]) -> Json:
 
 
 def clients_json(clients: tuple[ClientView, ...], count: int) -> Json:
-    """Everybody known, whoever came last first; `count` is how many of them are connected."""
+    """Return known clients, newest first. `count` is the number of connected ones."""
     return {"count": count, "clients": [_client(each) for each in clients[: -LINES - 1 : -1]]}
 
 
 def jobs_json(jobs: tuple[JobView, ...]) -> Json:
-    """Work that outlives its call, the newest first."""
+    """Return jobs, newest first."""
     running = sum(not job.state.is_final for job in jobs)
     return {"count": len(jobs), "running": running, "jobs": [_job(each) for each in jobs[: -LINES - 1 : -1]]}
 
 
 def callbacks_json(callbacks: tuple[CallbackView, ...]) -> Json:
-    """Messages that come back: what is due next first, then those that are over, the latest first."""
+    """Return scheduled callbacks, next one first, then finished ones, latest first."""
     due = sorted((one for one in callbacks if one.due is not None), key=lambda one: one.due or 0.0)
     over = sorted((one for one in callbacks if one.due is None), key=lambda one: -(one.last_fired or 0.0))
     return {"count": len(due), "callbacks": [_callback(each) for each in [*due, *over][:LINES]]}
 
 
 def statistics_json(statistics: CallStatistics, definitions: Definitions) -> Json:
-    """Calls by tool and by client, whatever was called most first, after the sum of all."""
+    """Return call statistics by tool and by client: the total first, then the most called."""
     return {
         f"{subject}s": [to_builtins(row) for row in rows_of(statistics, subject, definitions)[:LINES]]
         for subject in (Subject.TOOL, Subject.CLIENT)
@@ -196,12 +196,12 @@ def statistics_json(statistics: CallStatistics, definitions: Definitions) -> Jso
 
 
 def logs_json(lines: Iterable[LogLine]) -> Json:
-    """Lines of the log, the newest first, with secrets masked."""
+    """Return log lines, newest first, with secrets masked."""
     return {"lines": [_line(each) for each in lines][::-1]}
 
 
 def questions_json(questions: tuple[Question, ...]) -> Json:
-    """What waits for an answer, and what lately became of others."""
+    """Return waiting questions and recently ended ones."""
     waiting = [each for each in questions if each.state is QuestionState.WAITING]
     ended = [each for each in questions if each.state is not QuestionState.WAITING]
     return {
@@ -259,7 +259,7 @@ def _callback(callback: CallbackView) -> Json:
 
 
 def _line(line: LogLine) -> Json:
-    text = mask_text(line.text[: 4 * LOGGED])  # further than is shown: no secret is cut in two
+    text = mask_text(line.text[: 4 * LOGGED])  # longer than what is shown, so that no secret is cut in two
     cut = text if len(text) <= LOGGED else f"{text[:LOGGED]}…"
     return _fields(line, "number time level source where server tool replica") | {"text": cut}
 
@@ -289,27 +289,27 @@ def _ended(question: Question) -> Json:
 
 
 def _fields(value: object, names: str) -> Json:
-    """Attributes that are shown as they are, by name."""
+    """Return attributes of an object by name, unchanged."""
     return {name: getattr(value, name) for name in names.split()}
 
 
 class NewestLines:
-    """The newest exchanges that pass one filter.
+    """The newest exchanges that match a filter.
 
-    Each call of `look` gives only what changed since the one before.
+    Each call of `look` returns only the changes since the previous call.
     """
 
     def __init__(self, index: Index, filter_text: str) -> None:
-        """Raises: QueryError for a filter that cannot be understood."""
+        """Raises: QueryError for an invalid filter."""
         self._index = index
         self._view = View(index, parse(filter_text, time()))
         self._version = -1
         self._rows: dict[int, Mapping[str, Any]] = {}
-        """The lines in sight, by number, the newest first."""
+        """Lines on display, by number, newest first."""
         self._counts: Mapping[str, Any] = {}
 
     def look(self) -> Mapping[str, Any] | None:
-        """What changed since the last look; None: nothing."""
+        """Return changes since the last call, or None if nothing changed."""
         self._advance()
         version, counts = self._index.version, self._count()
         if version == self._version and counts == self._counts:
@@ -321,11 +321,11 @@ class NewestLines:
         return {"lines": list(self._rows), "rows": fresh, **counts}
 
     def everything(self) -> Mapping[str, Any]:
-        """The same with all rows in sight."""
+        """Return all lines on display."""
         return {"lines": list(self._rows), "rows": list(self._rows.values()), **self._counts}
 
     def before(self, line: int, most: int) -> Mapping[str, Any]:
-        """Older lines."""
+        """Return older lines."""
         lines, stop = self._view.lines, self._view.position(line)
         chosen = lines[max(0, stop - most) : stop]
         return {"rows": [row_json(self._index, number) for number in reversed(chosen)]}
@@ -345,7 +345,7 @@ class NewestLines:
         }
 
     def _advance(self) -> None:
-        """Pair and filter for a while, in slices."""
+        """Pair and filter frames in slices, for at most `LOOK_S`."""
         index, until = self._index, perf_counter() + LOOK_S
         while perf_counter() < until:
             index.catch_up(SLICE_S)
@@ -356,17 +356,17 @@ class NewestLines:
 
 
 RATE_S = 40
-"""Seconds of the past whose messages are counted one by one."""
+"""Seconds of the past for which messages are counted second by second."""
 LOG_S = 1.0
-"""Seconds between two looks at the log: a page is told all of its lines."""
+"""Seconds between two reads of the log. All lines of a page are sent each time."""
 COUNT_S = 2.0
-"""Seconds between two looks at the statistics."""
+"""Seconds between two computations of the statistics."""
 KEY = "YOUR-KEY"
-"""Stands where the key would in what is pasted: a page in a browser is never told it."""
+"""Placeholder for the key in texts to paste. The key itself is never sent to a browser."""
 
 
 class LinkBoard:
-    """What `transports.board.Board` asks for. `attend` tells the core how many look."""
+    """Implements `transports.board.Board`. `attend` reports the number of viewers to the core."""
 
     def __init__(self, link: Link, attend: Callable[[int], None]) -> None:
         self._link = link
@@ -376,15 +376,15 @@ class LinkBoard:
         self._jobs: tuple[int, tuple[JobView, ...]] = (-1, ())
         self._costs = DefinitionCosts(link)
         self._lines: list[LogLine] = []
-        """The newest of the log, in order of time."""
+        """Newest log lines, in order of time."""
         self._last_line = -1
         self._logged = 0.0
-        """When the log was looked at last, in monotonic seconds."""
+        """Monotonic time of the last read of the log."""
         self._counted = 0.0
-        """When the calls were counted last, in monotonic seconds."""
+        """Monotonic time of the last computation of the statistics."""
 
     def sections(self) -> Mapping[str, Any]:
-        """Everything small, by name. What did not change is the same object as before."""
+        """Return all small sections by name. A section that did not change is the same object as before."""
         link, view = self._link, self._link.view()
         work = view.work
         jobs, here = self._all_jobs(view), connected(view.clients, time())
@@ -406,11 +406,11 @@ class LinkBoard:
         }
 
     def lines(self, filter_text: str) -> NewestLines:
-        """The traffic through a filter. Raises: DeskError for one that cannot be understood."""
+        """Return the traffic through a filter. Raises: DeskError for an invalid filter."""
         return NewestLines(self._link.traffic, filter_text)
 
     def exchange(self, number: int) -> Mapping[str, Any] | None:
-        """One exchange in full, secrets masked as on the desk."""
+        """Return one exchange in full, with secrets masked as on the desk."""
         index = self._link.traffic
         if not index.table.base <= number < len(index.exchanges):
             return None
@@ -419,14 +419,14 @@ class LinkBoard:
         return exchange_json(index, number, self._schema(exchange.server, exchange.name) if is_call else None)
 
     def output(self, job: str, after: int) -> Mapping[str, Any] | None:
-        """What a job wrote from there on."""
+        """Return output of a job from byte `after` on."""
         piece = self._link.output(job, after)
         if piece is None:
             return None
         return {"text": piece.text, "start": piece.start, "end": piece.end, "last": piece.is_last}
 
     def config(self, server: str, client: str) -> str:
-        """Text to paste into a client's configuration. Raises: DeskError."""
+        """Return text to paste into a client's configuration. Raises: DeskError."""
         if server not in {each.name for each in self._link.view().servers}:
             raise DeskUserError(f"There is no server {server[:60]!r}.", "")
         try:
@@ -435,29 +435,29 @@ class LinkBoard:
             raise DeskUserError(str(error) or "The core does not answer.", "") from None
 
     async def act(self, name: str, given: Any, by: str) -> Verdict:
-        """Do something."""
+        """Carry out an action by name."""
         return await self._acts.act(name, given, by)
 
     def _made(self, name: str, key: object, make: Callable[[], Any]) -> Any:
-        """What was made last while it would become the same again."""
+        """Return the cached value if its key is unchanged; otherwise make a new one."""
         kept = self._kept.get(name)
         if kept is None or kept[0] != key:
             kept = self._kept[name] = (key, make())
         return kept[1]
 
     def _logs(self) -> Any:
-        """Lines that came, a second late at most."""
+        """Return log lines, delayed by at most `LOG_S`."""
         if self._last_line < 0 or monotonic() >= self._logged + LOG_S:
             self._logged = monotonic()
             if fresh := self._link.logs(self._last_line):
                 self._last_line = fresh[-1].number
-                # Replicas are joined one after the other, each with its past.
+                # Replicas are joined one after another, and each sends its past lines.
                 ordered = sorted((*self._lines, *fresh), key=attrgetter("time"))
                 self._lines = ordered[-LINES:]
         return self._made("logs", self._last_line, lambda: logs_json(self._lines))
 
     def _statistics(self) -> Any:
-        """Counted anew every few seconds at most: each call changes them."""
+        """Return statistics, computed at most once in `COUNT_S` because each call changes them."""
         counted, kept, now = self._link.traffic.statistics, self._kept.get("statistics"), monotonic()
         if kept is not None and now < self._counted + COUNT_S:
             return kept[1]
@@ -469,14 +469,14 @@ class LinkBoard:
         return core_json(view, [self._link.catalogue(server.name) for server in view.servers])
 
     def _all_jobs(self, view: CoreView) -> tuple[JobView, ...]:
-        """Running ones write and report without another version of their list."""
+        """Return all jobs. Running jobs change without a new version of the list."""
         version = view.work.jobs_version
         if version != self._jobs[0] or view.work.running_jobs:
             self._jobs = (version, self._link.jobs())
         return self._jobs[1]
 
     def _schema(self, server: str, tool: str) -> Mapping[str, Any] | None:
-        """The input schema of a tool hosted here: it may say what is secret."""
+        """Return the input schema of a tool; it may mark secrets."""
         if server not in {each.name for each in self._link.view().servers}:
             return None
         items = self._link.catalogue(server).items
@@ -493,52 +493,55 @@ LONGEST_REASON = 2_000
 
 
 class AnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A question is answered."""
+    """Arguments of `answer`."""
 
     question: int
     answers: list[Answer]
 
 
 class DeclineRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A question is declined."""
+    """Arguments of `decline`."""
 
     question: int
     reason: str = ""
 
 
 class OfQuestion(msgspec.Struct, forbid_unknown_fields=True):
-    """Something about a question."""
+    """Arguments of an action on a question."""
 
     question: int
 
 
 class OfJob(msgspec.Struct, forbid_unknown_fields=True):
-    """Something about a job."""
+    """Arguments of an action on a job."""
 
     job: str
 
 
 class OfCallback(msgspec.Struct, forbid_unknown_fields=True):
-    """Something about a callback."""
+    """Arguments of an action on a callback."""
 
     server: str
     callback: int
 
 
 class OfClient(msgspec.Struct, forbid_unknown_fields=True):
-    """Something about a client."""
+    """Arguments of an action on a client."""
 
     connection: int
 
 
 class Acts:
-    """The acts over one link."""
+    """Actions on one link."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
 
     async def act(self, name: str, given: Any, by: str) -> Verdict:
-        """Do something. `by` is shown to others who would have."""
+        """Carry out an action by name.
+
+        `by` is the display name of the caller; it is shown to others who try to answer the same question.
+        """
         act = _ACTS.get(name)
         if act is None:
             return 404, {"error": f"nothing is called {name[:60]!r}; known: {', '.join(_ACTS)}"}
@@ -548,7 +551,7 @@ class Acts:
             return 400, {"error": f"{name}: {error}"}
 
     async def answer(self, given: Any, by: str) -> Verdict:
-        """Answer a question, all of its pages at once."""
+        """Answer a question, all its pages at once."""
         wanted = _read(given, AnswerRequest)
         question = self._question(wanted.question)
         if question is None or question.state is not QuestionState.WAITING:
@@ -562,13 +565,13 @@ class Acts:
         return await self._settle(wanted.question, self._link.answer(wanted.question, answers, by))
 
     async def decline(self, given: Any, by: str) -> Verdict:
-        """Refuse to answer."""
+        """Decline a question."""
         wanted = _read(given, DeclineRequest)
         reason = wanted.reason.strip()[:LONGEST_REASON]
         return await self._settle(wanted.question, self._link.decline(wanted.question, reason, by))
 
     async def dismiss(self, given: Any, by: str) -> Verdict:
-        """Close a question without saying yes or no."""
+        """Cancel a question without an answer."""
         wanted = _read(given, OfQuestion)
         question = self._question(wanted.question)
         if question is not None and not question.may_cancel:
@@ -576,7 +579,7 @@ class Acts:
         return await self._settle(wanted.question, self._link.cancel_question(wanted.question, by))
 
     async def cancel_job(self, given: Any, by: str) -> Verdict:
-        """End a job with all it started."""
+        """Kill a job and all its descendants."""
         wanted = _read(given, OfJob)
         job = next((each for each in self._link.jobs() if each.id == wanted.job), None)
         if job is None:
@@ -587,15 +590,15 @@ class Acts:
         return DONE
 
     async def fire_callback(self, given: Any, by: str) -> Verdict:
-        """Let a callback fire now."""
+        """Fire a callback now."""
         return self._callback(given, self._link.fire_callback)
 
     async def cancel_callback(self, given: Any, by: str) -> Verdict:
-        """A callback shall not fire again."""
+        """Cancel a callback."""
         return self._callback(given, self._link.cancel_callback)
 
     async def disconnect(self, given: Any, by: str) -> Verdict:
-        """End the session or the connection of a client."""
+        """Close the session or the connection of a client."""
         wanted = _read(given, OfClient)
         known = self._link.client(wanted.connection)
         if known is None or known.has_left:
@@ -627,7 +630,7 @@ class Acts:
 
 
 def _read(given: Any, kind: type[Arguments]) -> Arguments:
-    """Raises: msgspec.ValidationError saying what is wrong."""
+    """Raises: msgspec.ValidationError that names the problem."""
     return msgspec.convert(given, kind)
 
 

@@ -1,9 +1,10 @@
-"""The core's side of an attached screen: sends it what changed, and does what it asks.
+"""Core's side of an attached screen: sends changes and carries out requests.
 
-There is no queue of news. When the core reports a change, or the screen asks for something, a thread looks at
-the link and sends what differs from what the screen has. For a screen that reads slowly it looks less often;
-one that falls far behind in the traffic loses frames, which are counted. So a slow screen costs the core no
-more than a thread. A screen of an idle core asks once a second whether the core still answers, no more.
+Changes are not queued. When the core reports a change or the screen sends a request, a thread reads the link
+and sends the differences from what the screen already has. For a screen that reads slowly this happens less
+often; a screen that falls far behind in the traffic loses frames, which are counted. A slow screen therefore
+costs the core no more than a thread. If the core is idle, the only messages are the screen's pings, one per
+second.
 """
 
 from __future__ import annotations
@@ -47,33 +48,33 @@ from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.version import __version__
 
 JOIN_S = 10.0
-"""How long a visitor may take to say that it stays."""
+"""Seconds a visitor has to send `Join`."""
 LOOK_S = 0.04
-"""Least seconds between two looks at the core, unless the screen asks for something."""
+"""Minimum seconds between two reads of the core, unless the screen sends a request."""
 POLL_S = 0.2
-"""Seconds between two looks at a core that is stuck, or does not report its changes."""
+"""Seconds between two reads of a core that is stuck or does not report its changes."""
 SLOW_S = 0.5
-"""Least seconds between two looks at what has no version."""
+"""Minimum seconds between two reads of values without a version."""
 LOOKED_AT_S = 5.0
 """Seconds for which a screen receives the details of a client after it has asked for them."""
 PAST = 20_000
-"""Frames of the past that a screen gets at first, or after it has fallen behind."""
+"""Number of past frames that a screen gets at first, or after it has fallen behind."""
 BEHIND = 50_000
-"""Frames a screen may be behind."""
+"""Number of frames that a screen may be behind."""
 SLICE = 64
 BATCH_BYTES = 1 << 20
 BATCHES = 8
-"""Batches of frames between two looks at everything else."""
+"""Batches of frames that are sent before the rest of the state is read again."""
 LINES = 1_000
-"""Log lines that are sent at a time."""
+"""Log lines sent in one message."""
 MOST_ASKS = 1_000
-"""Asks without a reply; beyond them nothing more is read."""
+"""Requests without a reply after which no more requests are read."""
 _log = logging.getLogger(__name__)
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connection: socket) -> None:
-    """Speak with one visitor until it leaves. `make_link` is called for one that stays."""
+    """Serve one visitor until it disconnects. `make_link` is called if the visitor stays."""
     try:
         connection.settimeout(JOIN_S)
         with connection.makefile("rb") as reader:
@@ -89,7 +90,7 @@ def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connectio
             finally:
                 screen.end()
     except (EOFError, OSError):
-        pass  # it left
+        pass  # the visitor disconnected
     except (ValueError, msgspec.MsgspecError) as error:
         _log.warning("an attached screen was disconnected, as it sent what cannot be read: %s", error)
     finally:
@@ -97,25 +98,28 @@ def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connectio
 
 
 class AttachedScreen:
-    """One screen that stays: the caller's thread reads what it asks, another sends."""
+    """An attached screen: the caller's thread reads its requests, another thread sends."""
 
     def __init__(self, link: LocalLink, connection: socket) -> None:
         self._link = link
         self._connection = connection
         self._over = False
         self.is_waiting = False
-        """True while nothing but a reported change, or what the screen asks for, leads to the next look."""
+        """True while only a reported change or a request of the screen leads to the next read of the core."""
         self._wake = threading.Event()
-        """Set when the core has changed or the screen has asked."""
+        """Set when the core has changed or the screen has sent a request."""
         self._asked = threading.Event()
-        """Set when something is due that the screen waits for."""
+        """Set when there is something to send that the screen waits for."""
         self._room = threading.Semaphore(MOST_ASKS)
         self._visit = ScreenVisit(link, self._hurry)
         self._news = CoreNews(link, self._send, past=PAST)
         self._sender = threading.Thread(target=self._send_all, name="attached-screen", daemon=True)
 
     def serve(self, read: Callable[[int], bytes]) -> None:
-        """Do what it asks until it leaves. Raises: EOFError, OSError, ValueError, MsgspecError."""
+        """Carry out requests until the screen disconnects.
+
+        Raises: EOFError, OSError, ValueError, MsgspecError.
+        """
         self._sender.start()
         stop_listening = self._link.on_change(self._changed)
         try:
@@ -127,13 +131,13 @@ class AttachedScreen:
             stop_listening()
 
     def end(self) -> None:
-        """The screen has gone, and its calls with it."""
+        """Cancel the calls of a screen that has disconnected, and stop sending."""
         self._over = True
         self._hurry()
         self._visit.end()
 
     def _changed(self) -> None:
-        """Called on any thread, and often."""
+        """Handle a change of the core. Called on any thread, and often."""
         if not self._wake.is_set():
             self._wake.set()
 
@@ -156,7 +160,7 @@ class AttachedScreen:
                 self.is_waiting = False
                 self._asked.wait(max(0.0, looked + LOOK_S - time.monotonic()))
         except OSError:
-            pass  # it left
+            pass  # the screen disconnected
         except Exception:
             _log.exception("an attached screen cannot be told what happens")
         finally:
@@ -165,7 +169,7 @@ class AttachedScreen:
                 self._connection.shutdown(SHUT_RDWR)  # the reader notices
 
     def _rest_s(self) -> float | None:
-        """Seconds until something has to be sent although nothing was reported; None if nothing has."""
+        """Return the seconds until the next read without a reported change; None if none is needed."""
         if self._news.is_behind:
             return 0.0
         if self._news.is_stuck or not self._link.reports_changes:
@@ -174,7 +178,7 @@ class AttachedScreen:
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _send_news(self) -> None:
-        # An outcome comes after its frames: the screen looks for them at once.
+        # An outcome is sent after its frames, because the screen looks for them at once.
         calls = self._visit.call_news()
         self._news.send_traffic()
         self._news.send_lines()
@@ -190,50 +194,54 @@ class AttachedScreen:
 
 
 class ScreenVisit:
-    """What one screen asks, and what only it is told: replies, its calls, what it watches and looks at."""
+    """Requests of one screen, and the messages that only this screen receives."""
 
     def __init__(self, link: LocalLink, wake: Callable[[], object]) -> None:
-        """`link` is its own, and closed with the visit; `wake` is called when there is something to tell."""
+        """Start a visit with a link of its own, which `end` closes.
+
+        `wake` is called when a message is due.
+        """
         self._link = link
         self._wake = wake
         self._replies: deque[Reply] = deque()
         self._calls: dict[int, _SentCall] = {}
         self._watching: set[str] = set()
         self._looked_at = (0, 0.0)
-        """The connection of the client whose details the screen receives, and until which monotonic time."""
+        """Connection of the client whose details the screen receives, and the monotonic time until which
+        it does."""
         self._client = _SlowLook()
         self._sent = SentParts()
 
     def take(self, said: bytes) -> None:
-        """Do what it asks in a message. Raises: ValueError, MsgspecError for what cannot be asked."""
+        """Carry out the request in a message. Raises: ValueError, MsgspecError for an invalid request."""
         ask = _of_screen.decode(said)
         if not isinstance(ask, Ask) or ask.method not in METHODS:
             raise ValueError(f"not something to ask for: {ask!r:.200}")
         self._do(ask, METHODS[ask.method].arguments.decode(ask.arguments))
 
     def end(self) -> None:
-        """The screen has gone, and its calls with it."""
+        """Cancel the calls of a screen that has disconnected, and close the link."""
         for sent in list(self._calls.values()):
             sent.call.cancel()
         self._link.close()
 
     @property
     def slow_due(self) -> float | None:
-        """Monotonic time at which `own_parts` has to be called again; None if that is not needed."""
+        """Monotonic time at which `own_parts` must be called again; None if that is not needed."""
         return self._client.due
 
     @property
     def waiting(self) -> int:
-        """Replies that nobody has taken, and calls that run."""
+        """Number of replies that were not fetched yet, and of running calls."""
         return len(self._replies) + len(self._calls)
 
     def replies(self) -> Iterator[Reply]:
-        """Those that are due, each once."""
+        """Yield the replies that are due, each once."""
         while self._replies:
             yield self._replies.popleft()
 
     def call_news(self) -> list[CallNews]:
-        """How its calls stand, of those of which it does not know."""
+        """Return changes of the screen's calls since the last time."""
         news = [news for sent in list(self._calls.values()) if (news := sent.news()) is not None]
         for each in news:
             if each.outcome is not None:
@@ -241,7 +249,7 @@ class ScreenVisit:
         return news
 
     def own_parts(self) -> Iterator[State]:
-        """What it watches, and the client it looks at, where that has changed."""
+        """Yield subscriptions, and details of the client on display, if they have changed."""
         for server_name in list(self._watching):
             watched = dict(self._link.watched(server_name))
             yield from self._sent.changed("watched", watched, watched.copy, server_name)
@@ -304,15 +312,15 @@ class ScreenVisit:
 
 
 class _SlowLook:
-    """Lets what has no version be looked at `SLOW_S` after the last look at the earliest."""
+    """Enforces a pause of `SLOW_S` between two reads of values without a version."""
 
     def __init__(self) -> None:
         self.due: float | None = None
-        """Monotonic time at which the look that had to wait is due; None if none waits."""
+        """Monotonic time of the next read if one was postponed; None otherwise."""
         self._earliest = 0.0
 
     def is_due(self) -> bool:
-        """True if now is the time for a look; otherwise one is due later."""
+        """Return True if a read is allowed now; otherwise postpone it."""
         now = time.monotonic()
         if now < self._earliest:
             self.due = self._earliest
@@ -321,12 +329,12 @@ class _SlowLook:
         return True
 
     def hasten(self) -> None:
-        """Let the next look not wait."""
+        """Allow the next read at once."""
         self._earliest = 0.0
 
 
 class SentParts:
-    """Which version of each part was sent, or which value of one that has no version."""
+    """Version of each part that was sent last, or its value if it has no version."""
 
     def __init__(self) -> None:
         self._sent: dict[tuple[str, str], object] = {}
@@ -334,39 +342,39 @@ class SentParts:
     def changed(
         self, part: str, version: object, make: Callable[[], object], key: str = ""
     ) -> Iterator[State]:
-        """The part, unless just that version was sent."""
+        """Yield the part unless this version was sent already."""
         if (part, key) not in self._sent or self._sent[part, key] != version:
             self._sent[part, key] = version
             yield State(part, key, pack(make()))
 
     def is_new(self, name: str, version: object) -> bool:
-        """Whether a version is another than the last time."""
+        """Return True if the version differs from the last one."""
         before = self._sent.get((name, ""))
         self._sent[name, ""] = version
         return before != version
 
     def keep_only(self, part: str, keys: Collection[str]) -> None:
-        """Forget the others: another server may get the name of one."""
+        """Forget parts with other keys, because another server may get the name of one of them."""
         for key in [key for key in self._sent if key[0] == part and key[1] not in keys]:
             del self._sent[key]
 
     def clear(self) -> None:
-        """Forget all: everything is new again."""
+        """Forget all versions, so that every part is sent again."""
         self._sent.clear()
 
 
 class CoreNews:
-    """What every screen is told of a core: its traffic, its log, and its state where that changed."""
+    """Messages for every screen of a core: traffic, log and changes of the state."""
 
     def __init__(self, link: LocalLink, send: Callable[[Struct], object], past: int) -> None:
-        """`past` is how many frames of the past are told at first."""
+        """Start with the last `past` frames."""
         self._link = link
         self._send = send
         self._sent = SentParts()
         self._connections: dict[int, ConnectionInfo] = {}
         self._slow = _SlowLook()
         self.is_stuck = False
-        """True if the core was stuck when it was looked at last: it reports nothing then."""
+        """True if the core was stuck when it was read last. A stuck core does not report changes."""
         count = link.traffic.frame_count
         self._next_frame = max(0, count - past)
         self._missed, self._why = self._next_frame, "they passed before this screen was attached"
@@ -376,22 +384,22 @@ class CoreNews:
         self._next_notice = notices[-1].number if notices else -1
 
     def begin_again(self) -> None:
-        """Send the whole state again, as somebody is there who does not have it."""
+        """Send the whole state again, because a new screen does not have it."""
         self._sent.clear()
         self._slow.hasten()
 
     @property
     def is_behind(self) -> bool:
-        """True if frames are left to send."""
+        """True if there are frames that were not sent yet."""
         return self._next_frame < self._link.traffic.frame_count
 
     @property
     def slow_due(self) -> float | None:
-        """Monotonic time at which `send_state` has to be called again; None if that is not needed."""
+        """Monotonic time at which `send_state` must be called again; None if that is not needed."""
         return self._slow.due
 
     def send_past(self, send: Callable[[Struct], object], frames: int, lines: int) -> None:
-        """Send, to somebody who has just come, the newest of what was sent already."""
+        """Send the newest part of the traffic and log to a screen that has just joined."""
         index, stop = self._link.traffic, self._next_frame
         marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
         infos, left_out = tuple(index.connections.values()), index.remarks_left_out
@@ -405,7 +413,7 @@ class CoreNews:
         send(State("logs", "", pack(kept)))
 
     def send_state(self) -> None:
-        """Send what changed besides traffic and log."""
+        """Send changes of the state other than traffic and log."""
         link, view = self._link, self._link.view()
         self.is_stuck = view.stuck is not None
         self._sent.keep_only("catalogue", {server.name for server in view.servers})
@@ -434,22 +442,22 @@ class CoreNews:
             self._send_connections(list(self._link.traffic.connections.values()))
 
     def _send_changed(self, part: str, version: object, make: Callable[[], object], key: str = "") -> None:
-        """Send a part unless the screen has that version of it."""
+        """Send a part unless the screen has this version of it."""
         for state in self._sent.changed(part, version, make, key):
             self._send(state)
 
     def _send_value(self, part: str, value: object, key: str = "") -> None:
-        """Send a part without a version unless the screen has just this value."""
+        """Send a part without a version unless the screen has this value."""
         self._send_changed(part, value, lambda: value, key)
 
     def send_lines(self) -> None:
-        """Send the lines of the log, and the notices, that came since."""
+        """Send new log lines and notices."""
         lines = self._link.logs(self._next_line)
         if lines and (missed := lines[0].number - self._next_line - 1) and self._next_line >= 0:
             told = f"{missed:,} lines are left out: an attached screen was too slow for them"
             lines.insert(
                 0, LogLine(-1, lines[0].time, "warning", "server", told)
-            )  # it is no line of the core
+            )  # its number is -1: it is not from the core
         for start in range(0, len(lines), LINES):
             self._send(State("logs", "", pack(lines[start : start + LINES])))
         if lines:
@@ -465,13 +473,13 @@ class CoreNews:
             self._connections = {info.number: info for info in infos}
 
     def _unknown(self, infos: list[ConnectionInfo]) -> tuple[ConnectionInfo, ...]:
-        """Those the screen does not have."""
+        """Return connections that the screen does not have."""
         fresh = tuple(info for info in infos if self._connections.get(info.number) is not info)
         self._connections.update((info.number, info) for info in fresh)
         return fresh
 
     def send_traffic(self) -> None:
-        """Send the frames that came since, as many as fit between two looks at everything else."""
+        """Send new frames, at most `BATCHES` batches."""
         index = self._link.traffic
         marks, remarks = tuple(index.marks[self._next_mark :]), tuple(index.remarks[self._next_remark :])
         left_out = index.remarks_left_out
@@ -493,7 +501,7 @@ class CoreNews:
                 found = [each for each in index.frames(self._next_frame, stop) if each is not None]
                 if len(found) < stop - self._next_frame:
                     if frames:
-                        break  # what is missing comes before the frames of a message
+                        break  # missing frames must come before the frames of a message
                     self._missed += stop - self._next_frame - len(found)
                 frames += found
                 held += sum(len(frame.data) for frame in found) + SLICE * len(found)
@@ -509,9 +517,9 @@ class CoreNews:
         return {each.number: note for each in frames if (note := index.note(each.number)) is not None}
 
     def _batches(self, frames: Sequence[Frame]) -> Iterator[tuple[Frame, ...]]:
-        """Split frames into batches of about `BATCH_BYTES`, at least one, which may be empty.
+        """Split frames into batches of about `BATCH_BYTES`; the last batch may be empty.
 
-        A cut frame that a screen could not pair by its beginning is sent whole.
+        A frame that was cut is sent whole if a screen could not pair it by its beginning.
         """
         batch, held = list[Frame](), 0
         for frame in frames:
@@ -526,7 +534,7 @@ class CoreNews:
 
 
 class _SentCall:
-    """A call of the screen's, and what the screen knows of it."""
+    """A call of the screen, and its state as the screen knows it."""
 
     def __init__(self, id: int, call: LinkCall) -> None:
         self.call = call
@@ -535,7 +543,7 @@ class _SentCall:
         self._logs = 0
 
     def news(self) -> CallNews | None:
-        """How it stands if the screen does not know; None when it does."""
+        """Return the state of the call, or None if the screen knows it already."""
         call = self.call
         outcome: CallOutcome | None = call.outcome.result() if call.outcome.done() else None
         logs = tuple(call.logs)

@@ -1,4 +1,4 @@
-"""The link to a core in this process, on its own thread."""
+"""Link to a core in this process that runs on its own thread."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.server.calls.running_call import Call
 
 MANY = 50
-"""Peers from which on they are not all looked at for every picture."""
+"""Minimum number of clients whose views are cached for `REST_S`."""
 MOST_LINES = 20
-"""Calls of one client whose line is looked up."""
+"""Maximum running calls of one client whose awaited line is looked up."""
 REST_S = 1.0
 REMEMBERED_S = 3600.0
-"""How long a client that left is shown."""
+"""Seconds for which a client that left is shown."""
 LISTEN = "subscriptions/listen"
 
 Result = TypeVar("Result")
 
 
 class LocalClients(ClientFacet):
-    """The clients of a host, the desk's own connections among them."""
+    """Clients of a host, including the desk's own connections."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -64,7 +64,7 @@ class LocalClients(ClientFacet):
         self._looked = float("-inf")
 
     def client_views(self) -> tuple[ClientView, ...]:
-        """One line a peer, in the order they came; of very many, as they stood a moment ago."""
+        """Return one view per client, ordered by connection. With `MANY` clients it may be `REST_S` old."""
         now = time.monotonic()
         if len(self._kept) < MANY or now - self._looked > REST_S:
             seen = {} if self._host.http is None else self._host.http.last_seen()
@@ -81,7 +81,7 @@ class LocalClients(ClientFacet):
         return self._kept
 
     def _passed_views(self) -> list[ClientView]:
-        """The clients of servers elsewhere."""
+        """Return views of the clients of pass-through servers."""
         return [
             ClientView(
                 connection=each.info.number,
@@ -98,7 +98,7 @@ class LocalClients(ClientFacet):
         ]
 
     def client(self, connection: int) -> ClientDetail | None:
-        """More about one; None when it is gone."""
+        """Return details of one client, or None if it is unknown."""
         for one in self._host.passed_clients():
             if one.info.number == connection:
                 ttl_s = self._host.rules.session_ttl_s
@@ -114,7 +114,7 @@ class LocalClients(ClientFacet):
         return None
 
     def disconnect(self, connection: int) -> None:
-        """End the session or the connection of a client."""
+        """Close the session or the connection of a client."""
         self._host.call_soon(lambda: self._host.disconnect(connection))
 
     def _detail(self, endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientDetail:
@@ -122,7 +122,7 @@ class LocalClients(ClientFacet):
 
         conversation = dialogue.conversation
         running, session = conversation.running, conversation.session
-        # The handler of an operation of several requests runs in a task of its own.
+        # The handler of an operation over several requests runs in a separate asyncio task.
         tasks = {one.place: one.task for one in self._host.services.deadlines}
         return ClientDetail(
             capabilities=conversation.terms.capabilities,
@@ -162,7 +162,7 @@ class LocalClients(ClientFacet):
 
 
 def _current(views: Iterable[ClientView]) -> list[ClientView]:
-    """Clients that are connected, and those that left lately and have not come back under the same name."""
+    """Return connected clients, and recently left ones that have not reconnected under the same name."""
     every, since = list(views), time.time() - REMEMBERED_S
     there = {(one.server, one.name) for one in every if one.left is None}
     return [
@@ -171,7 +171,7 @@ def _current(views: Iterable[ClientView]) -> list[ClientView]:
 
 
 def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue, heard: float | None) -> ClientView:
-    """`heard` is when it was last heard of, where that is not now."""
+    """Return the view of a client. `heard` is the time of its last message, or None while it is connected."""
     conversation = dialogue.conversation
     latency, seen = conversation.latency, conversation.dispatcher.server
     return ClientView(
@@ -229,19 +229,20 @@ def _name(call: Call) -> str:
 
 
 def _filter(call: Call) -> tuple[str, ...]:
-    """What a listen stream was opened for."""
+    """Return what a listen stream subscribes to: notifications and URIs."""
     wanted = call.params.get("notifications") or {}
     uris = wanted.get("resourceSubscriptions") or ()
     return (*(key for key, value in wanted.items() if value is True), *uris)
 
 
 class LocalLink(LocalServers, LocalWork, LocalClients, Link):
-    """Implements `Link` over a `Host`. Snapshots are read in place: the core need not answer for them."""
+    """Implements `Link` for a `Host`. Snapshots read the host directly, so they do not wait for the core."""
 
     def __init__(self, host: Host, present: int = 1, *, shows_others: bool = True) -> None:
-        """`present` people look at this front end now: there is somebody to ask while it is not 0.
+        """Create a link with `present` viewers. While there are viewers, questions can be put to a person.
 
-        Whether it `shows_others`, questions of other replicas, says who makes it for a desk over all of them.
+        If `shows_others` is False, questions of other replicas are left out; a desk over all replicas needs
+        that.
         """
         LocalServers.__init__(self, host)
         LocalWork.__init__(self, host)
@@ -250,13 +251,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._present = 0
         self._shows_others = shows_others
         self._desks: dict[str, DeskClient] = {}
-        """The desk's own connections, by server."""
+        """Connections of the desk, by server."""
         self._lock = threading.Lock()
         host.on_roots.append(self._tell_roots_changed)
         self.attend(present)
 
     def view(self) -> CoreView:
-        """Everything small, at this moment."""
+        """Return a snapshot of the core."""
         host = self._host
         return CoreView(
             servers=tuple(self._server_views()),
@@ -274,7 +275,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     @property
     def reports_changes(self) -> bool:
-        """True unless the loop of the core cannot be observed."""
+        """True unless the core's event loop cannot be observed."""
         return self._host.turns.changes.is_complete
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -282,7 +283,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return self._host.turns.changes.listen(listener)
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> DeskCall:
-        """Send one request as the peer `desk`; to a server that has just been removed it fails."""
+        """Send one request as the peer `desk`; the call fails if the server has just been removed."""
         try:
             return self._desk(server).request(method, params)
         except DeskUserError as error:
@@ -291,13 +292,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             return call
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Call as the subject of a token; an upstream server is connected to again with it."""
+        """Call as the subject of a token. An upstream server is reconnected with the token."""
         if server in self._host.upstreams:
             return self._ask_core(partial(self._give_upstream, server, text))
         return self._hosted(server).token.give(text, needs)
 
     def _give_upstream(self, server: str, text: str) -> tuple[str, ...]:
-        """Raises: ValueError for a token that no header can carry."""
+        """Raises: ValueError for a token that cannot be sent in a header."""
         try:
             credential_headers(text, None, "")
         except DeskUserError as error:
@@ -306,11 +307,11 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return ()
 
     def drop_token(self, server: str) -> None:
-        """Call without a token again."""
+        """Stop using the token."""
         self._hosted(server).token.drop()
 
     def set_log_level(self, server: str, level: str) -> Future[bool]:
-        """Ask a server for log messages of this level and above."""
+        """Request log messages of this level and above from a server."""
         upstream, done = self._host.upstreams.get(server), promise()
         try:
             target = self._hosted(server).server if upstream is None else upstream
@@ -329,7 +330,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return done
 
     def choose_roots(self, texts: list[str]) -> Future[bool]:
-        """Name these folders to servers that ask for the desk's roots."""
+        """Set the folders that the desk offers to servers as roots."""
 
         def choose() -> bool:
             self._host.choose_roots(texts)
@@ -344,18 +345,18 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             self._host.call_soon(lambda: desk.watch.add(uri))
 
     def unwatch(self, server: str, uri: str) -> None:
-        """Cancel the subscription of a resource."""
+        """Unsubscribe from a resource."""
         with suppress(DeskUserError):
             desk = self._desk(server)
             self._host.call_soon(lambda: desk.watch.remove(uri))
 
     def watched(self, server: str) -> Mapping[str, int]:
-        """Subscribed resources, and how often each was reported as changed."""
+        """Return subscribed resources with the number of updates received."""
         desk = self._open_desk(server)
         return {} if desk is None else desk.watch.updates
 
     def questions(self) -> tuple[Question, ...]:
-        """Waiting ones first, then the ended ones."""
+        """Return waiting questions first, then ended ones."""
         every = self._host.inbox.questions()
         return every if self._shows_others else tuple(each for each in every if not each.replica)
 
@@ -368,15 +369,15 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return self._let_core(lambda: self._host.inbox.answering.decline(question, reason, by))
 
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
-        """Close a waiting question without saying yes or no."""
+        """Cancel a waiting question without an answer."""
         return self._let_core(lambda: self._host.inbox.answering.cancel(question, by))
 
     def held(self) -> HoldView:
-        """What is to be held, and what is."""
+        """Return the hold rule and the held messages."""
         return self._host.holds.view
 
     def hold(self, rule: str, ways: Ways) -> Future[bool]:
-        """Hold what a filter of the traffic lets pass."""
+        """Hold messages that match a traffic filter."""
 
         def hold() -> bool:
             self._host.holds.set_rule(rule, ways)
@@ -394,7 +395,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return self._ask_core(can)
 
     def set_faults(self, text: str) -> Future[bool]:
-        """Let messages meet faults as rules say."""
+        """Set fault rules, one per line."""
 
         def set_faults() -> bool:
             self._host.holds.set_faults(text)
@@ -403,19 +404,19 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return self._ask_core(set_faults)
 
     def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
-        """Let a held message go on, or not."""
+        """Release a held message, or drop it."""
         return self._ask_core(lambda: self._host.holds.decide(number, how, text))
 
     def delay(self, number: int, seconds: float) -> Future[bool]:
-        """Let a held message go on by itself after some seconds."""
+        """Release a held message after some seconds."""
         return self._ask_core(lambda: self._host.holds.delay(number, seconds))
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
-        """Go on to the next policy of a tool."""
+        """Set the policy of a tool."""
         self._host.call_soon(lambda: self._host.choose_policy(server, tool, policy))
 
     def grants(self) -> tuple[GrantView, ...]:
-        """Peers that need no approval any more."""
+        """Return peers that call tools without approval, newest grant first."""
         found = (
             GrantView(name, grant.tool, grant.peer, grant.granted)
             for name, endpoint in list(self._host.by_name.items())
@@ -425,21 +426,21 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return tuple(sorted(found, key=lambda grant: -grant.granted))
 
     def revoke(self, grant: GrantView) -> None:
-        """Require approval for a peer again."""
+        """Require approval from a peer again."""
         self._host.call_soon(lambda: self._host.revoke(grant.server, grant.tool, grant.peer))
 
     def logs(self, after: int = -1) -> list[LogLine]:
-        """Log lines numbered above `after`."""
+        """Return log lines numbered above `after`."""
         return self._host.journal.lines(after)
 
     def notices(self, after: int = -1) -> list[Notice]:
-        """Notices numbered above `after`."""
+        """Return notices numbered above `after`."""
         return self._host.journal.notices(after)
 
     def busy(self) -> tuple[str, ...]:
-        """What would be lost by quitting, one phrase each."""
+        """Return what quitting would interrupt, one phrase each."""
         calls = sum(desk.running for desk in self._desks.values())
-        # Those behind pipes go on with a core of their own.
+        # Clients on stdio continue with a core of their own.
         there = (each for each in self.client_views() if each.transport != "stdio")
         own = (each for each in self._host.inbox.questions() if not each.replica)
         counted = (
@@ -451,26 +452,26 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return tuple(f"{number} {noun}{'s' if number > 1 else ''}" for noun, number in counted if number)
 
     def sign_in_link(self) -> Future[str]:
-        """Return the address of the dashboard with a word that signs in one browser, once."""
+        """Return the dashboard's URL with a one-time word that signs in one browser."""
         service = self._host.http
         return super().sign_in_link() if service is None else self._ask_core(service.sign_in_link)
 
     def sign_out_browsers(self) -> Future[int]:
-        """End the sign-ins of all browsers; returns how many there were."""
+        """Sign out all browsers; the future returns how many there were."""
         return self._ask_core(self._host.operator.revoke_all)
 
     def attend(self, count: int) -> None:
-        """So many people more look at this front end, less when negative."""
+        """Add `count`, which may be negative, to the number of viewers."""
         self._host.call_soon(lambda: self._attend(count))
 
     def close(self) -> None:
-        """This front end leaves."""
+        """Disconnect this front end."""
         self._host.call_soon(self._leave)
 
     def _desk(self, server: str) -> DeskClient:
-        """The desk's connection to a server, opened when it is needed for the first time.
+        """Return the desk's connection to a server, opened on first use.
 
-        Raises: DeskUserError for a server that is not on the desk.
+        Raises: DeskUserError for an unknown server.
         """
         upstream = self._host.upstreams.get(server)
         if upstream is None:
@@ -483,14 +484,14 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             return desk
 
     def _open_desk(self, server: str) -> DeskClient | None:
-        """The desk's connection to a server if it is open, and not one to a server removed meanwhile."""
+        """Return the open connection to a server; None if it is closed or the server was replaced."""
         desk, upstream = self._desks.get(server), self._host.upstreams.get(server)
         if isinstance(desk, HostedDesk):
             return desk if desk.endpoint is self._host.by_name.get(server) else None
         return desk if desk is not None and upstream and desk.server is upstream.connection else None
 
     def _hosted(self, server: str) -> HostedDesk:
-        """Raises: DeskUserError for a server that is not hosted here."""
+        """Raises: DeskUserError for a server that is not hosted."""
         if server in self._host.upstreams:
             place = self._host.upstreams[server].plan.place
             raise DeskUserError("Tokens of such a server come from a login.", f"mcpdesk login {place}")
@@ -521,7 +522,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
                 yield self.server_view(name, token, LEVEL if desk is None else desk.server.log_level)
 
     def _ask_core(self, function: Callable[[], Result]) -> Future[Result]:
-        """Run a function on the core's loop; its result, or what it raised, comes in the future."""
+        """Run a function on the core's loop. The future receives its result or exception."""
         done: Future[Result] = Future()
 
         def run() -> None:
@@ -532,7 +533,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             except ValueError as error:
                 done.set_exception(error)
             except Exception as error:
-                # A mistake of ours, which the loop tells of. Whoever waits for the future has to hear, too.
+                # A bug. The loop logs it, and the caller of the future must learn of it too.
                 done.set_exception(error)
                 raise
             else:
@@ -542,7 +543,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return done
 
     def _let_core(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> Future[bool]:
-        """Have the core's loop do work; its result, or what it raised, comes in the future."""
+        """Run a coroutine on the core's loop. The future receives its result or exception."""
         done: Future[bool] = Future()
 
         async def run() -> None:
@@ -551,7 +552,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             except Exception as error:
                 done.set_exception(error)
                 if not isinstance(error, ValueError | DeskError):
-                    raise  # a mistake of ours, which the loop tells of
+                    raise  # a bug: the loop logs it
 
         def start() -> None:
             if done.set_running_or_notify_cancel():

@@ -1,6 +1,6 @@
-"""What the servers of this process offer: catalogues, modes, and text for clients' configurations.
+"""Catalogues, modes and client configurations of the servers in this process.
 
-Catalogues and modes are made anew only when they changed.
+Catalogues and modes are rebuilt only after a change.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _configuration(client: str, facts: ServerAddress, over: Over) -> Future[str]
 
 
 class ServerCatalogue:
-    """The catalogue of one server. Safe to use from any thread: registries replace their items as a whole."""
+    """Catalogue of one server. Thread-safe, because registries replace their items as a whole."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -60,13 +60,13 @@ class ServerCatalogue:
 
     @property
     def version(self) -> int:
-        """Grows with every change of any registry, and of the policies."""
+        """Version that increases with every change of a registry or of the policies."""
         state = self.server.hosted
         rules = 0 if state is None else state.rules
         return rules + sum(registry.version for _, registry in self._registries())
 
     def catalogue(self) -> Catalogue:
-        """The items of every kind, in serving order; the same object until they change."""
+        """Return items of all kinds in serving order. The same object is returned until they change."""
         version = self.version
         if self._kept is None or self._kept.version != version:
             items = [item for kind, registry in self._registries() for item in _items(kind, registry)]
@@ -74,7 +74,7 @@ class ServerCatalogue:
         return self._kept
 
     def _ruled(self, item: CatalogueItem) -> CatalogueItem:
-        """A tool with its policy."""
+        """Return the item; a tool gets its policy."""
         state = self.server.hosted
         if state is None or item.kind is not ItemKind.TOOL:
             return item
@@ -124,7 +124,7 @@ def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
 
 
 class ModeList:
-    """Made anew only when the modes or the tools changed."""
+    """Modes of one server folder, rebuilt only when the modes or the tools have changed."""
 
     def __init__(self, hosted: HostedFolder) -> None:
         self.hosted = hosted
@@ -132,7 +132,7 @@ class ModeList:
         self._views: tuple[ModeView, ...] = ()
 
     def views(self) -> tuple[ModeView, ...]:
-        """Each mode with what it offers, and with what it names and does not offer."""
+        """Return each mode with its offered tools and its missing ones."""
         version, modes = self.hosted.server.tools.version, self.hosted.modes.describe()
         if self._made_of[0] != version or self._made_of[1] is not modes:
             self._views = tuple(self._made(modes))
@@ -155,9 +155,9 @@ class ModeList:
 
 
 class LocalServers(ServerFacet):
-    """What the servers of a host offer.
+    """Implements `ServerFacet` for the servers of a host.
 
-    Folders may still be loading when the screen asks for the first time.
+    Folders may still be loading at the first call.
     """
 
     def __init__(self, host: Host) -> None:
@@ -167,7 +167,10 @@ class LocalServers(ServerFacet):
         self._upstreams = UpstreamViews(host)
 
     def server_view(self, name: str, token: TokenView | None, log_level: str) -> ServerView:
-        """One server; `token` is the one the desk was given for it, `log_level` what the desk asks it for."""
+        """Return the view of one server.
+
+        `token` is the desk's token for it. `log_level` is the level the desk requests from it.
+        """
         if name in self._host.upstreams:
             return self._upstreams.view(name)
         server = self._host.by_name[name].server
@@ -191,7 +194,7 @@ class LocalServers(ServerFacet):
         )
 
     def catalogue(self, server: str) -> Catalogue:
-        """What a server offers now."""
+        """Return the catalogue of a server."""
         if server in self._host.upstreams:
             return self._upstreams.catalogue(server)
         if server not in self._host.by_name:
@@ -199,18 +202,18 @@ class LocalServers(ServerFacet):
         return self._catalogue_of(server).catalogue()
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """Check arguments with the validator a call would use."""
+        """Check arguments with the validator that a call would use."""
         if server in self._host.upstreams:
             return self._upstreams.validate(server, tool, arguments)
         endpoint = self._host.by_name.get(server)
         return [] if endpoint is None else endpoint.dispatcher.tool_calls.check(tool, arguments)
 
     def reload(self, server: str) -> None:
-        """Read the server's folder again now, or connect to it anew."""
+        """Reload the server folder now, or reconnect to an upstream server."""
         self._host.call_soon(lambda: self._host.reload(server))
 
     def speak(self, server: str, revision: str) -> None:
-        """Connect anew to a server that is no folder, in another revision."""
+        """Reconnect to an upstream server with another revision."""
 
         def begin() -> None:
             if (upstream := self._host.upstreams.get(server)) is not None:
@@ -219,13 +222,13 @@ class LocalServers(ServerFacet):
         self._host.call_soon(begin)
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
-        """The file whose content the person has to agree to before `add_server` uses it."""
+        """Return the file that the person must trust before `add_server` uses it."""
         done: Future[UntrustedFile | None] = promise()
 
         async def read() -> None:
             try:
                 done.set_result(await asyncio.to_thread(self._host.read_untrusted, text, self._host.settings))
-            except Exception as error:  # who waits must hear of it
+            except Exception as error:  # the caller of the future must learn of it
                 done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
                 raise
 
@@ -233,7 +236,7 @@ class LocalServers(ServerFacet):
         return done
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
-        """Put a server on the desk, named as on the command line."""
+        """Add a server, named as on the command line."""
         done: Future[tuple[str, ...]] = promise()
         self._host.call_soon(lambda: self._host.start_chore(self._add(text, agreed, done)))
         return done
@@ -243,12 +246,12 @@ class LocalServers(ServerFacet):
             done.set_result(await self._host.add(text, agreed))
         except DeskError as error:
             done.set_exception(ValueError(f"{error} {getattr(error, 'hint', '')}".strip()))
-        except Exception as error:  # who waits must hear of it
+        except Exception as error:  # the caller of the future must learn of it
             done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
             raise
 
     def remove_server(self, server: str) -> None:
-        """Take a server off the desk."""
+        """Remove a server."""
         self._host.call_soon(lambda: self._host.start_chore(self._host.remove(server)))
 
     def log_in(self, server: str) -> None:
@@ -258,7 +261,7 @@ class LocalServers(ServerFacet):
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
     ) -> Future[str]:
-        """Text to paste into a client's configuration."""
+        """Return text to paste into a client's configuration."""
         host = self._host
         if server in host.upstreams:
             facts = self._upstreams.address(server)

@@ -1,6 +1,6 @@
-"""What servers do on their own, as a front end sees it: their jobs, callbacks, task lists and plans.
+"""Jobs, callbacks, task lists and plans of the servers in this process.
 
-Snapshots are made anew only when something changed. Intents run on the core's loop.
+Snapshots are rebuilt only when something changed. Intents run on the core's loop.
 """
 
 from __future__ import annotations
@@ -40,11 +40,12 @@ if TYPE_CHECKING:
     from mcpdesk.storage.tasks import Task
 
 LOOK_S = 1.0
-"""Time between two looks for a state file."""
+"""Seconds between two checks for a state file."""
 WINDOW = 1 << 16
-"""Bytes of output given at a time; who is further behind goes on this far from the end."""
+"""Maximum bytes of output returned at once; a reader that is further behind skips to this far before the
+end."""
 PLAN_BYTES = 200_000
-"""How much of a plan file is shown."""
+"""Maximum bytes of a plan file that are shown."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _STATES = {
     TaskStatus.WORKING: JobState.RUNNING,
@@ -56,7 +57,7 @@ _STATES = {
 
 
 class LocalWork(WorkFacet):
-    """The work of a host's servers. Any thread may call it, `usage` from one thread at a time."""
+    """Work of a host's servers. Thread-safe, except that `usage` must be called from one thread at a time."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -64,13 +65,13 @@ class LocalWork(WorkFacet):
         self._refreshing: set[str] = set()
         self._looks = ThreadPoolExecutor(1, "looks")
         self._state_looks: dict[str, float] = {}
-        """When a state file was last looked for, by server."""
+        """Time of the last check for a state file, by server."""
         self._counted = (-1, 0)
         self._measured: dict[str, tuple[float, float]] = {}
-        """Of each running program: when its processor time was looked at, and how much it was."""
+        """Time of the last measurement of each running program, and its processor seconds then."""
 
     def work_view(self) -> WorkView:
-        """Versions and what is small. Asks for task lists that are stale."""
+        """Return versions and small values, and refresh task lists that are stale."""
         todo = 0
         for name, state in self._states():
             if state.has_made("todo"):
@@ -90,14 +91,14 @@ class LocalWork(WorkFacet):
         )
 
     def jobs(self) -> tuple[JobView, ...]:
-        """Programs in the background, calls that are jobs, and tasks, oldest first."""
+        """Return background programs, asynchronous calls and tasks, oldest first."""
         found = [_task(task) for task in self._host.services.jobs.snapshot()]
         for name, state in self._states("programs"):
             found += [_program(name, program) for program in state.programs.all()]
         return tuple(sorted(found, key=lambda job: job.started))
 
     def usage(self) -> dict[str, JobUse]:
-        """What running programs use. Takes milliseconds: not for the thread of a screen."""
+        """Return resource usage of running programs. Takes milliseconds: do not call it on the UI thread."""
         now, found, measured = time.monotonic(), {}, {}
         for name, state in self._states("programs"):
             for number, used in state.programs.usage().items():
@@ -110,7 +111,10 @@ class LocalWork(WorkFacet):
         return found
 
     def output(self, job: str, after: int) -> JobOutput | None:
-        """What a program wrote from byte `after` on, or the end of it. Reads a file; None: there is none."""
+        """Return output of a job from byte `after` on, or its last part.
+
+        None if the job has no readable output. Reads a file: do not call it on the UI thread.
+        """
         program = self._program(job)
         if program is None:
             return self._call_output(job, after)
@@ -125,7 +129,7 @@ class LocalWork(WorkFacet):
         return JobOutput(piece.text, start, piece.end, piece.is_last)
 
     def _call_output(self, job: str, after: int) -> JobOutput | None:
-        """What a call wrote, counted in characters."""
+        """Return output of a call, with offsets in characters."""
         kept = self._host.services.jobs.by_id(job)
         if kept is None or kept.feed is None:
             return None
@@ -134,46 +138,49 @@ class LocalWork(WorkFacet):
         return JobOutput(text, start, end, is_last)
 
     def kill_job(self, job: str) -> None:
-        """End a job; ignored when it is over."""
+        """Kill a job; ignored if it has ended."""
         program = self._program(job)
         if program is None:
             store = self._host.services.jobs
             self._host.call_soon(lambda: store.cancel_by_id(job, "cancelled at the desk"))
         else:
-            # Signals processes only: the core may be stuck.
+            # Only sends signals to processes, because the core may be stuck.
             program.process.stop()
 
     def callbacks(self) -> tuple[CallbackView, ...]:
-        """All that are kept, oldest first."""
+        """Return all callbacks that are kept, oldest first."""
         return tuple(sorted(self._callbacks(), key=lambda each: each.created))
 
     def fire_callback(self, server: str, number: int) -> None:
-        """Let a callback fire now; ignored when it is over."""
+        """Fire a callback now; ignored if it has ended."""
         self._start(lambda: self._state(server).callbacks.fire(number))
 
     def cancel_callback(self, server: str, number: int) -> None:
-        """A callback shall not fire again."""
+        """Cancel a callback; ignored if it has ended."""
         self._start(lambda: self._state(server).callbacks.cancel(number))
 
     def todo(self) -> tuple[TodoView, ...]:
-        """The newest tasks of each server's lists, oldest first."""
+        """Return the newest tasks of each server's lists, oldest first."""
         return tuple(
             _todo(name, task) for name, state in self._states("todo") for task in state.todo.snapshot
         )
 
     def plan_text(self, server: str, session: str) -> str | None:
-        """The text of a plan. Reads a file; None where there is none."""
+        """Return the text of a plan, or None without one. Reads a file."""
         state = self._host.folders[server].server.hosted if server in self._host.folders else None
         plan = None if state is None else dict(state.shown_plans).get(session)
         found = None if plan is None else written(plan, PLAN_BYTES)
         return None if found is None else found[0].decode(errors="replace")
 
     def end_plan(self, server: str, session: str) -> None:
-        """End the plan mode of a session; ignored when it has ended."""
+        """End the plan mode of a session; ignored if it has ended."""
         self._start(lambda: end_plan(self._state(server), session))
 
     def _states(self, made: str = "") -> Iterator[tuple[str, ServerState]]:
-        """Servers that keep something of that kind, with their state. Folders may still be loading."""
+        """Yield names and states of the servers that have created a store, or of all.
+
+        Folders may still be loading.
+        """
         for name, hosted in list(self._host.folders.items()):
             state = hosted.server.hosted
             if state is not None and (not made or state.has_made(made)):
@@ -211,7 +218,7 @@ class LocalWork(WorkFacet):
                 yield _callback(name, each)
 
     def _refresh(self, name: str, state: ServerState) -> None:
-        """Have the core read the lists of a server again when they changed; once at a time."""
+        """Make the core read the changed task lists of a server, one refresh at a time."""
         is_stale = not state.has_made("todo") or state.todo.is_stale
         if not is_stale or name in self._refreshing:
             return
@@ -222,12 +229,15 @@ class LocalWork(WorkFacet):
             self._looks.submit(self._look, name, state)
 
     def _look(self, name: str, state: ServerState) -> None:
-        """Look for a state file. Without one the loop sleeps on, since each turn of it counts as a change."""
+        """Check for a state file.
+
+        Without one the loop is not woken, since each of its turns counts as a change.
+        """
         if state.find_state():
             self._host.call_soon(lambda: self._refresh(name, state))
 
     def _may_look(self, name: str) -> bool:
-        """Whether it is time to look again for a state file that another process may have made."""
+        """True if it is time to check again for a state file that another process may have created."""
         now = time.monotonic()
         if now - self._state_looks.get(name, 0.0) < LOOK_S:
             return False
@@ -237,7 +247,7 @@ class LocalWork(WorkFacet):
     def _start(
         self, work: Callable[[], Coroutine[Any, Any, object]], after: Callable[[], object] = int
     ) -> None:
-        """Run a coroutine on the core's loop, from any thread; what cannot be done is said in a notice."""
+        """Run a coroutine on the core's loop, from any thread. Errors are reported in a notice."""
 
         async def run() -> None:
             try:
@@ -256,7 +266,7 @@ class LocalWork(WorkFacet):
 
 
 def _key(server: str, number: int) -> str:
-    """A program's id among all jobs; those of tasks have no colon."""
+    """Return the job id of a program. Ids of tasks have no colon."""
     return f"{server}:{number}"
 
 
@@ -301,7 +311,7 @@ def _task(view: Job) -> JobView:
 
 
 def _progress(latest: ProgressReport | None) -> str:
-    """`40 % reading` with a total, `7 reading` without."""
+    """Return progress as `40 % reading` with a total, `7 reading` without."""
     if latest is None:
         return ""
     share = f"{latest.share:.0%}".replace("%", " %") if latest.total else f"{latest.value:g}"

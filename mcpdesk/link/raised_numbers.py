@@ -1,4 +1,4 @@
-"""Numbers of several cores made distinct: those of each core are raised above those of the others."""
+"""Numbers of several cores made distinct by an offset per core."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mcpdesk.link.values import (
 )
 
 AT: Final = "@"
-"""Stands between the id of a program and the epoch of its core."""
+"""Separator between the id of a program and the epoch of its core."""
 
 
 class Raised:
-    """Raises the numbers of one core above those of all cores before, and names its replica."""
+    """Raises the numbers of one core above those of all earlier cores, and sets its replica name."""
 
     def __init__(self, epoch: int, replica: str) -> None:
         self._epoch = epoch
@@ -34,7 +34,7 @@ class Raised:
         self._replica = replica
 
     def view(self, view: CoreView) -> CoreView:
-        """A whole view."""
+        """Return the view with raised numbers."""
         above, replica, work = self._above, self._replica, view.work
         return replace(
             view,
@@ -55,12 +55,12 @@ class Raised:
         )
 
     def line(self, line: LogLine) -> LogLine:
-        """A line of the log."""
+        """Return the log line with raised numbers."""
         call = None if line.call is None else (line.call[0] + self._above, line.call[1])
         return structs.replace(line, call=call, replica=self._replica)
 
     def part(self, part: str, value: Any) -> Any:
-        """Any other part."""
+        """Return any other part with raised numbers."""
         raise_it = _RAISED.get(part)
         return value if raise_it is None else raise_it(self, value)
 
@@ -90,7 +90,7 @@ class Raised:
         return structs.replace(value, messages=messages)
 
     def _jobs(self, value: tuple[JobView, ...]) -> tuple[JobView, ...]:
-        """Programs are numbered by each core, all else has an id that is known everywhere."""
+        """Each core numbers its programs itself. Ids of other jobs are globally unique."""
         return tuple(
             structs.replace(
                 one,
@@ -115,4 +115,4 @@ _RAISED: Final[dict[str, Callable[[Raised, Any], Any]]] = {
     "callbacks": Raised._numbered,
     "todo": Raised._numbered,
 }
-"""Part -> how its numbers are raised."""
+"""Functions that raise the numbers of a part, by name of the part."""

@@ -1,7 +1,7 @@
-"""The link to a core in another process of this user, over its Unix socket: the screen's side of it.
+"""Link to a core in another process of this user, over its Unix socket: the screen's side.
 
-A thread of its own keeps the copy. When the core ends, what was seen of it stays; it is looked for until one
-with the same servers is there again, whose numbers go on above those of the one before.
+A thread of its own updates the copy. When the core ends, its last state stays visible, and the link searches
+for another core with the same servers. The numbers of the next core continue above those of the previous one.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
 GREET_S = 2.0
-"""How long a core may take to greet."""
+"""Seconds within which a core must send its `Welcome`."""
 FIRST_S = 10.0
-"""How long it may take to show itself for the first time."""
+"""Seconds within which a core must send its first state."""
 SEARCH_S = 0.5
-"""Seconds between two looks for a core that has ended."""
+"""Seconds between two searches for a core that has ended."""
 _log = logging.getLogger(__name__)
 _welcome = msgspec.msgpack.Decoder(Welcome)
 
 
 class RunningCore(Struct, frozen=True):
-    """A core of this user on this machine: what it says of itself, and its socket."""
+    """A core of this user on this machine: its metadata and its socket."""
 
     welcome: Welcome
     path: str
 
 
 def running_cores(state: str | None = None) -> list[RunningCore]:
-    """The cores a screen can be attached to, the oldest first; `state` as for `rendezvous.meeting_point`.
+    """Return the cores that a screen can attach to, oldest first.
 
+    `state` has the same meaning as in `rendezvous.meeting_point`.
     Raises: UntrustedFolder; OSError.
     """
     found = list[RunningCore]()
@@ -54,14 +55,14 @@ def running_cores(state: str | None = None) -> list[RunningCore]:
 
 
 class UnixWire:
-    """Implements `Wire` over the Unix socket of a core."""
+    """Implements `Wire` for the Unix socket of a core."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def receive(self) -> bytes:
-        """The next message."""
+        """Return the next message."""
         return await self._reader.readexactly(length(await self._reader.readexactly(HEAD)))
 
     def send(self, message: bytes) -> None:
@@ -70,16 +71,16 @@ class UnixWire:
 
     @property
     def unread(self) -> int:
-        """Bytes the core has not read."""
+        """Bytes that the core has not read yet."""
         return self._writer.transport.get_write_buffer_size()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._writer.close()
 
 
 async def join(path: str) -> tuple[Welcome, UnixWire]:
-    """Stay with the core at a socket. Raises: EOFError or OSError when it is not there or does not greet."""
+    """Join the core at a socket. Raises: EOFError or OSError if it is unreachable or does not reply."""
     connection = await asyncio.to_thread(rendezvous.connect, path)
     if connection is None:
         raise ConnectionRefusedError(path)
@@ -95,12 +96,12 @@ async def join(path: str) -> tuple[Welcome, UnixWire]:
 
 
 class RemoteLink(CoreCopy):
-    """One core, and after its end the next one with the same servers."""
+    """Copy of one core, and after its end of the next core with the same servers."""
 
     def __init__(self, core: RunningCore, state: str | None = None) -> None:
-        """Attach to a core, and wait until it shows itself; `state` as for `running_cores`.
+        """Attach to a core and wait for its first state; `state` as for `running_cores`.
 
-        Raises: DeskUserError when it is of another version, or does not show itself.
+        Raises: DeskUserError if the core is of another version or sends no state.
         """
         refuse_other_version(core.welcome)
         super().__init__(core.welcome, CopyRoom())
@@ -111,7 +112,7 @@ class RemoteLink(CoreCopy):
             raise DeskUserError(f"{core.welcome.title} does not answer.", "`mcpdesk attach` lists what runs.")
 
     def close(self) -> None:
-        """Leave; the core goes on."""
+        """Disconnect without stopping the core."""
         self.room.close()
 
     async def _live(self, path: str) -> None:
@@ -132,7 +133,7 @@ class RemoteLink(CoreCopy):
             self.begin_again(self.core)
 
     async def _found_again(self) -> str:
-        """The socket of the next core with the same servers, once there is one."""
+        """Return the socket of the next core with the same servers, as soon as one exists."""
         refused = 0
         names = {server.name for server in self._view.servers}
         while True:

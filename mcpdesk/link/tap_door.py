@@ -1,4 +1,4 @@
-"""Where screens come to a tap to have messages held, in the process that writes its capture."""
+"""Server for screens that hold messages of a tap, in the process that writes the tap's capture."""
 
 from __future__ import annotations
 
@@ -18,24 +18,30 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports import rendezvous
 
 GATHER_S = 0.05
-"""Seconds after a change of what is held until the screens receive it."""
+"""Seconds between a change of the held messages and the update of the screens."""
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 async def serve_screens(listener: socket, first: socket, recording: Recording, told: int, words: int) -> None:
-    """Let `first` in, and others, until the tap ends; `told` and `words` are pipes from and to its gate."""
+    """Serve `first` and further screens until the tap ends.
+
+    `told` and `words` are pipes from and to its gate.
+    """
     await TapDoor(recording, told, words).serve(listener, first)
 
 
 class TapDoor:
-    """Does what screens ask, and tells them what is held. When the last one leaves, nothing is held."""
+    """Carries out requests of screens and sends them the held messages.
+
+    When the last screen disconnects, all held messages are released.
+    """
 
     def __init__(self, recording: Recording, told: int, words: int) -> None:
         self._tap = HeldTap(recording, self._notify, self._view_changed)
         self._pipes = told, words
         self._screens: set[asyncio.StreamWriter] = set()
         self._telling: asyncio.TimerHandle | None = None
-        """Set while screens are to receive what is held."""
+        """Timer of the next update of the screens, or None."""
         self._notices = count()
         holds = self._tap.holds
         self._methods: Final[dict[str, Any]] = {
@@ -47,7 +53,7 @@ class TapDoor:
         }
 
     async def serve(self, listener: socket, first: socket) -> None:
-        """Let screens in until the tap ends."""
+        """Accept screens until the tap ends."""
         loop = asyncio.get_running_loop()
         listener.setblocking(False)
         visits = set[asyncio.Task[None]]()
@@ -76,7 +82,7 @@ class TapDoor:
                     self._screens.add(writer)
                     self._send(writer, State("held", "", pack(self._tap.holds.view)))
         except (asyncio.IncompleteReadError, OSError, ValueError, msgspec.MsgspecError):
-            pass  # it left, or is of another version
+            pass  # the screen disconnected, or is of another version
         finally:
             writer.close()
             if writer in self._screens:
@@ -94,7 +100,7 @@ class TapDoor:
         return Reply(ask.id, pack(done is not False))
 
     def _view_changed(self) -> None:
-        """Let every screen receive what is held; changes that follow at once are gathered."""
+        """Schedule an update of every screen. Changes in quick succession are sent together."""
         if self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(GATHER_S, self._tell_view)
 

@@ -1,4 +1,4 @@
-"""A front end's view of a tap that runs: its capture as it grows, and what it is to hold."""
+"""Link to a running tap: its growing capture, and the messages it holds."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _news = msgspec.msgpack.Decoder(PARTS["notices"])
 
 
 class TapLink(CaptureLink):
-    """Implements `Link` over the capture of a tap and a connection to its door."""
+    """Implements `Link` for the capture of a tap and a connection to its `TapDoor`."""
 
     def __init__(self, archive: Archive, door: socket, told: str = "") -> None:
-        """`told` is the first notice, if any."""
+        """Create a link. `told` is the text of the first notice, if any."""
         super().__init__(archive, told)
         self._door = door
         self._is_open = True
@@ -40,9 +40,9 @@ class TapLink(CaptureLink):
         self._asked: dict[int, tuple[str, Future[Any]]] = {}
         self._ids = count(1)
         self._lock = threading.Lock()
-        """Held for moments, never while bytes are sent."""
+        """Held only briefly, never while bytes are sent."""
         self._unsent: SimpleQueue[bytes] = SimpleQueue()
-        """What the writer sends next; empty bytes end it."""
+        """Messages for the writer thread; empty bytes stop it."""
         self._unsent_bytes = 0
         self._reader = threading.Thread(target=self._read, name="tap", daemon=True)
         self._writer = threading.Thread(target=self._write, name="tap writer", daemon=True)
@@ -52,11 +52,11 @@ class TapLink(CaptureLink):
         self._writer.start()
 
     def view(self) -> CoreView:
-        """The capture, and whether its messages can be held."""
+        """Return the capture, and whether its messages can be held."""
         return replace(super().view(), can_hold=self._is_open)
 
     def close(self) -> None:
-        """Leave: what is held goes on."""
+        """Disconnect. The tap then releases the held messages."""
         with suppress(OSError):
             self._door.shutdown(SHUT_RDWR)
         self._unsent.put(b"")
@@ -66,19 +66,19 @@ class TapLink(CaptureLink):
         super().close()
 
     def held(self) -> HoldView:
-        """What is to be held, and what is."""
+        """Return the hold rule and the held messages."""
         return self._held
 
     def hold(self, rule: str, ways: Ways) -> Future[bool]:
-        """Hold what a filter of the traffic lets pass."""
+        """Hold messages that match a traffic filter."""
         return self._ask("hold", rule, ways)
 
     def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
-        """Let a held message go on, or not."""
+        """Release a held message, or drop it."""
         return self._ask("let_go", number, how, text)
 
     def delay(self, number: int, seconds: float) -> Future[bool]:
-        """Let a held message go on by itself after some seconds."""
+        """Release a held message after some seconds."""
         return self._ask("delay", number, seconds)
 
     def can(self, what: CannedCall, answer: str) -> Future[bool]:
@@ -86,7 +86,7 @@ class TapLink(CaptureLink):
         return self._ask("can", what, answer)
 
     def set_faults(self, text: str) -> Future[bool]:
-        """Let messages meet faults as rules say."""
+        """Set fault rules, one per line."""
         return self._ask("set_faults", text)
 
     def _ask(self, method: str, *arguments: object) -> Future[Any]:
@@ -107,7 +107,7 @@ class TapLink(CaptureLink):
         return done
 
     def _write(self) -> None:
-        """Send what is asked; a tap that stands still holds up this thread alone."""
+        """Send requests. A tap that does not read blocks only this thread."""
         with suppress(OSError):
             while message := self._unsent.get():
                 self._door.sendall(message)
@@ -115,7 +115,7 @@ class TapLink(CaptureLink):
                     self._unsent_bytes -= len(message)
 
     def _read(self) -> None:
-        """Take in what the tap says, until it ends."""
+        """Handle messages of the tap until it ends."""
         left = suppress(OSError, EOFError, ValueError, msgspec.MsgspecError)
         with left, self._door.makefile("rb") as door:
             while True:

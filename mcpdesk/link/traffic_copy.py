@@ -1,4 +1,4 @@
-"""Frames of cores in other processes, numbered anew in the order in which they came."""
+"""Frames of cores in other processes, renumbered in order of arrival."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, keep_ga
 HELD_BYTES = 64 << 20
 """Bytes of frames that stay in memory."""
 FETCHED_BYTES = 64 << 20
-"""Bytes of large frames that stay in memory after they were asked for; the newest always stays."""
+"""Bytes of fetched large frames that stay in memory; the newest one always stays."""
 AHEAD_BYTES = 8 << 20
-"""Bytes of large frames that a search asks for at a time."""
+"""Bytes of large frames that a search requests at a time."""
 EPOCH: Final = OWN_BITS
-"""Bits of the numbers of one core; how many cores there were before it is above them."""
+"""Bits that hold a number within one core. The bits above them hold the epoch: the number of cores before
+it."""
 OWN: Final = (1 << EPOCH) - 1
 
 
 class TrafficCopy(Store):
-    """The newest frames of all cores; the connections of each have numbers above those of the ones before."""
+    """Newest frames of all cores. Connection numbers of each core are above those of earlier cores."""
 
     def __init__(self, fetch: Callable[[int, int], Future[bytes] | None]) -> None:
-        """`fetch` asks for all bytes of a large frame, by epoch and the core's number.
+        """`fetch` requests all bytes of a large frame, by epoch and the core's frame number.
 
         It returns None if the core has ended.
         """
@@ -44,25 +45,28 @@ class TrafficCopy(Store):
         self.gaps: list[Gap] = []
         self._fetch = fetch
         self._cut: dict[int, tuple[int, int]] = {}
-        """Of frames in memory that are not whole: epoch and number there."""
+        """Epoch and the core's frame number of frames that are incomplete in memory."""
         self._fetched: OrderedDict[int, bytes] = OrderedDict()
-        """Frames that were asked for, whole; the one used last is at the end."""
+        """Complete frames that were fetched; the one used last is at the end."""
         self._fetched_bytes = 0
         self._asked: dict[int, Future[bytes]] = {}
-        """Frames that are on their way."""
+        """Requests for frames that are not answered yet."""
         self._unavailable: set[int] = set()
-        """Cut frames that no core can send any more."""
+        """Incomplete frames that no core can send any longer."""
         self._lock = Lock()
-        """Guards the fetched frames; held for moments."""
+        """Guards the fetched frames; held only briefly."""
         self._left_out: dict[int, int] = {}
-        """By epoch, number of remarks that its core does not keep."""
+        """Number of remarks that each core did not keep, by epoch."""
         self._remarks_over = 0
-        """Number of remarks of all cores together that are not kept here."""
+        """Number of remarks of all cores that are not kept here."""
         self._next: dict[int, int] = {}
-        """By epoch, the number there of the frame that would follow the last."""
+        """Core's number of the next expected frame, by epoch."""
 
     def take(self, news: TrafficBatch, epoch: int, replica: str = "") -> int:
-        """Keep what a core sent, and return how many frames are missing before it. What came is left out."""
+        """Store a batch and return how many frames are missing before it.
+
+        Frames received already are skipped.
+        """
         above = epoch << EPOCH
         for info in news.connections:
             number = info.number + above
@@ -102,7 +106,7 @@ class TrafficCopy(Store):
         return missing
 
     def close_all(self, epoch: int) -> None:
-        """Note that every connection of a core has ended."""
+        """Mark every connection of a core as closed."""
         now = time.time()
         for number, info in list(self.connections.items()):
             if info.closed is None and number >> EPOCH == epoch:
@@ -115,10 +119,10 @@ class TrafficCopy(Store):
         self._next.pop(epoch, None)
 
     def whole(self, number: int) -> bytes:
-        """All bytes of a frame, or as many as are here.
+        """Return all bytes of a frame, or as many as are available.
 
-        A worker thread waits a moment for the core. A thread that runs an event loop does not: the core is
-        asked, and the frame is whole when its answer has arrived.
+        A worker thread waits briefly for the core. A thread that runs an event loop does not wait: the
+        request is sent, and the frame is complete once the answer has arrived.
         """
         frame = self.frame(number)
         if frame is None:
@@ -134,9 +138,9 @@ class TrafficCopy(Store):
         return found or frame.data
 
     def fetched_until(self, start: int, stop: int) -> int:
-        """The first of some frames that is on its way from a core; `stop` if there is none. Never waits.
+        """Return the first frame of a range that is being fetched, or `stop` if there is none. Never waits.
 
-        What is missing is asked for, a few megabytes at a time.
+        Missing frames are requested, a few megabytes at a time.
         """
         first, size = stop, 0
         for number in range(start, stop):
@@ -149,7 +153,7 @@ class TrafficCopy(Store):
         return first
 
     def _ask(self, number: int) -> Future[bytes] | None:
-        """Ask for a cut frame that is not here; None if there is nothing to wait for."""
+        """Request an incomplete frame; None if there is nothing to wait for."""
         with self._lock:
             at = self._cut.get(number)
             if at is None or number in self._fetched or number in self._unavailable:
@@ -164,7 +168,7 @@ class TrafficCopy(Store):
         return asked
 
     def _arrived(self, number: int, asked: Future[bytes]) -> None:
-        """Keep a frame that was asked for, and forget those that were used longest ago."""
+        """Keep a fetched frame, and discard the least recently used ones."""
         data = b"" if asked.exception() is not None else asked.result()
         with self._lock:
             self._asked.pop(number, None)
@@ -187,7 +191,7 @@ class TrafficCopy(Store):
             del self.connections[number]
 
     def _drop(self) -> None:
-        """Let the oldest frames go that are too many."""
+        """Drop the oldest frames if there are too many."""
         if not self.ring.is_over:
             return
         while self.ring.is_over:

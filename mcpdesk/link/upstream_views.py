@@ -1,4 +1,4 @@
-"""Servers that are not ours, as the front end sees them."""
+"""Views of upstream servers for a front end."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mcpdesk.upstream.upstream import Upstream, UpstreamStatus
 
 
 class SchemaChecks:
-    """Checks arguments by schemas of a catalogue, each compiled once."""
+    """Checks arguments against the schemas of a catalogue; compiles each schema once."""
 
     def __init__(self) -> None:
         self._validators: dict[tuple[str, str], tuple[dict[str, Any], Validator | None]] = {}
 
     def failures(self, tool: tuple[str, str], schema: dict[str, Any], arguments: Any) -> list[SchemaFailure]:
-        """Where arguments do not fit the schema of a tool (server and name); nowhere when it is no schema."""
+        """Return violations of the schema of a tool (server and name); none if the schema is invalid."""
         kept = self._validators.get(tool)
         if kept is None or kept[0] is not schema:
             kept = self._validators[tool] = (schema, _compiled(schema))
@@ -27,7 +27,7 @@ class SchemaChecks:
 
 
 class UpstreamViews:
-    """Views of the servers of a host that are not ours. Safe to use from any thread."""
+    """Views of the upstream servers of a host. Thread-safe."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -35,11 +35,11 @@ class UpstreamViews:
         self._checks = SchemaChecks()
 
     def names(self) -> list[str]:
-        """Their names, in order."""
+        """Return the names of the upstream servers, in order."""
         return list(self._host.upstreams)
 
     def view(self, name: str) -> ServerView:
-        """One of them."""
+        """Return the view of one server."""
         upstream = self._host.upstreams[name]
         status = upstream.status
         agreement = status.agreement
@@ -54,14 +54,14 @@ class UpstreamViews:
             problems=status.problems,
             upstream=_upstream_view(upstream, status),
             log_level=upstream.log_level if agreement is not None and agreement.sends_logs else "",
-            # The first revision has the method, and nothing that announces it.
+            # The first revision has completions but no capability that announces them.
             completes=agreement is None
             or not agreement.revision.has_completions
             or "completions" in agreement.capabilities,
         )
 
     def catalogue(self, name: str) -> Catalogue:
-        """What it offers now; the same object until that changes."""
+        """Return the catalogue of a server. The same object is returned until it changes."""
         status = self._host.upstreams[name].status
         kept = self._catalogues.get(name)
         if kept is None or kept[0] is not status:
@@ -79,7 +79,7 @@ class UpstreamViews:
         return kept[1]
 
     def validate(self, name: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """What is wrong with arguments, by the schema the server gave; nothing where that is no schema."""
+        """Return violations of the server's schema by arguments; none if the schema is invalid."""
         offers = self._host.upstreams[name].status.offers
         schema = next(
             (each.definition["inputSchema"] for each in offers if (each.kind, each.name) == ("tool", tool)),
@@ -88,7 +88,7 @@ class UpstreamViews:
         return [] if schema is None else self._checks.failures((name, tool), schema, arguments)
 
     def address(self, name: str) -> ServerAddress:
-        """How clients reach it: through this core, by its URL, or by its command."""
+        """Return how clients reach the server: through this core, by its URL, or by its command."""
         if name in self._host.passed and (url := self._host.url(name)):
             rules = self._host.rules
             return ServerAddress(name, "", url, rules.api_key, rules.api_key_header)

@@ -59,7 +59,7 @@ class CatalogueItem:
     policy: Policy = Policy.ALLOW
     """Whether clients may call the tool."""
     policy_origin: str = ""
-    """Where the policy is set; empty if it is set nowhere."""
+    """Location of the setting; empty if the policy is the default."""
     needs_token: bool = False
     """True if the item itself requires a token. Its server may require one for every item."""
     scopes: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ class ServerView:
     """Functions of the folder that are not offered because another file imports them."""
     modes: tuple[ModeView, ...] = ()
     mode: str = ""
-    """Mode in which every client and the desk see the server; empty if all tools are offered."""
+    """Mode that applies to every client and to the desk; empty if all tools are offered."""
     wants_token: bool = False
     """True if every request needs a bearer token."""
     token_scopes: tuple[str, ...] = ()
@@ -313,7 +313,7 @@ class ClientView:
     p95_s: float | None = None
     tools: ToolsSeen = ToolsSeen.NEVER
     mode: str = ""
-    """Mode in which the client sees the server."""
+    """Mode that applies to the client."""
     caller: str = ""
     """Authenticated identity: `key` or `token of ada`; empty if no authentication is required."""
     seen: float | None = None
@@ -323,7 +323,7 @@ class ClientView:
     running: int = 0
     """Number of requests that are being processed."""
     replica: str = ""
-    """Replica to which the client is connected, if several replicas are shown."""
+    """Replica that the client is connected to, if several replicas are shown."""
 
     def presence(self, now: float) -> Presence:
         """Return whether the client is connected; `now` is Unix time in seconds."""
@@ -407,7 +407,7 @@ class JobView(Struct, frozen=True):
     started: float
     ended: float | None = None
     number: int = 0
-    """Number by which the tools refer to a program; 0 for other jobs."""
+    """Number of a program in tool calls and results; 0 for other jobs."""
     pid: int = 0
     size: int = 0
     """Bytes of output when this snapshot was taken."""
@@ -549,7 +549,7 @@ class WorkView(Struct, frozen=True):
 
     @property
     def is_planning(self) -> bool:
-        """True if any session is in plan mode, in which some tools are withheld."""
+        """True if any session is in plan mode, so that some of its tools are withheld."""
         return any(plan.is_active for plan in self.plans)
 
 

@@ -1,4 +1,4 @@
-"""Waiting for another process: never on a thread that runs an event loop, which would stand still."""
+"""Waiting for another process, which is forbidden on threads that run an event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WAIT_S = 2.0
 
 
 def is_on_event_loop() -> bool:
-    """True on a thread that runs an event loop now, such as the one that draws the screen."""
+    """Return True on a thread that is running an event loop, such as the UI thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -21,15 +21,15 @@ def is_on_event_loop() -> bool:
 
 
 def refuse_on_event_loop() -> None:
-    """Raises: RuntimeError on a thread that runs an event loop; to wait there is a bug."""
+    """Raises: RuntimeError on a thread that is running an event loop, where waiting would be a bug."""
     if is_on_event_loop():
         raise RuntimeError("a thread that runs an event loop must not wait for another process")
 
 
 def result_of(asked: Future[Result], seconds: float = WAIT_S) -> Result:
-    """The result of a future. Call it on a worker thread.
+    """Return the result of a future. Call it on a worker thread.
 
-    Raises: TimeoutError; RuntimeError on a thread that runs an event loop; what the future raises.
+    Raises: TimeoutError; RuntimeError on a thread that runs an event loop; the exception of the future.
     """
     refuse_on_event_loop()
     return asked.result(seconds)

@@ -1,1 +1,1 @@
-"""Several cores on one screen: where they are found, how they are reached, and their views made into one."""
+"""Several cores in one front end: how they are found and reached, and how their views are merged."""

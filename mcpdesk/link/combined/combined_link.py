@@ -1,9 +1,9 @@
-"""The link to several cores at once: one screen over all replicas.
+"""Link to several cores at once: one front end for all replicas.
 
-Each core has a copy of its own (`core_copy`), all in one room, so that their numbers never collide and their
-frames are one traffic. A server that several replicas have is one server here; what is asked of it goes to
-one of them, as long as that lives. A replica that ends is told in one line, and its rows stay. Where replicas
-are found, and how they are reached, is the matter of a `ReplicaSource`.
+Each core has its own `core_copy.CoreCopy`. All copies share one `CopyRoom`, so that their numbers never
+collide and their frames form one traffic. A server that several replicas have is shown as one server;
+requests to it go to one of these replicas for as long as that replica lives. A replica that ends is reported
+in one notice, and its rows stay. A `ReplicaSource` knows where replicas are found and how they are reached.
 """
 
 from __future__ import annotations
@@ -65,27 +65,28 @@ from mcpdesk.link.waiting import WAIT_S, refuse_on_event_loop
 from mcpdesk.version import __version__
 
 LOOK_S = 1.0
-"""Seconds between two looks for replicas that have come."""
+"""Seconds between two searches for new replicas."""
 FIRST_S = 10.0
-"""How long the first may take to show itself."""
+"""Seconds within which the first replica must send its state."""
 LENIENT_S = 6.0
-"""How long a replica may take to be found again after nobody could tell which live."""
+"""Seconds a replica has to be found again after the source could not be reached."""
 MOST_FORMER: Final = 8
-"""Replicas that have ended and are still shown."""
+"""Maximum number of ended replicas that are still shown."""
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
 class CombinedLink(Link):
-    """Implements `Link` over any number of cores."""
+    """Implements `Link` for any number of cores."""
 
     is_elsewhere = True
 
     def __init__(self, source: ReplicaSource, people: int = 1) -> None:
-        """Join the replicas there are, and wait until one shows itself.
+        """Join the replicas that are found, and wait until the first one sends its state.
 
-        With no `people` who look, nothing is joined, and nobody waited for, until `attend` is told of some.
-        Raises: DeskUserError when no replica shows itself.
+        If `people`, the number of viewers, is 0, join no replica and do not wait; `attend` adds viewers
+        later.
+        Raises: DeskUserError if no replica sends its state in time.
         """
         self.source = source
         self._people = people
@@ -93,19 +94,21 @@ class CombinedLink(Link):
         self.journal = self.room.journal
         self.traffic = self.room.traffic
         self._members: tuple[Member, ...] = ()
-        """In the order of their names, the living ones before those that have ended."""
+        """Living replicas in the order of their names, then ended ones."""
         self._unreadable: dict[str, ReplicaView] = {}
-        """By key: those of another version."""
+        """Replicas of another version of mcpdesk, by key."""
         self._lenient_until = 0.0
-        """Until when no replica is taken for dead, in monotonic seconds: nobody could tell who lives."""
+        """Monotonic time until which no replica counts as ended, because the source was unreachable until
+        recently."""
         self._trouble = ""
-        """Why nobody can tell which replicas live."""
+        """Reason why the source of replicas cannot be reached; empty if it can."""
         self._serving: dict[str, CoreCopy] = {}
-        """By server: which replica is asked."""
+        """Replica that answers requests for a server, by server name."""
         self._watched: dict[str, set[str]] = {}
-        """By server: resources this desk is subscribed to."""
+        """URIs of the subscribed resources, by server name."""
         self._wanted: dict[object, tuple[str, tuple[Any, ...]]] = {}
-        """Holds, faults and captured answers this desk has set: a replica that comes later gets them, too."""
+        """Holds, faults and captured answers that were set here. They are also sent to replicas that join
+        later."""
         self._counts: dict[str, tuple[object, int]] = {}
         self._comparison = OfferComparison(self.journal.notify)
         self._kept: tuple[object, CoreView] | None = None
@@ -118,11 +121,14 @@ class CombinedLink(Link):
             self._wait_for_first()
 
     def close(self) -> None:
-        """Leave; the replicas go on."""
+        """Disconnect from the replicas without stopping them."""
         self.room.close()
 
     def attend(self, count: int) -> None:
-        """So many more people look now, or fewer; the replicas are left while it is nobody."""
+        """Add `count`, which may be negative, to the number of viewers.
+
+        Without viewers no replica is followed.
+        """
         self._people += count
         self.room.call_soon(self._wake.set)
 
@@ -140,7 +146,7 @@ class CombinedLink(Link):
     # The whole
 
     def view(self) -> CoreView:
-        """Everything small of all replicas, the servers of the same name as one."""
+        """Return the combined view of all replicas; servers with the same name are merged."""
         members = self._members
         views = [(member, member.copy.view()) for member in members]
         gone = self._trouble or ("" if any(not view.gone for _, view in views) else "every replica has ended")
@@ -174,7 +180,7 @@ class CombinedLink(Link):
 
     @property
     def reports_changes(self) -> bool:
-        """False: replicas come, go and fall silent without a message."""
+        """Always False: replicas appear, end and fall silent without a message."""
         return False
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -182,13 +188,13 @@ class CombinedLink(Link):
         return self.room.changes.listen(listener)
 
     def busy(self) -> tuple[str, ...]:
-        """The calls of this screen: all else goes on without it."""
+        """Return the running calls of this front end; other work continues without it."""
         return tuple(
             f"{said} on {member.copy.title}" for member in self._members for said in member.copy.busy()
         )
 
     def _count(self, name: str, versions: object) -> int:
-        """A number that grows whenever the versions are others."""
+        """Return a number that increases whenever the versions have changed."""
         kept, count = self._counts.get(name, (None, 0))
         if kept != versions:
             count += 1
@@ -221,7 +227,7 @@ class CombinedLink(Link):
     # Which replica
 
     def _living(self, server: str = "") -> list[CoreCopy]:
-        """The replicas that have not ended; those that have a server."""
+        """Return copies of the living replicas, or of those that have a server."""
         return [
             member.copy
             for member in self._members
@@ -229,7 +235,7 @@ class CombinedLink(Link):
         ]
 
     def _copy_for(self, server: str) -> CoreCopy | None:
-        """The replica that is asked about a server: the same as long as it lives and answers."""
+        """Return the replica that answers for a server: the same one as long as it lives and answers."""
         with self._lock:
             before = self._serving.get(server)
             living = self._living(server)
@@ -246,7 +252,7 @@ class CombinedLink(Link):
         return chosen
 
     def _asked(self, server: str) -> CoreCopy:
-        """Raises: DeskUserError when no replica has the server."""
+        """Raises: DeskUserError if no replica has the server."""
         copy = self._copy_for(server)
         if copy is None:
             raise DeskUserError(f"No replica has a server {server!r}.")
@@ -262,49 +268,52 @@ class CombinedLink(Link):
     # Servers
 
     def catalogue(self, server: str) -> Catalogue:
-        """What the replica that is asked offers."""
+        """Return the catalogue from the replica that answers for the server."""
         copy = self._copy_for(server)
         return super().catalogue(server) if copy is None else copy.catalogue(server)
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """Check arguments here, by the schema in the catalogue."""
+        """Check arguments in this process, with the schema in the catalogue."""
         copy = self._copy_for(server)
         return [] if copy is None else copy.validate(server, tool, arguments)
 
     def reload(self, server: str) -> None:
-        """Read the folder again on every replica."""
+        """Reload the server folder on every replica."""
         for copy in self._living(server):
             copy.reload(server)
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
-        """The first file that a replica does not trust. Other contents are refused when they are added."""
+        """Return the first file that a replica does not trust.
+
+        Files with other contents are refused when added.
+        """
         return all_of(
             [copy.untrusted(text) for copy in self._living()], lambda found: next(filter(None, found), None)
         )
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
-        """Put a server on every replica."""
+        """Add a server to every replica."""
         return all_of([copy.add_server(text, agreed) for copy in self._living()], union)
 
     def remove_server(self, server: str) -> None:
-        """Take a server off every replica."""
+        """Remove a server from every replica."""
         for copy in self._living(server):
             copy.remove_server(server)
 
     def speak(self, server: str, revision: str) -> None:
-        """On every replica."""
+        """Reconnect to an upstream server on every replica."""
         for copy in self._living(server):
             copy.speak(server, revision)
 
     def log_in(self, server: str) -> None:
-        """Log in on the replica that is asked."""
+        """Log in on the replica that answers for the server."""
         if (copy := self._copy_for(server)) is not None:
             copy.log_in(server)
 
     def client_config(
         self, server: str, client: str, key: str | None = None, mode: str = "", over: Over = ""
     ) -> Future[str]:
-        """Ask one replica for its text."""
+        """Return the text from one replica."""
         copy = self._copy_for(server)
         if copy is None:
             return super().client_config(server, client, key, mode, over)
@@ -313,7 +322,7 @@ class CombinedLink(Link):
     # Calls
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> LinkCall:
-        """Send one request to a replica that lives."""
+        """Send one request to a living replica."""
         return self._asked(server).request(server, method, params)
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
@@ -321,49 +330,49 @@ class CombinedLink(Link):
         return all_of([copy.give_token(server, text, needs) for copy in self._living(server)], union)
 
     def drop_token(self, server: str) -> None:
-        """Call without a token again."""
+        """Stop using the token on every replica."""
         for copy in self._living(server):
             copy.drop_token(server)
 
     def set_log_level(self, server: str, level: str) -> Future[bool]:
-        """Ask every replica for log messages of this level and above."""
+        """Request log messages of this level and above from every replica."""
         return all_of([copy.set_log_level(server, level) for copy in self._living(server)], any)
 
     def choose_roots(self, texts: list[str]) -> Future[bool]:
-        """Name these folders on every replica."""
+        """Set the roots on every replica."""
         return all_of([copy.choose_roots(texts) for copy in self._living()], any)
 
     def sign_in_link(self) -> Future[str]:
-        """Return the address of the dashboard of one replica: each shows and answers for all."""
+        """Return the dashboard URL of one replica; its dashboard shows all of them."""
         living = self._living()
         return living[0].sign_in_link() if living else super().sign_in_link()
 
     def sign_out_browsers(self) -> Future[int]:
-        """End the sign-ins of all browsers on every replica."""
+        """Sign out all browsers on every replica."""
         return all_of([copy.sign_out_browsers() for copy in self._living()], sum)
 
     def watch(self, server: str, uri: str) -> None:
-        """Subscribe to a resource, on one replica at a time."""
+        """Subscribe to a resource on the replica that answers for the server."""
         copy = self._copy_for(server)
         self._watched.setdefault(server, set()).add(uri)
         if copy is not None:
             copy.watch(server, uri)
 
     def unwatch(self, server: str, uri: str) -> None:
-        """Cancel the subscription of a resource."""
+        """Unsubscribe from a resource."""
         self._watched.get(server, set()).discard(uri)
         if (copy := self._copy_for(server)) is not None:
             copy.unwatch(server, uri)
 
     def watched(self, server: str) -> Mapping[str, int]:
-        """Subscribed resources, and how often each was reported as changed."""
+        """Return subscribed resources with the number of updates received."""
         copy = self._copy_for(server)
         return {} if copy is None else copy.watched(server)
 
     # Questions
 
     def questions(self) -> tuple[Question, ...]:
-        """Those of all replicas."""
+        """Return the questions of all replicas."""
         own, seen = list[Question](), list[Question]()
         for member in self._members:
             for one in member.copy.questions():
@@ -381,21 +390,21 @@ class CombinedLink(Link):
         return super().decline(question, reason, by) if copy is None else copy.decline(question, reason, by)
 
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
-        """Close it on the replica that asks."""
+        """Cancel on the replica that asks."""
         copy = self._copy_of(question)
         return super().cancel_question(question, by) if copy is None else copy.cancel_question(question, by)
 
     # Policies
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
-        """Say whether clients may call a tool: on one replica where that holds on all."""
+        """Set the policy of a tool: on one replica if replicas share their state, otherwise on each."""
         copy = self._copy_for(server)
         shared = [] if copy is None else [copy]
         for each in shared if self.source.shares_state else self._living(server):
             each.choose_policy(server, tool, policy)
 
     def grants(self) -> tuple[GrantView, ...]:
-        """Those of all replicas, each once."""
+        """Return the grants of all replicas without duplicates."""
         return merged_grants(grant for copy in self._living() for grant in copy.grants())
 
     def revoke(self, grant: GrantView) -> None:
@@ -406,11 +415,11 @@ class CombinedLink(Link):
     # Work
 
     def jobs(self) -> tuple[JobView, ...]:
-        """Those of all replicas."""
+        """Return the jobs of all replicas."""
         return merged_jobs(*self._kept_by(CoreCopy.jobs))
 
     def usage(self) -> Mapping[str, JobUse]:
-        """What running programs use on every replica; those that do not answer in time are left out."""
+        """Return resource usage of running programs on the replicas that answer in time."""
         refuse_on_event_loop()
         asked = {copy: copy.ask("usage") for copy in self._living()}
         wait(asked.values(), WAIT_S)
@@ -421,42 +430,42 @@ class CombinedLink(Link):
         return found
 
     def output(self, job: str, after: int) -> JobOutput | None:
-        """What a job wrote, from the replica that does it."""
+        """Return output of a job from the replica that runs it."""
         copy = self._owner(job)
         return None if copy is None else copy.output(job, after)
 
     def kill_job(self, job: str) -> None:
-        """End a job where it runs."""
+        """Kill a job on the replica that runs it."""
         if (copy := self._owner(job)) is not None:
             copy.kill_job(job)
 
     def callbacks(self) -> tuple[CallbackView, ...]:
-        """Those of all replicas."""
+        """Return the callbacks of all replicas."""
         living, former = self._kept_by(CoreCopy.callbacks)
         return merged_callbacks((*living, *former))
 
     def fire_callback(self, server: str, number: int) -> None:
-        """Let it fire where it is kept."""
+        """Fire a callback on the replica that keeps it."""
         if (copy := self._copy_of(number)) is not None:
             copy.fire_callback(server, number)
 
     def cancel_callback(self, server: str, number: int) -> None:
-        """Cancel it where it is kept."""
+        """Cancel a callback on the replica that keeps it."""
         if (copy := self._copy_of(number)) is not None:
             copy.cancel_callback(server, number)
 
     def todo(self) -> tuple[TodoView, ...]:
-        """Those of all replicas."""
+        """Return the tasks of all replicas."""
         living, former = self._kept_by(CoreCopy.todo)
         return merged_todo((*living, *former))
 
     def plan_text(self, server: str, session: str) -> str | None:
-        """The plan of a session, from the first replica that has it."""
+        """Return the plan of a session from the first replica that has it."""
         copy = self._planning(server, session)
         return None if copy is None else copy.plan_text(server, session)
 
     def end_plan(self, server: str, session: str) -> None:
-        """End the plan mode of a session where that is."""
+        """End the plan mode of a session on the first replica that has its plan."""
         if (copy := self._planning(server, session)) is not None:
             copy.end_plan(server, session)
 
@@ -469,7 +478,7 @@ class CombinedLink(Link):
     def _kept_by(
         self, snapshot: Callable[[CoreCopy], tuple[Result, ...]]
     ) -> tuple[list[Result], list[Result]]:
-        """What living replicas have, and what those had that have ended."""
+        """Return a snapshot of the living replicas, and of the ended ones."""
         living, former = list[Result](), list[Result]()
         for member in self._members:
             (former if member.is_over else living).extend(snapshot(member.copy))
@@ -478,7 +487,7 @@ class CombinedLink(Link):
     # Clients
 
     def client(self, connection: int) -> ClientDetail | None:
-        """More about one client, from its replica."""
+        """Return details of one client from its replica."""
         copy = self._copy_of(connection)
         if copy is None or copy.view().gone:
             former = () if copy is None else copy.former
@@ -487,40 +496,40 @@ class CombinedLink(Link):
         return copy.client(connection)
 
     def disconnect(self, connection: int) -> None:
-        """End it on its replica."""
+        """Disconnect a client on its replica."""
         if (copy := self._copy_of(connection)) is not None:
             copy.disconnect(connection)
 
     # Holds
 
     def held(self) -> HoldView:
-        """What all replicas hold."""
+        """Return the held messages of all replicas."""
         return merged_holds([copy.held() for copy in self._living()])
 
     def hold(self, rule: str, ways: Ways) -> Future[bool]:
-        """Hold on every replica, also on those that come later."""
+        """Set the hold rule on every replica, including those that join later."""
         return self._want("hold", "hold", rule, ways)
 
     def set_faults(self, text: str) -> Future[bool]:
-        """Let messages meet faults on every replica."""
+        """Set fault rules on every replica, including those that join later."""
         return self._want("faults", "set_faults", text)
 
     def can(self, what: CannedCall, answer: str) -> Future[bool]:
-        """Answer such requests with a captured answer on every replica."""
+        """Answer such requests with a captured answer on every replica, including those that join later."""
         return self._want(what, "can", what, answer)
 
     def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
-        """Let a message go on where it is held."""
+        """Release a held message on the replica that holds it."""
         copy = self._copy_of(number)
         return super().let_go(number, how, text) if copy is None else copy.let_go(number, how, text)
 
     def delay(self, number: int, seconds: float) -> Future[bool]:
-        """Let it go on by itself after some seconds, where it is held."""
+        """Release a held message after some seconds on the replica that holds it."""
         copy = self._copy_of(number)
         return super().delay(number, seconds) if copy is None else copy.delay(number, seconds)
 
     def _want(self, key: object, method: str, *arguments: Any) -> Future[bool]:
-        """Ask all replicas for it, and remember it for those to come unless one refuses."""
+        """Send an intent to all replicas; unless one refuses it, keep it for replicas that join later."""
         done = all_of([getattr(copy, method)(*arguments) for copy in self._living()], all)
 
         def remember(done: Future[bool]) -> None:
@@ -533,17 +542,17 @@ class CombinedLink(Link):
     # Log
 
     def logs(self, after: int = -1) -> list[LogLine]:
-        """Log lines of all replicas, in the order they came."""
+        """Return log lines of all replicas, in order of arrival."""
         return self.journal.lines(after)
 
     def notices(self, after: int = -1) -> list[Notice]:
-        """Notices of all replicas."""
+        """Return notices of all replicas."""
         return self.journal.notices(after)
 
     # On the thread of the room
 
     async def _live(self) -> None:
-        """Look for replicas until the link is closed."""
+        """Search for replicas until the link is closed."""
         try:
             while True:
                 self._wake.clear()
@@ -590,7 +599,7 @@ class CombinedLink(Link):
                     member.cancel()
 
     def _pause(self) -> None:
-        """Leave every replica for now."""
+        """Disconnect from every replica for now."""
         for member in self._members:
             if member.following is not None:
                 member.is_paused = True
@@ -612,7 +621,7 @@ class CombinedLink(Link):
         self._arrange([*self._members, member])
 
     async def _follow(self, member: Member) -> None:
-        """Keep one copy until its core ends."""
+        """Keep the copy of one replica up to date until its core ends."""
         ended, copy, severity = "has ended", member.copy, Severity.ERROR
         try:
             copy.core, wire = await member.found.join()
@@ -638,12 +647,12 @@ class CombinedLink(Link):
             self._arrange([each for each in self._members if was_shown or each is not member])
 
     def _tell_wishes(self, copy: CoreCopy) -> None:
-        """Let a replica that came later do what was asked of all."""
+        """Send the remembered intents to a replica that has just joined."""
         for method, arguments in list(self._wanted.values()):
             getattr(copy, method)(*arguments)
 
     def _arrange(self, members: Iterable[Member]) -> None:
-        """Order the replicas, and forget the oldest of very many that have ended."""
+        """Sort the replicas, and forget the oldest ended ones beyond `MOST_FORMER`."""
         every = list(members)
         living = [member for member in every if not member.is_over]
         former = [member for member in every if member.is_over][-MOST_FORMER:]
@@ -657,7 +666,7 @@ class CombinedLink(Link):
         )
 
     def _compare(self) -> None:
-        """Compare what the replicas offer."""
+        """Compare the servers of the living replicas."""
         offers = dict[str, dict[str, Offer]]()
         for member in self._members:
             copy = member.copy

@@ -1,4 +1,4 @@
-"""What several cores show, made into one: pure functions of their views, the living ones first."""
+"""Pure functions that merge the views of several cores."""
 
 from __future__ import annotations
 
@@ -37,10 +37,11 @@ _GRAVEST: Final = (
     Protection.STARTING,
     Protection.OFFLINE,
 )
-"""Of several replicas, the protection that a person should know of first."""
+"""Protection levels, least protected first; the merged view shows the first one found."""
 Kept = TypeVar("Kept")
 LASTING: Final = 3
-"""Looks in a row that find replicas different before it is said: they reload a folder one after another."""
+"""Number of consecutive comparisons after which a difference is reported, as replicas reload folders one
+by one."""
 
 
 def merged_view(
@@ -52,7 +53,7 @@ def merged_view(
     questions_version: int,
     gone: str,
 ) -> CoreView:
-    """One view of all. `living` are those that have not ended, by name."""
+    """Return one view of all replicas. `living` are views of living replicas with their names."""
     views = [view for _, view in living]
     first = next(iter(views), CoreView((), (), Protection.OFFLINE))
     clients = [client for view in (*former, *views) for client in view.clients]
@@ -76,7 +77,10 @@ def merged_view(
 
 
 def merged_work(living: Sequence[WorkView], former: Sequence[WorkView], versions: Sequence[int]) -> WorkView:
-    """`versions` are those of jobs, callbacks and task lists."""
+    """Return the combined state of background work.
+
+    `versions` are those of jobs, callbacks and task lists.
+    """
     due = [work.next_callback for work in living if work.next_callback is not None]
     plans = [plan for work in (*living, *former) for plan in work.plans]
     return WorkView(
@@ -90,9 +94,9 @@ def merged_work(living: Sequence[WorkView], former: Sequence[WorkView], versions
 
 
 def merged_questions(own: Iterable[Question], seen: Iterable[Question]) -> tuple[Question, ...]:
-    """Waiting ones first, oldest first, then the ended ones, newest first. Each once.
+    """Return waiting questions, oldest first, then ended ones, newest first, without duplicates.
 
-    `own` are those of the replicas that ask them, `seen` what replicas know of the questions of others.
+    `own` are questions from the replicas that ask them, `seen` copies on other replicas.
     """
     every = list(_distinct((*own, *seen), lambda one: one.origin or one.id))
     waiting = [one for one in every if one.state is QuestionState.WAITING]
@@ -104,30 +108,33 @@ def merged_questions(own: Iterable[Question], seen: Iterable[Question]) -> tuple
 
 
 def merged_jobs(living: Iterable[JobView], former: Iterable[JobView]) -> tuple[JobView, ...]:
-    """Each job once; what was running on a replica that has ended ended with it, unless another has it."""
+    """Return jobs without duplicates.
+
+    Jobs that ran on an ended replica are killed, unless another has them.
+    """
     every = _distinct([*living, *map(_ended_job, former)], lambda job: job.id)
     return tuple(sorted(every, key=lambda job: job.started))
 
 
 def merged_callbacks(kept: Iterable[CallbackView]) -> tuple[CallbackView, ...]:
-    """Each callback once, whichever replica keeps it."""
+    """Return callbacks without duplicates."""
     every = _distinct(kept, lambda each: (each.server, each.id & OWN, each.created))
     return tuple(sorted(every, key=lambda each: each.created))
 
 
 def merged_todo(kept: Iterable[TodoView]) -> tuple[TodoView, ...]:
-    """Each task once."""
+    """Return tasks without duplicates."""
     return tuple(_distinct(kept, lambda each: (each.server, each.id & OWN, each.created)))
 
 
 def merged_grants(grants: Iterable[GrantView]) -> tuple[GrantView, ...]:
-    """Each once, the newest first."""
+    """Return grants without duplicates, newest first."""
     every = sorted(grants, key=lambda grant: -grant.granted)
     return tuple(_distinct(every, lambda grant: (grant.server, grant.tool, grant.peer)))
 
 
 def merged_holds(views: Sequence[HoldView]) -> HoldView:
-    """What all hold, oldest first."""
+    """Return the hold rule and all held messages, oldest first."""
     ruling = next((view for view in views if view.rule), HoldView())
     return HoldView(
         ruling.rule,
@@ -140,10 +147,10 @@ def merged_holds(views: Sequence[HoldView]) -> HoldView:
 
 
 class Offer:
-    """What one replica has of a server, as far as replicas can differ."""
+    """The properties of a server on one replica that can differ between replicas."""
 
     def __init__(self, version: str, catalogue: Catalogue, folder: str) -> None:
-        """`folder` is a digest of its files; empty where that is not known."""
+        """`folder` is a digest of the server's files; empty if unknown."""
         self.version = version
         self.items = len(catalogue.items)
         told = sorted((item.kind.value, item.name, codec.dumps(item.definition)) for item in catalogue.items)
@@ -155,7 +162,7 @@ class Offer:
 
 
 def difference(offers: Mapping[str, Offer]) -> str:
-    """How replicas differ in a server, by their names; empty when they do not."""
+    """Return how replicas differ in a server, with their names; empty if they do not differ."""
     alike = defaultdict[str, list[str]](list)
     for replica, offer in offers.items():
         alike[offer.digest].append(replica)
@@ -166,22 +173,22 @@ def difference(offers: Mapping[str, Offer]) -> str:
 
 
 class OfferComparison:
-    """Differences between what replicas offer, reported once they have lasted."""
+    """Differences between the offers of replicas, reported once they have persisted."""
 
     def __init__(self, notify: Callable[[str, Severity, str], object]) -> None:
         self.version = 0
-        """Grows with each change of a difference."""
+        """Increases with each change of a reported difference."""
         self._notify = notify
         self._differing: dict[str, tuple[str, int]] = {}
-        """By server: how replicas differ, and for how many looks in a row they have."""
+        """Difference of each server, and the number of consecutive comparisons that found it."""
 
     def problem(self, server: str) -> str:
-        """Sentence on a server that lasts to differ; empty if there is nothing to report."""
+        """Return a sentence about a persistent difference of a server; empty if there is none."""
         told, lasted = self._differing.get(server, ("", 0))
         return told if lasted >= LASTING else ""
 
     def compare(self, offers: Mapping[str, Mapping[str, Offer]]) -> None:
-        """Take what each replica offers now, by server and replica."""
+        """Compare the current offers, by server and replica."""
         for name in dict.fromkeys((*self._differing, *offers)):
             told = difference(offers.get(name, {}))
             before, lasted = self._differing.pop(name, ("", 0))
@@ -206,7 +213,7 @@ def _plan(plan: PlanView) -> Hashable:
 
 
 def _distinct(values: Iterable[Kept], key: Callable[[Kept], Hashable]) -> Iterable[Kept]:
-    """The first of each key, in order."""
+    """Return the first value of each key, in order."""
     found = dict[Hashable, Kept]()
     for value in values:
         found.setdefault(key(value), value)

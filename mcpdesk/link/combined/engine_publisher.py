@@ -1,8 +1,8 @@
-"""A core tells desks what happens, and does what they ask, over the engine: the replica's side.
+"""Publishes a core to desks over the engine and carries out their requests: the replica's side.
 
-It reads one stream, and writes to another one only while some desk is heard of, in batches that every desk
-reads. The stream is bounded in bytes: a desk that is too slow misses the oldest, and sees that by numbers.
-All of it runs on a thread of its own, so that a stuck core can be looked at.
+It reads one stream, and writes to another only while desks are present, in batches that every desk reads. The
+stream is bounded in bytes: a desk that is too slow misses the oldest entries, and detects that by their
+numbers. All of it runs on a thread of its own, so that a stuck core can still be inspected.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from mcpdesk.link.local import LocalLink
 from mcpdesk.storage.shared.engine import Engine, EngineAway
 
 LOOK_S = 0.05
-"""Seconds between two looks at the traffic while a desk is there."""
+"""Seconds between two reads of the traffic while a desk is present."""
 STATE_S = 0.2
-"""Seconds between two looks at everything else."""
+"""Seconds between two reads of the rest of the state."""
 PAUSE_S = 0.25
-"""Seconds between two attempts while the engine is away."""
+"""Seconds between two attempts while the engine is unreachable."""
 ENTRY_BYTES: Final = 256 << 10
-"""Bytes of messages from which on an entry is written."""
+"""Maximum bytes of messages in one entry, unless a single message is larger."""
 STREAM_BYTES: Final = 8 << 20
 """Bytes of the newest entries that stay in the engine."""
 PAST_FRAMES, PAST_LINES = 2_000, 1_000
-"""Frames and log lines of the past that a desk gets when it joins."""
+"""Past frames and log lines that a desk receives when it joins."""
 MOST_WAITING = 1_000
-"""Things one desk may have asked for and not got; more is not done."""
+"""Maximum unanswered requests of one desk; further ones are ignored."""
 _log = logging.getLogger(__name__)
 _of_desk: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 class EnginePublisher:
-    """Serves desks over the engine while the block runs."""
+    """Context manager that serves desks over the engine."""
 
     def __init__(
         self,
@@ -69,7 +69,10 @@ class EnginePublisher:
         *,
         masks: bool,
     ) -> None:
-        """`make_link` is told how many people look at the link: none at that which all desks share."""
+        """Create a publisher.
+
+        `make_link` takes the number of viewers of the link: 0 for the link that all desks share.
+        """
         self._place = url, name
         self._replica = replica
         self._welcome = welcome
@@ -83,7 +86,7 @@ class EnginePublisher:
         self._wake = asyncio.Event()
         self._state_due = 0.0
         self._strangers: set[str] = set()
-        """Desks that ask without having joined: they are to join again."""
+        """Desks that sent requests without having joined. They are asked to join again."""
         self._entries = _Entries()
 
     def __enter__(self) -> EnginePublisher:
@@ -118,7 +121,7 @@ class EnginePublisher:
             await self._engine.close()
 
     async def _listen(self) -> None:
-        """Take in what desks ask, from now on."""
+        """Handle messages of desks from now on."""
         key, last = asks_key(self._engine, self._replica), "0-0"
         while True:
             try:
@@ -137,7 +140,7 @@ class EnginePublisher:
             self._forget_silent()
 
     def _take(self, name: str, message: bytes) -> None:
-        """Do what a desk asks. Raises: ValueError, MsgspecError."""
+        """Carry out a request of a desk. Raises: ValueError, MsgspecError."""
         desk = self._desks.get(name)
         if isinstance(_of_desk.decode(message), Join):
             if desk is None:
@@ -157,7 +160,7 @@ class EnginePublisher:
             self._loop.call_soon_threadsafe(self._wake.set)
 
     def _forget_silent(self) -> None:
-        """Let those go that have left, and stop to tell when nobody is there."""
+        """Remove desks that have disconnected, and stop publishing if none is left."""
         now = time.monotonic()
         for name, desk in list(self._desks.items()):
             if now - desk.heard > DESK_S:
@@ -168,7 +171,7 @@ class EnginePublisher:
             self._link = self._news = None
 
     async def _tell(self) -> None:
-        """Write what is new as long as somebody is there to read it."""
+        """Write news while desks are present."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S if self._desks else None):
@@ -199,7 +202,7 @@ class EnginePublisher:
                 self._news.begin_again()
                 self._state_due = 0.0
         calls = {name: desk.visit.call_news() for name, desk in self._desks.items()}
-        # An outcome comes after its frames: the screen looks for them at once.
+        # An outcome is sent after its frames, because the screen looks for them at once.
         self._news.send_traffic()
         self._send_state(self._news)
         for name, desk in self._desks.items():
@@ -214,11 +217,14 @@ class EnginePublisher:
             news.send_state()
 
     def _put(self, message: Struct, desk: str = "") -> None:
-        """Put a message behind the others, for one desk or all."""
+        """Append a message for one desk, or for all."""
         self._entries.put(desk, framed(message if self._mask is None else self._mask.masked(message)))
 
     async def _write(self) -> None:
-        """Write the entries and cut the stream. What cannot be written is gone, as the numbers say."""
+        """Write the entries and trim the stream.
+
+        Entries that cannot be written are lost; desks notice that by the numbers.
+        """
         key = news_key(self._engine, self._replica)
         for fields in self._entries.take():
             oldest = self._entries.oldest
@@ -236,23 +242,23 @@ async def _add(key: str, fields: dict[bytes, bytes], oldest: str, client: Any) -
 
 
 class _Desk:
-    """A desk that is there."""
+    """A desk that has joined."""
 
     def __init__(self, visit: ScreenVisit) -> None:
         self.visit = visit
         self.heard = time.monotonic()
         self.is_new = True
-        """Whether it knows nothing yet."""
+        """True until the desk has been sent the state."""
 
 
 class _Entries:
-    """Entries that are to be written, and which of those written stay."""
+    """Entries to be written, and the sizes of written ones."""
 
     def __init__(self) -> None:
         self.oldest = ""
-        """The id of the oldest entry that is to stay."""
+        """Id of the oldest entry to keep."""
         self._written: deque[tuple[str, int]] = deque()
-        """Id and bytes of those that stay."""
+        """Ids and sizes in bytes of the entries to keep."""
         self._size = 0
         self._due: list[dict[bytes, bytes]] = []
         self._pieces: list[bytes] = []
@@ -261,7 +267,7 @@ class _Entries:
         self._number = 0
 
     def put(self, desk: str, message: bytes) -> None:
-        """Add a message to the last entry if that is for the same and not too large."""
+        """Append a message to the last entry if it is for the same desk and not too large."""
         if self._pieces and (desk != self._desk or self._held + len(message) > ENTRY_BYTES):
             self._finish()
         self._desk = desk
@@ -269,12 +275,12 @@ class _Entries:
         self._held += len(message)
 
     def add(self, desk: str, fields: dict[bytes, bytes]) -> None:
-        """Add an entry for one desk."""
+        """Append an entry for one desk."""
         self._finish()
         self._due.append(fields | {DESK: desk.encode()})
 
     def take(self) -> Iterator[dict[bytes, bytes]]:
-        """The entries to be written, numbered, each once."""
+        """Yield the entries to be written, numbered, each once."""
         self._finish()
         due, self._due = self._due, []
         for fields in due:
@@ -282,7 +288,7 @@ class _Entries:
             yield fields | {NUMBER: b"%d" % self._number}
 
     def note(self, identifier: str, fields: dict[bytes, bytes]) -> None:
-        """An entry was written: find out which are too many now."""
+        """Record that an entry was written, and find the oldest entry to keep."""
         size = sum(map(len, fields.values()))
         self._written.append((identifier, size))
         self._size += size

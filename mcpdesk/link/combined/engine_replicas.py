@@ -1,4 +1,4 @@
-"""The replicas of a deployment, found and reached through the engine alone: the desk's side."""
+"""Replicas of a deployment, found and reached through the engine alone: the desk's side."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ from mcpdesk.storage.shared.engine import Engine, EngineAway, shown
 from mcpdesk.version import __version__
 
 GREET_S = 5.0
-"""How long a replica may take to greet."""
+"""Seconds within which a replica must send its `Welcome`."""
 PAUSE_S = 0.25
-"""Seconds between two attempts while the engine is away."""
+"""Seconds between two attempts while the engine is unreachable."""
 AGAIN_S = 1.0
-"""A desk joins again at most this often."""
+"""Minimum seconds between two join messages of a desk."""
 _welcome = msgspec.msgpack.Decoder(Welcome)
 
 
 class EngineWire:
-    """Implements `Wire` over the streams of one replica."""
+    """Implements `Wire` for the streams of one replica."""
 
     def __init__(self, engine: Engine, replica: str, desk: str) -> None:
         self._engine = engine
         self._asks, self._news = asks_key(engine, replica), news_key(engine, replica)
         self._desk = desk.encode()
         self._last = "0-0"
-        """The id of the last entry that was read."""
+        """Id of the last entry that was read."""
         self._number: int | None = None
-        """Which entry comes next; None: nothing was read yet."""
+        """Number of the next expected entry; None before the first."""
         self._ready: deque[bytes] = deque()
         self._greeting: Welcome | None = None
         self._unsent: list[bytes] = []
@@ -62,7 +62,7 @@ class EngineWire:
         self._sending: asyncio.Task[None] | None = None
 
     async def join(self) -> Welcome:
-        """Stay with the replica. Raises: OSError when it does not greet."""
+        """Join the replica. Raises: OSError if it does not reply."""
         try:
             newest = await self._engine.run(lambda client: client.xrevrange(self._news, count=1))
             self._last = newest[0][0].decode() if newest else "0-0"
@@ -76,7 +76,7 @@ class EngineWire:
         return self._greeting
 
     async def receive(self) -> bytes:
-        """The next message; while the engine is away, it is waited for."""
+        """Return the next message; wait while the engine is unreachable."""
         while not self._ready:
             try:
                 await self._read()
@@ -93,16 +93,16 @@ class EngineWire:
 
     @property
     def unread(self) -> int:
-        """Bytes that are not in the engine yet."""
+        """Bytes that were not written to the engine yet."""
         return self._unread
 
     def close(self) -> None:
-        """Leave. The replica notices that nothing is heard any more."""
+        """Disconnect. The replica notices the missing messages."""
         if self._sending is not None:
             self._sending.cancel()
 
     async def _read(self) -> None:
-        """Take in the entries there are, or wait for the first. Raises: EngineAway."""
+        """Read new entries, or wait for the first one. Raises: EngineAway."""
         now = asyncio.get_running_loop().time()
         if self._wants_to_join and now - self._joined_at >= AGAIN_S:
             self._joined_at, self._wants_to_join = now, False
@@ -111,7 +111,8 @@ class EngineWire:
             self._last = identifier
             number = int(fields[NUMBER])
             if self._number is not None and number != self._number:
-                # State and answers are among what is missing; frames are counted by their numbers.
+                # State and replies may be among the missing entries. Missing frames are counted by their
+                # numbers.
                 self._wants_to_join = True
                 self._ready.append(LOST)
             self._number = number + 1
@@ -128,7 +129,7 @@ class EngineWire:
         try:
             while self._unsent:
                 messages, self._unsent, self._unread = b"".join(self._unsent), [], 0
-                with suppress(EngineAway):  # who waits for an answer hears that the replica is silent
+                with suppress(EngineAway):  # the replica is then shown as silent
                     await self._engine.run(partial(self._add, messages))
         finally:
             self._sending = None
@@ -148,16 +149,17 @@ class EngineReplicas:
     knows_the_ended = True
 
     def __init__(self, url: str, name: str) -> None:
-        """Raises: DeskUserError for a wrong URL."""
+        """Raises: DeskUserError for an invalid URL."""
         self.title = shown(url)
         self._url, self._name = url, name
         self._desk = os.urandom(6).hex()
         self._engine: Engine | None = None
         self._crowded = frozenset[str]()
-        """Machines that had several replicas at one time: who is restarted there keeps its name."""
+        """Machines that had several replicas at once. Names of replicas there keep their port, also after
+        a restart."""
 
     async def look(self) -> list[FoundReplica]:
-        """The replicas that live. Raises: OSError when the engine is away."""
+        """Return the living replicas. Raises: OSError if the engine is unreachable."""
         if self._engine is None:
             self._engine = Engine(self._url, self._name)
             await self._engine.start()
@@ -172,7 +174,7 @@ class EngineReplicas:
         return [self._found(self._engine, each, name) for each, name in zip(living, names, strict=True)]
 
     async def has_left(self, key: str) -> bool:
-        """Whether a replica said that it ends. False while the engine is away."""
+        """Return True if a replica announced its end. False while the engine is unreachable."""
         with suppress(StorageError):
             said = None if self._engine is None else await former_replica(self._engine, key)
             return said is not None and said.is_ending
@@ -203,7 +205,7 @@ class EngineReplicas:
 
 
 def short_names(names: Sequence[str], ids: Sequence[str], crowded: Collection[str]) -> list[str]:
-    """Names like `web-1:3333`, on machines that are not `crowded` without the port; all of them different."""
+    """Return unique names: without the port, except on `crowded` machines."""
     hosts = [name.partition(":")[0] for name in names]
     shorter = [name if host in crowded else host for host, name in zip(hosts, names, strict=True)]
     return [
@@ -213,19 +215,19 @@ def short_names(names: Sequence[str], ids: Sequence[str], crowded: Collection[st
 
 
 class OwnAndOtherReplicas:
-    """Implements `ReplicaSource` for the dashboard of a replica: itself in any case, and the others."""
+    """Implements `ReplicaSource` for the dashboard of a replica: this replica always, and the others."""
 
     shares_state = True
     knows_the_ended = True
 
     def __init__(self, others: EngineReplicas, own: str, path: Callable[[], str]) -> None:
-        """`own` is the id of this replica, and `path` the socket at which it can be attached to."""
+        """`own` is the id of this replica, and `path` returns its socket."""
         self.title = others.title
         self._others, self._own, self._path = others, own, path
         self._known: list[FoundReplica] = []
 
     async def look(self) -> list[FoundReplica]:
-        """This replica, and the others as they were known last."""
+        """Return this replica, and the others as they were last known."""
         with suppress(OSError):
             self._known = await self._others.look()
         found = [replace(each, join=self._join) if each.key == self._own else each for each in self._known]
@@ -235,7 +237,7 @@ class OwnAndOtherReplicas:
         return found
 
     async def has_left(self, key: str) -> bool:
-        """As `ReplicaSource` has it."""
+        """Return True if a replica shut down normally."""
         return await self._others.has_left(key)
 
     async def close(self) -> None:

@@ -1,8 +1,9 @@
-"""How desks and replicas speak through the engine: two streams for each replica, both bounded.
+"""Streams between desks and replicas in the engine: two bounded streams for each replica.
 
-What desks ask is one stream, which the replica reads; what it tells is another one, which every desk reads.
-An entry has messages as they would go over a socket, each with its length before it. Entries for a single
-desk name it; all of a replica's are numbered, so that a desk sees when it missed some.
+One stream has the requests of the desks, which the replica reads. The other has its messages, which every
+desk reads. An entry contains messages as they would be sent over a socket, each with its length prefix.
+Entries for a single desk name the desk. All entries of a replica are numbered, so that a desk detects missing
+ones.
 """
 
 from __future__ import annotations
@@ -14,35 +15,35 @@ from mcpdesk.link.attach_messages import HEAD, length
 from mcpdesk.storage.shared.engine import Engine
 
 DESK: Final = b"desk"
-"""Field: the id of the desk that asks, or that alone is told."""
+"""Field: id of the desk that sends the request, or of the only recipient."""
 MESSAGES: Final = b"messages"
-"""Field: messages with their lengths."""
+"""Field: messages with their length prefixes."""
 NUMBER: Final = b"number"
-"""Field: counts the entries of a replica."""
+"""Field: number of the entry."""
 WELCOME: Final = b"welcome"
-"""Field: what the replica says of itself to a desk that has just joined."""
+"""Field: metadata of the replica, for a desk that has just joined."""
 AGAIN: Final = b"again"
-"""Field: the desk is to join again, since the replica has forgotten it."""
+"""Field: tells the desk to join again, because the replica does not know it."""
 DESK_S: Final = 6.0
-"""A desk that has not been heard of for so long has left. It asks each second whether the replica answers."""
+"""Seconds without a message after which a desk counts as disconnected. Desks send a ping every second."""
 KEPT_S: Final = 60
-"""How long a stream outlives the last entry."""
+"""Seconds for which a stream is kept after its last entry."""
 KEPT_ASKS: Final = 2_000
-"""Entries of what desks ask that wait for a replica at most."""
+"""Maximum entries of desks that wait for a replica."""
 
 
 def asks_key(engine: Engine, replica: str) -> str:
-    """The stream of what desks ask a replica, by its id."""
+    """Return the key of the stream of requests to a replica, by its id."""
     return engine.key("desk", replica, "asks")
 
 
 def news_key(engine: Engine, replica: str) -> str:
-    """The stream of what a replica tells."""
+    """Return the key of the stream of messages from a replica."""
     return engine.key("desk", replica, "news")
 
 
 def separate(messages: bytes) -> Iterator[bytes]:
-    """The messages of an entry, without their lengths. Raises: ValueError."""
+    """Yield the messages of an entry without length prefixes. Raises: ValueError."""
     at = 0
     while at < len(messages):
         start = at + HEAD

@@ -13,12 +13,12 @@ Result = TypeVar("Result")
 
 
 def union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """All names, each once."""
+    """Return all names without duplicates."""
     return tuple(dict.fromkeys(name for names in results for name in names))
 
 
 def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
-    """One future for those of several replicas; it fails when one of them does."""
+    """Return one future for several; it fails if any of them fails."""
     whole, left, lock = promise(), len(asked), threading.Lock()
     if not asked:
         whole.set_exception(ValueError("no replica lives that could do it"))

@@ -11,7 +11,7 @@ from mcpdesk.link.remote import RunningCore, join, running_cores
 
 
 class LocalReplicas:
-    """Implements `ReplicaSource`: the cores a person named, and those of the same names that come later."""
+    """Implements `ReplicaSource`: the cores that a person named, and later cores with the same names."""
 
     shares_state = False
     knows_the_ended = False
@@ -22,10 +22,10 @@ class LocalReplicas:
         self._named = named
         self._state = state
         self._names: dict[int, str] = {}
-        """By pid, what a core is called."""
+        """Display names of the cores, by pid."""
 
     async def look(self) -> list[FoundReplica]:
-        """The cores that live. Raises: OSError."""
+        """Return the living cores. Raises: OSError."""
         cores = await asyncio.to_thread(running_cores, self._state)
         self._names = {
             pid: name for pid, name in self._names.items() if pid in {c.welcome.pid for c in cores}
@@ -37,19 +37,19 @@ class LocalReplicas:
         ]
 
     async def has_left(self, key: str) -> bool:
-        """False: a core that ends leaves nothing that says why."""
+        """Always False, because a local core leaves no record of why it ended."""
         return False
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
     def _who(self, core: RunningCore) -> str | None:
-        """By which of the names a core is meant."""
+        """Return the name or pid that selects a core, or None."""
         pid = str(core.welcome.pid)
         return next((who for who in self._named if who == pid or who in core.welcome.names), None)
 
     def _name(self, core: RunningCore, who: str) -> str:
-        """The name that was typed, and the pid where several cores have it."""
+        """Return the name that selects the core, with the pid appended if several cores share it."""
         pid = core.welcome.pid
         if pid not in self._names:
             self._names[pid] = who if who not in self._names.values() else f"{who}:{pid}"

@@ -1,4 +1,4 @@
-"""One of the replicas that a desk has joined."""
+"""A replica that a desk has joined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcpdesk.link.core_copy import CoreCopy
 from mcpdesk.link.values import ReplicaState
 
 ALARM_S: Final = 600.0
-"""Seconds for which a lost replica is an alarm; then it is one of those that have ended."""
+"""Seconds for which a lost replica is reported as lost; afterwards it counts as ended."""
 
 
 @dataclass(eq=False)
@@ -23,22 +23,22 @@ class Member:
     copy: CoreCopy
     following: asyncio.Task[None] | None = None
     is_paused: bool = False
-    """Whether it was left because nobody looks."""
+    """True if the replica was disconnected because there are no viewers."""
     is_refused: bool = False
-    """Whether it sent what cannot be shown."""
+    """True if the replica sent data that cannot be shown."""
     has_left: bool = False
-    """Whether it was asked to end, and did."""
+    """True if the replica shut down normally."""
     ended: float = 0.0
-    """Monotonic time at which it was left or lost last."""
+    """Monotonic time of the last disconnection."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """True if the replica has ended or the connection to it is closed."""
         return bool(self.copy.view().gone)
 
     @property
     def state(self) -> ReplicaState:
-        """State that is shown of it."""
+        """State to display."""
         view = self.copy.view()
         if view.gone:
             is_alarm = not self.has_left and time.monotonic() - self.ended < ALARM_S
@@ -46,10 +46,10 @@ class Member:
         return ReplicaState.SILENT if view.silent_s else ReplicaState.LIVING
 
     def has(self, server: str) -> bool:
-        """Whether it has a server of that name."""
+        """Return True if the replica has a server of that name."""
         return any(each.name == server for each in self.copy.view().servers)
 
     def cancel(self) -> None:
-        """Follow it no longer."""
+        """Stop following the replica."""
         if self.following is not None:
             self.following.cancel()

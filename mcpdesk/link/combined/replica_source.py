@@ -1,4 +1,4 @@
-"""Where a desk finds the cores it can join, whatever way leads to them."""
+"""Interface through which a desk finds the cores it can join."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ class FoundReplica:
     """A core that a desk can join."""
 
     key: str
-    """What tells it from every other core there ever was."""
+    """Identifier that is never reused for another core."""
     name: str
-    """What a person calls it."""
+    """Display name."""
     core: Welcome
     join: Callable[[], Awaitable[tuple[Welcome, Wire]]]
-    """Raises: EOFError or OSError when it cannot be joined."""
+    """Joins the core. Raises: EOFError or OSError if it cannot be joined."""
     folders: Mapping[str, str] = field(default_factory=dict)
-    """By server, a digest of the files it is made of."""
+    """Digest of the files of each server, by server."""
 
 
 class ReplicaSource(Protocol):
-    """Where replicas are found."""
+    """Interface to find replicas."""
 
     @property
     def title(self) -> str:
-        """How to speak of it."""
+        """Display name of the source."""
 
     @property
     def shares_state(self) -> bool:
-        """Whether what is decided on one replica holds on all by itself."""
+        """True if a decision on one replica applies to all of them."""
 
     @property
     def knows_the_ended(self) -> bool:
-        """Whether a replica that is not found any more has ended."""
+        """True if a replica that is no longer found has ended."""
 
     async def look(self) -> list[FoundReplica]:
-        """The replicas that live. Raises: OSError when nobody can tell."""
+        """Return the living replicas. Raises: OSError if the source cannot be reached."""
 
     async def has_left(self, key: str) -> bool:
-        """Whether a replica that is not found any longer was asked to end. False where that is not known."""
+        """Return True if a replica that is no longer found shut down normally. False if that is unknown."""
 
     async def close(self) -> None:
-        """Nobody looks any more."""
+        """Release the resources of the source."""

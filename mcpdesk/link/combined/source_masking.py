@@ -1,7 +1,7 @@
-"""Secrets masked before anything leaves the process for the engine, where a setting says so.
+"""Masks secrets before messages leave the process for the engine, if a setting requires it.
 
-Every text keeps its place, so that a screen reads what it always reads; a message that would be changed by it
-cannot be edited while it is held.
+Every text keeps its place, so that a screen reads messages as usual. A held message that contains a secret
+cannot be edited.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class SourceMask:
     """Masks messages to desks."""
 
     def __init__(self, headers: Iterable[str]) -> None:
-        """`headers` are names of further headers to mask."""
+        """`headers` are the names of additional headers to mask."""
         self._headers = frozenset(headers)
 
     def masked(self, message: Struct) -> Struct:
-        """The message without secrets."""
+        """Return the message without secrets."""
         match message:
             case TrafficBatch():
                 return replace(
@@ -85,7 +85,7 @@ def _remark(remark: RecordedRemark) -> RecordedRemark:
 
 
 def _bytes(data: bytes) -> bytes:
-    """A message, or a piece of one, with its secrets masked; the very bytes where there are none."""
+    """Return a message, or part of one, with its secrets masked; the same object if it has none."""
     text = data.decode("utf-8", "replace")
     try:
         value = orjson.loads(data)
@@ -97,7 +97,7 @@ def _bytes(data: bytes) -> bytes:
 
 
 def _texts(value: Any) -> Any:
-    """The same value with what is secret in its texts masked, and without the core's key."""
+    """Return the value with secrets in its texts masked, and without the core's key."""
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, bytes):
@@ -110,14 +110,14 @@ def _texts(value: Any) -> Any:
 
 
 def _questions(before: bytes, after: Any) -> tuple[Question, ...]:
-    """The masked questions; a call of which something is hidden cannot be allowed."""
+    """Return masked questions. A call with a hidden part cannot be allowed."""
     kind = tuple[Question, ...]
     pairs = zip(msgspec.msgpack.decode(before, type=kind), msgspec.convert(after, kind), strict=True)
     return tuple(as_masked(was, now) for was, now in pairs)
 
 
 def _seal(before: Any, after: Any) -> None:
-    """Let nobody edit a held message of which a part is masked: the mask would be sent in its place."""
+    """Disable editing of held messages with masked parts, because the mask would be sent instead."""
     for was, now in zip(before["messages"], after["messages"], strict=True):
         if was["text"] != now["text"]:
             now["text"] = ""
