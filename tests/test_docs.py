@@ -15,12 +15,13 @@ from typing import Any
 
 import jsonschema
 import pytest
+from PIL import Image
 
 from mcpdesk.cli.main import COMMANDS
 from mcpdesk.client.hints import BY_STATUS
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.tools import BUILTINS
-from mcpdesk.tui.actions import ACTIONS
+from mcpdesk.tui.actions import ACTIONS, key_name
 from mcpdesk.version import __version__
 from tests.cli.conftest import Service
 from tests.support import manifest_schema
@@ -221,6 +222,16 @@ def test_every_builtin_tool_is_listed() -> None:
 def test_every_status_with_a_hint_has_a_remedy() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
     assert [status for status in BY_STATUS if str(status) not in page] == []
+
+
+def test_tour_begins_with_the_desk_as_it_is() -> None:
+    """Its recorder writes the text of the first picture into the file: the README shows that one first."""
+    with Image.open(ROOT / "docs" / "tour.gif") as picture:
+        shown = picture.info["comment"].decode()
+    assert "loop stuck" not in shown and "Call ^r" in shown
+    footer = re.split(" {2,}", shown.splitlines()[-1].strip())
+    actions = {f"{key_name(key)} {each.title}" for each in ACTIONS for key in each.keys.split(",")}
+    assert len(footer) > 5 and [each for each in footer if each not in actions] == []
 
 
 def test_every_action_has_a_title_and_a_group() -> None:

@@ -22,6 +22,8 @@ CELL = (8, 16)
 POINTS = 13
 FONTS = tuple(f"/usr/share/fonts/truetype/dejavu/DejaVuSansMono{kind}.ttf" for kind in ("", "-Bold"))
 COLOURS = 128
+LOOK_S = 1.0
+"""Seconds until the person types: the desk takes no key that was typed as a question came."""
 STUCK = "loop stuck"
 """Words of the header while another program has the processor; a picture with them tells something untrue."""
 DARK, LIGHT = "#101010", "#d0d0d0"
@@ -58,7 +60,7 @@ class Step(NamedTuple):
 
 
 TOUR = (
-    Step("", r"Count down", 2.0),
+    Step("", r"(?s)Count down.*Call \^r", 2.0),
     Step("<run>", r"\(3 of 5\)", 0.8),
     Step("", r"Lift-off!", 2.0),
     Step("/order<enter>", r"Order a cup", 1.5),
@@ -93,7 +95,7 @@ def frames() -> Iterator[tuple[pyte.Screen, float]]:
                 desk.press(last)
                 desk.see(step.sees)
                 desk.wait(lambda: STUCK not in desk.text, "a loop that is not stuck")
-                desk.settle()
+                desk.settle(LOOK_S)
                 yield desk.screen, step.looks_s
 
 
