@@ -2,25 +2,61 @@
 
 from __future__ import annotations
 
-from mcpdesk.settings import SETTINGS, Setting, SettingKind, allowed, value_text
+from mcpdesk.settings import SETTINGS, FolderMay, Setting, SettingKind, allowed, value_text
 
 HEAD = """\
 # Settings
 
 <!-- Made from mcpdesk/settings.py: python -m tests.support.settings_page > docs/settings.md -->
 
-A flag, an environment variable, `mcpdesk-env.txt` in the folder (`KEY=value` lines), `settings` in its
-`mcp.json`, the default: the first that says something wins. `mcpdesk settings FOLDER` shows each value and
-where it came from, and the places where captures, the key and themes are kept; `--explain` adds what each
-setting does. The flag of `tool_timeout_ms` is `--tool-timeout-ms`; secrets have no flag.
+Set a value with a flag, an environment variable, or in a server folder. These do the same:
 
-The column `folder` says whether `mcp.json` and `mcpdesk-env.txt` may set it. They cannot decide who reaches
-or steers the desk: a value they may not set is ignored, with a warning on the desk and in the log, and
-`mcpdesk check` reports it as an error. Set it with a flag or in the environment instead.
+<!-- not run: each of them serves -->
+```sh
+mcpdesk serve ~/servers/profiles --tool-timeout-ms 60000
+MCPDESK_TOOL_TIMEOUT_MS=60000 mcpdesk serve ~/servers/profiles
+```
 
-| setting | environment, the first that is set wins | default | folder | what it does |
-| --- | --- | --- | --- | --- |
+```json title="mcp.json"
+{"name": "profiles", "settings": {"tool_timeout_ms": 60000}}
+```
+
+The first of these that has a value wins:
+
+1. the flag: `--tool-timeout-ms` for `tool_timeout_ms`; secrets have no flag;
+2. the environment variable: `MCPDESK_TOOL_TIMEOUT_MS`, then the other names in the tables;
+3. `mcpdesk-env.txt` in the folder, with `KEY=value` lines;
+4. `settings` in the folder's `mcp.json`;
+5. the default.
+
+`mcpdesk settings FOLDER` prints each value with its origin, and where captures, the key and themes are stored. `--explain` adds
+what each setting does.
+
+Settings marked with **F** may be set by a folder. Other values in a folder are ignored, because they decide who reaches or
+controls the desk: the desk and the log show a warning, and `mcpdesk check` reports an error. **F, stricter only** means that a
+folder may restrict the value further, but not relax it.
 """
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Address": ("host", "port", "socket", "web", "enable_mcp"),
+    "Who may call": (
+        "api_key", "api_key_header", "operator_key", "no_auth", "allowed_origins", "allowed_hosts", "approvals",
+        "trust",
+    ),
+    "Tools and questions": (
+        "tools", "tool_timeout_ms", "question_timeout_ms", "ask_order", "streaming", "model", "page_size",
+        "output_chars", "output_dirs", "search_engines", "search_urls", "search_timeout_ms", "read_private_urls",
+    ),
+    "Recording and files": (
+        "capture", "capture_keep_bytes", "capture_keep_age", "outputs_keep_bytes", "log_format", "state_dir",
+    ),
+    "Upstream servers and the desk": ("connect_timeout_s", "desk_revision", "watch_polling"),
+    "Jobs and tasks": ("job_timeout_ms", "job_ttl_s", "jobs_at_once", "max_tasks", "task_ttl_s"),
+    "Many machines": ("shared", "shared_name", "shared_mask", "replica_url", "request_state_secret"),
+    "Restarts": ("drain_timeout_s", "lame_duck_s"),
+    "Telemetry": ("otel_endpoint", "otel_headers", "otel_metrics_ms", "otel_traces_percent"),
+}  # fmt: skip
+"""Settings under each heading. All others are advanced."""
+ADVANCED = "Advanced: limits"
 
 
 def default_of(setting: Setting) -> str:
@@ -35,12 +71,22 @@ def default_of(setting: Setting) -> str:
 
 def page() -> str:
     """The whole page."""
-    rows = [
-        f"| {each.name} | {', '.join(f'`{name}`' for name in each.environment)} | {default_of(each)} "
-        f"| {each.folder} | {each.help} Allowed: {allowed(each)}. |".replace("<", "&lt;")
-        for each in SETTINGS
-    ]
-    return HEAD + "\n".join(rows) + "\n"
+    by_name = {setting.name: setting for setting in SETTINGS}
+    grouped = {name for names in GROUPS.values() for name in names}
+    groups = {**GROUPS, ADVANCED: tuple(name for name in by_name if name not in grouped)}
+    return HEAD + "".join(
+        f"\n## {heading}\n\n| setting | default | |\n| --- | --- | --- |\n"
+        + "".join(f"{_row(by_name[name])}\n" for name in names)
+        for heading, names in groups.items()
+    )
+
+
+def _row(setting: Setting) -> str:
+    mark = {FolderMay.NOT: "", FolderMay.SET: " **F**"}.get(setting.folder, f" **F, {setting.folder}**")
+    others = [name for name in setting.environment if name != f"MCPDESK_{setting.name.upper()}"]
+    also = f" Also: {', '.join(f'`{name}`' for name in others)}." if others else ""
+    text = f"{setting.help} Allowed: {allowed(setting)}.{also}".replace("<", "&lt;")
+    return f"| `{setting.name}`{mark} | {default_of(setting)} | {text} |"
 
 
 if __name__ == "__main__":
