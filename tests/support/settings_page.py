@@ -29,22 +29,23 @@ The first of these that has a value wins:
 4. `settings` in the folder's `mcp.json`;
 5. the default.
 
-`mcpdesk settings FOLDER` prints each value with its origin, and where captures, the key and themes are stored. `--explain` adds
-what each setting does.
+`mcpdesk settings FOLDER` prints each value with its origin, and where captures, the key and themes
+are stored. `--explain` adds what each setting does.
 
-Settings marked with **F** may be set by a folder. Other values in a folder are ignored, because they decide who reaches or
-controls the desk: the desk and the log show a warning, and `mcpdesk check` reports an error. **F, stricter only** means that a
-folder may restrict the value further, but not relax it.
+Settings marked with **F** may be set by a folder. Other values in a folder are ignored, because they decide
+who reaches or controls the desk: the desk and the log show a warning, and `mcpdesk check` reports an error.
+**F, stricter only** means that a folder may restrict the value further, but not relax it.
 """
 GROUPS: dict[str, tuple[str, ...]] = {
     "Address": ("host", "port", "socket", "web", "enable_mcp"),
     "Who may call": (
-        "api_key", "api_key_header", "operator_key", "no_auth", "allowed_origins", "allowed_hosts", "approvals",
-        "trust",
+        "api_key", "api_key_header", "operator_key", "no_auth", "allowed_origins", "allowed_hosts",
+        "approvals", "trust",
     ),
     "Tools and questions": (
         "tools", "tool_timeout_ms", "question_timeout_ms", "ask_order", "streaming", "model", "page_size",
-        "output_chars", "output_dirs", "search_engines", "search_urls", "search_timeout_ms", "read_private_urls",
+        "output_chars", "output_dirs", "search_engines", "search_urls", "search_timeout_ms",
+        "read_private_urls",
     ),
     "Recording and files": (
         "capture", "capture_keep_bytes", "capture_keep_age", "outputs_keep_bytes", "log_format", "state_dir",
