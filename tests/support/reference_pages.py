@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from mcpdesk.cli.main import COMMANDS, EPILOG, program
+from mcpdesk.cli.main import EPILOG, GROUPS, program
 from mcpdesk.hosting.folder.known_clients import claims
 from mcpdesk.settings import SETTINGS
 from mcpdesk.tui.actions import ACTIONS, key_name
@@ -31,15 +31,19 @@ COMMANDS_HEAD = """\
 
 {made}
 
-`mcpdesk COMMAND --help` shows the same in the terminal. Without a command, `mcpdesk` opens the desk on the
-servers that follow.
+`mcpdesk TARGET` is short for `mcpdesk desk TARGET`. `mcpdesk COMMAND --help` prints the options of a command.
 
 ```text
 {examples}
 ```
 
-[Exit codes](any-server.md#in-the-shell) are the same everywhere unless a command says otherwise.
-"""
+{index}
+[Exit codes](any-server.md#in-the-shell) are the same for all commands unless one says otherwise.
+
+## Options for a target
+
+Commands that take a [target](any-server.md#targets) have these options:
+{shared}"""
 FLAGS = {f"--{setting.name.replace('_', '-')}" for setting in SETTINGS}
 MANIFEST = """\
 # mcp.json
@@ -88,33 +92,68 @@ def keys_page() -> str:
 
 
 def commands_page() -> str:
-    """Every command with its options."""
-    made = MADE.format("the commands' own help")
-    parts = [COMMANDS_HEAD.format(made=made, examples=verbatim(EPILOG))]
+    """Every command with its options; those that most commands with a target have are listed once."""
     root = click.Context(program, info_name="mcpdesk")
-    for name in COMMANDS:
-        command = program.get_command(root, name)
+    commands = {name: program.get_command(root, name) for names in GROUPS.values() for name in names}
+    rows = {name: option_rows(command, root, name) for name, command in commands.items() if command}
+    shared = tuple(row for row in rows["list"] if row in rows["call"] and row in rows["serve"])
+    index = table(
+        "group | commands",
+        *(
+            (group, ", ".join(f"[{name}](#mcpdesk-{name})" for name in names))
+            for group, names in GROUPS.items()
+        ),
+    )
+    parts = [
+        COMMANDS_HEAD.format(
+            made=MADE.format("the commands' own help"),
+            examples=verbatim(EPILOG),
+            index=index.lstrip(),
+            shared=table("option | does", *shared),
+        )
+    ]
+    for name, command in commands.items():
         assert command is not None
-        ctx = click.Context(command, parent=root, info_name=name)
-        usage = " ".join(command.collect_usage_pieces(ctx))
-        options = [each for each in command.params if isinstance(each, click.Option)]
-        shown = [each for each in options if not (each.hidden or FLAGS.intersection(each.opts))]
-        rows = [option_row(each, ctx) for each in shown]
-        parts += [
-            f"\n## mcpdesk {name}\n\n```text\nmcpdesk {name} {usage}\n```\n",
-            *prose(command.help or ""),
-        ]
-        parts.append(table("option | does", *rows))
-        if any(FLAGS.intersection(each.opts) for each in options):
-            parts.append("\nEach of the [settings](settings.md) is an option, too.\n")
-        if any(each.hidden for each in options):
-            parts.append("\nThe options of [`mcpdesk login`](#mcpdesk-login) are options, too.\n")
-        if command.epilog:
-            parts.append(f"\n```text\n{verbatim(command.epilog)}\n```\n")
+        parts += command_part(name, command, root, rows[name], shared)
     return "".join(parts)
 
 
-def option_row(option: click.Option, ctx: click.Context) -> tuple[str, str]:
+Row = tuple[str, ...]
+
+
+def option_rows(command: click.Command, root: click.Context, name: str) -> list[Row]:
+    """Options that the command's help shows and that no setting has."""
+    ctx = click.Context(command, parent=root, info_name=name)
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    return [option_row(each, ctx) for each in options if not (each.hidden or FLAGS.intersection(each.opts))]
+
+
+def command_part(
+    name: str, command: click.Command, root: click.Context, rows: list[Row], shared: tuple[Row, ...]
+) -> Iterator[str]:
+    """The section of one command."""
+    usage = " ".join(command.collect_usage_pieces(click.Context(command, parent=root, info_name=name)))
+    options = [each for each in command.params if isinstance(each, click.Option)]
+    has_shared = set(shared) <= set(rows)
+    yield f"\n## mcpdesk {name}\n\n```text\nmcpdesk {name} {usage}\n```\n"
+    yield from prose(command.help or "")
+    yield table("option | does", *(row for row in rows if not (has_shared and row in shared)))
+    also = [
+        text
+        for is_one, text in (
+            (has_shared, "the [options for a target](#options-for-a-target)"),
+            (any(FLAGS.intersection(each.opts) for each in options), "each of the [settings](settings.md)"),
+            (any(each.hidden for each in options), "the options of [`mcpdesk login`](#mcpdesk-login)"),
+        )
+        if is_one
+    ]
+    if also:
+        yield f"\nFurther options: {', '.join(also)}.\n"
+    if command.epilog:
+        yield f"\n```text\n{verbatim(command.epilog)}\n```\n"
+
+
+def option_row(option: click.Option, ctx: click.Context) -> Row:
     """An option and what it does. What there is to choose from is told in the text: it may be long."""
     record = option.get_help_record(ctx)
     assert record is not None
