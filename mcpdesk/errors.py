@@ -207,6 +207,10 @@ class HandlerError(DeskError):
         self.data = data
 
 
+class ServerStopping(HandlerError):
+    """A call was ended because the server stops."""
+
+
 class BadArgument(HandlerError):
     """An argument fits its schema and still cannot be used; it is told like one that does not fit."""
 

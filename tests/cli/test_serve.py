@@ -379,6 +379,8 @@ async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnect
             async with asyncio.timeout(WITHIN_S):
                 result = (await (await heeding).json())["result"]
                 assert result["isError"] and "the server is stopping" in result["content"][0]["text"]
+                told = [line.text for line in core.journal.lines() if "the server is stopping" in line.text]
+                assert told and not any("File" in text for text in told), "a stop is no fault of the handler"
                 with pytest.raises(aiohttp.ServerDisconnectedError):
                     await ignoring
                 # The core goes on: nobody was made to leave by its stop.

@@ -126,8 +126,9 @@ class LivingReplicas:
         if self._renewing_aio is not None:
             self._renewing_aio.cancel()
             await asyncio.gather(self._renewing_aio, return_exceptions=True)
+        over = self._engine.clock() - LEASE_S  # not 0, with which it would be forgotten at once
         try:
-            await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: 0}))
+            await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: over}))
         except EngineAway as error:
             log.info("the lease of this replica runs out by itself: %s", error)
 

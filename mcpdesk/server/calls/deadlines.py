@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TypeVar
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import ServerStopping
 from mcpdesk.server.calls.call_phases import Waits
 from mcpdesk.server.calls.outcomes import described
 from mcpdesk.server.calls.running_call import RUNNING, Call
@@ -52,7 +52,7 @@ class Deadlines:
     async def run(self, work: Awaitable[T], call: Call, limit_s: float) -> T:
         """Await hosted code for at most `limit_s` seconds, waiting for a person not counted.
 
-        Raises: TimeoutError when the time was up, and HandlerError when the server stops, with the traceback
+        Raises: TimeoutError when the time was up, and ServerStopping when the server stops, with the traceback
         of where it stood; CancelledError when the call or its task was ended from outside; else any Exception
         of it.
         """
@@ -156,7 +156,7 @@ def _ended(stop: str, limit_s: float) -> Exception:
     """What a call that was ended comes to."""
     if stop == TIMED_OUT:
         return TimeoutError(f"not finished within its limit of {limit_s:g} s")
-    return HandlerError(f"Not finished: {STOPPED}. Call again once it is back.")
+    return ServerStopping(f"Not finished: {STOPPED}. Call again once it is back.")
 
 
 def _is_ended(call: Call, error: BaseException) -> bool:

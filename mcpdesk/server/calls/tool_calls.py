@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from mcpdesk.errors import BadArgument, HandlerError, MissingCapability, Refusal, StorageError
+from mcpdesk.errors import (
+    BadArgument,
+    HandlerError,
+    MissingCapability,
+    Refusal,
+    ServerStopping,
+    StorageError,
+)
 from mcpdesk.protocol import gateway_dialect, shaping
 from mcpdesk.protocol.headers import check_parameters
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
@@ -276,6 +283,10 @@ class ToolCalls:
             raise
         except BadArgument as error:
             return outcomes.unfit_arguments(tool, [SchemaFailure((error.name,), error.reason)])
+        except ServerStopping as error:  # no fault of the handler
+            told = (tool.name, error.message, "", server.name, call.trace.id, call.place)
+            self._services.log("notice", *told)
+            return ToolOutcome(outcomes.raised(tool.name, error), OutcomeKind.TOOL_ERROR)
         except Exception as error:  # a handler is hosted code
             text, where = await self._services.deadlines.report(outcomes.author_lines(error, server.folder))
             self._services.log("error", tool.name, text, where, server.name, call.trace.id, call.place)

@@ -14,7 +14,7 @@ import pytest
 from mcpdesk.errors import DeskUserError, StorageError
 from mcpdesk.hosting.replicas.engine_questions import Ending, EngineQuestions
 from mcpdesk.hosting.replicas.engine_sessions import EngineSessions
-from mcpdesk.hosting.replicas.living import LivingReplicas
+from mcpdesk.hosting.replicas.living import LivingReplicas, former_replica, living_replicas
 from mcpdesk.inbox.question import Page, Question
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.task_shapes import TaskStatus
@@ -214,6 +214,18 @@ async def test_a_lease_is_renewed_in_a_full_engine(server: EngineServer, engine:
     await living.renew()
     assert await engine.run(lambda client: client.zscore(leases, living.me.id)) > before
     server.ask("CONFIG", "SET", "maxmemory", "0")
+
+
+@pytest.mark.process
+async def test_a_replica_that_left_is_remembered_though_others_renew_their_leases(engine: Engine) -> None:
+    left, stays = LivingReplicas(engine), LivingReplicas(engine)
+    await stays.renew()
+    await left.say(is_ending=True)
+    await left.close()
+    await stays.renew()
+    assert [each.id for each in await living_replicas(engine)] == [stays.me.id]
+    said = await former_replica(engine, left.me.id)
+    assert said is not None and said.is_ending
 
 
 @pytest.mark.process
