@@ -52,7 +52,7 @@ class Deadlines:
     async def run(self, work: Awaitable[T], call: Call, limit_s: float) -> T:
         """Await hosted code for at most `limit_s` seconds, waiting for a person not counted.
 
-        Raises: TimeoutError when the time was up, ServerStopping when the server stops, both with the traceback
+        Raises: TimeoutError when the time was up, ServerStopping when the server stops, with the traceback
         of where it stood; CancelledError when the call or its task was ended from outside; else any Exception
         of it.
         """

@@ -233,12 +233,18 @@ class Engine:
         return (await self.read_streams({key: after}, READ_BLOCK_MS)).get(key, [])
 
     async def read_streams(
-        self, after: Mapping[str, str], block_ms: int, most: int = 1_000
+        self, after: Mapping[str, str], block_ms: int, most: int = 1_000, within_s: float | None = None
     ) -> dict[str, list[tuple[str, dict[bytes, bytes]]]]:
-        """Entries of each stream behind an id, waiting so long for the first. Raises: EngineAway."""
-        found = await self._attempt(
-            lambda client: client.xread(dict(after), count=most, block=block_ms), self._readers
-        )
+        """Entries of each stream behind an id, waiting so long for the first; all must come `within_s`.
+
+        Raises: EngineAway.
+        """
+
+        async def read(client: Client) -> Any:
+            async with asyncio.timeout(within_s):
+                return await client.xread(dict(after), count=most, block=block_ms)
+
+        found = await self._attempt(read, self._readers)
         return {
             key.decode(): [(identifier.decode(), fields) for identifier, fields in entries]
             for key, entries in _streams(found)

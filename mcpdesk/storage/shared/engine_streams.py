@@ -17,6 +17,8 @@ from mcpdesk.storage.shared.engine import ABSENCES, Engine, EngineAway
 
 BLOCK_MS = 100
 """How long one reading of all followed streams waits for news, and a new one for its first event."""
+WITHIN_S = 1.5
+"""How long one reading may take. Clients whose streams cannot be read come back to another replica."""
 READ = 100
 """Events of one stream that are read at a time."""
 PAUSE_S = 0.5
@@ -187,7 +189,7 @@ class EngineStreams:
             unheld = {key for key, each in followed.items() if not each.is_held()}
             try:
                 after = {key: each.position for key, each in followed.items()}
-                found = await self._engine.read_streams(after, BLOCK_MS, READ)
+                found = await self._engine.read_streams(after, BLOCK_MS, READ, WITHIN_S)
             except EngineAway as error:
                 log.info("streams of other machines are not carried on: %s", error)
                 for key, each in followed.items():

@@ -21,11 +21,14 @@ from mcpdesk.protocol.event_store import (
     numbered,
     place_of,
 )
+from mcpdesk.storage.shared import engine as engines
 from mcpdesk.storage.shared import engine_streams
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_streams import BIGGEST, EngineStreams
+from tests.load.faults import EngineLine
 from tests.support.desk import until
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
+from tests.support.patience import WITHIN_S
 
 __all__ = ["shared_engine"]
 
@@ -250,6 +253,28 @@ async def test_when_its_replica_is_gone_a_stream_ends_with_an_error(pair: InEngi
     pair.is_held = False
     await until(lambda: connection.is_let_go)
     assert connection.pieces[-1] == numbered(0, 3, MARK, LOST)
+
+
+@pytest.mark.process
+@needs_engine
+async def test_a_client_is_let_go_soon_while_the_line_to_the_engine_is_silent(
+    tmp_path: Path, shared_engine: EngineServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "PATIENCE_S", 10 * WITHIN_S)  # of all other commands
+    line = EngineLine(shared_engine.port)
+    engine = Engine(f"redis://127.0.0.1:{await line.start()}/0", deployment(tmp_path))
+    streams = EngineStreams(engine, 60)
+    pair = InEngine(new_store(), streams, streams)
+    begun(pair, b"1", b"2")
+    connection = Connection()
+    pair.reach("0:1").attach(connection, connection.let_go, 1)
+    await until(lambda: connection.messages == [b"2"])
+    line.silence()
+    await until(lambda: connection.is_let_go)
+    line.mend()
+    await streams.close()
+    await engine.close()
+    await line.close()
 
 
 @pytest.mark.process
