@@ -1,4 +1,7 @@
-"""What differs between two captures: which calls, and what about them. Secrets are masked."""
+"""Differences between two captures: calls that exist in one only, and calls that differ.
+
+Secrets are masked.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +19,27 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import message
 
 SLOWER = 2.0
-"""How many times as long a call must take to be called slower."""
+"""Ratio of durations from which on a call counts as slower."""
 LEAST_MS = 50.0
-"""A smaller difference between two durations is not worth a line."""
+"""Differences of durations below this value are ignored."""
 MOST_DIFFERENCES = 50
-"""Places named of one call."""
+"""Maximum differences reported for one call."""
 
 
 class RecordedCall(Struct, frozen=True):
-    """One request with its answer."""
+    """One request with its response."""
 
     number: int
     method: str
     name: str
     took_ms: float | None
-    """None while it had not ended."""
+    """None if the call had not ended."""
     content: dict[str, Any]
     """`arguments`, `status`, and `result` or `error`; without `_meta`."""
 
 
 class CallDifference(Struct, frozen=True):
-    """One place in which two calls differ; `a` and `b` are None where there is nothing."""
+    """A path at which two calls differ. `a` or `b` is None if it has no value there."""
 
     path: str
     a: Any
@@ -44,7 +47,7 @@ class CallDifference(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """A call that is not the same in both captures; one that is in one of them only has no other side."""
+    """A call that is not the same in both captures. A call that exists in one only has None for the other."""
 
     kind: str
     """`differs`, `only in a`, `only in b`, `slower` or `faster`."""
@@ -54,14 +57,17 @@ class Change(Struct, frozen=True):
 
 
 class CaptureDiff(Struct, frozen=True):
-    """How two captures differ; calls that are the same, apart from their durations, are counted."""
+    """Differences between two captures. Calls that differ at most in duration are counted in `same`."""
 
     same: int
     changes: tuple[Change, ...]
 
 
 def compare(a: Index, b: Index) -> CaptureDiff:
-    """Compare the calls of two captures: those of a method and name whose arguments agree, then in order."""
+    """Compare the calls of two captures.
+
+    Calls with the same method and name are paired by equal arguments first, then in order.
+    """
     others: dict[tuple[str, str], deque[RecordedCall]] = defaultdict(deque)
     for call in calls(b):
         others[call.method, call.name].append(call)
@@ -83,7 +89,7 @@ def compare(a: Index, b: Index) -> CaptureDiff:
 
 
 def calls(index: Index) -> Iterator[RecordedCall]:
-    """The requests of a capture that are no part of another one, in order."""
+    """Yield the requests of a capture that are not part of another exchange, in order."""
     for number in index.operations.lines:
         exchange = index.exchange(number)
         if exchange.kind is ExchangeKind.REQUEST:
@@ -110,7 +116,7 @@ def _call(index: Index, exchange: Exchange) -> RecordedCall:
 
 
 def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
-    """A call without what differs each time: `_meta` of its parameters and its result."""
+    """Return the content of a call without `_meta`, which differs each time."""
     return {
         key: {inner: each for inner, each in value.items() if inner != "_meta"}
         if isinstance(value, dict)
@@ -122,7 +128,10 @@ def _without_meta(content: dict[str, Any]) -> dict[str, Any]:
 def _paired_by_arguments(
     ours: list[RecordedCall], others: dict[tuple[str, str], deque[RecordedCall]]
 ) -> dict[int, RecordedCall]:
-    """The calls of the other side whose arguments are those of ours, by our number. They leave `others`."""
+    """Pair calls with equal arguments: calls of the other capture by our number.
+
+    Paired ones leave `others`.
+    """
     known: dict[tuple[str, str, bytes], deque[RecordedCall]] = defaultdict(deque)
     for (method, name), waiting in others.items():
         for call in waiting:

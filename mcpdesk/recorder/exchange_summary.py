@@ -1,4 +1,4 @@
-"""What an exchange asked for and what came of it, each in a few words for one line."""
+"""One-line summaries of exchanges: the arguments of a request and its result, in a few words."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from mcpdesk.recorder.masking import mask_message, mask_text
 from mcpdesk.recorder.readable_message import changed_request, unmasked
 
 LARGEST = 16 << 10
-"""Bytes beyond which a frame is not decoded for a summary: its beginning has to do."""
+"""Bytes above which a frame is not decoded for a summary; only its beginning is used."""
 LARGEST_LIST = 512 << 10
-"""The same for the answer to a list, of which only the number is told."""
+"""The same limit for the response to a list request, of which only the number of items is shown."""
 LONGEST = 400
-"""Characters of either part."""
+"""Maximum characters of either part."""
 LEAST_PROGRESS = 0.001
-"""Smaller progress without a total only says that the call goes on."""
+"""Progress without a total below this value only means that the call is still running."""
 REPLAYED_KEY = "mcpdesk/replayed"
-"""In the `_meta` of a recorded call that the desk made again to compare what comes of it."""
+"""Key in the `_meta` of a recorded call that the desk repeated to compare the results."""
 CHANGED_SIGN = "✎"
-"""Stands before what a person made of the arguments at the desk."""
+"""Prefix of arguments that a person changed at the desk."""
 _HEADS = ('"text":"', '"arguments":', '"result":', '"params":')
-"""What stands before the first telling part of a message, the innermost first."""
+"""Markers of the first informative part of a message, innermost first."""
 _MOST_KEYS = 4
 _LISTS = ("tools", "resources", "resourceTemplates", "prompts")
 
 
 class Summary(NamedTuple):
-    """Secrets are masked, unless the index reveals them."""
+    """Summary of an exchange. Secrets are masked, unless the index reveals them."""
 
     asked: str = ""
     answered: str = ""
     has_failed: bool = False
     values: str = ""
-    """The arguments of a call without their names, for where there is little room; empty without any."""
+    """Arguments of a call without their names, for narrow columns; empty if there are none."""
 
 
 def summary(index: Index, exchange: Exchange) -> Summary:
-    """What an exchange says; empty where its frames are gone or are no JSON-RPC."""
+    """Return the summary of an exchange; empty if its frames are gone or are not JSON-RPC."""
     if exchange.kind not in (ExchangeKind.REQUEST, ExchangeKind.NOTIFICATION):
         return Summary()
     changed = changed_request(index, exchange)
@@ -60,7 +60,7 @@ def summary(index: Index, exchange: Exchange) -> Summary:
 
 
 def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
-    """A decoded message, the beginning of its text where it is large, None where there is none."""
+    """Return the decoded message, the beginning of its text if it is large, or None without a frame."""
     frame = None if number is None else index.frame(number)
     if frame is None or number is None:
         return None
@@ -75,7 +75,7 @@ def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
 
 
 def _told(value: Any) -> Any:
-    """A message without most of what no line tells of it, which then need not be masked."""
+    """Return a message without the parts that no summary uses, so that they need not be masked."""
     if not isinstance(value, dict):
         return value
     if isinstance(params := value.get("params"), dict) and isinstance(meta := params.get("_meta"), dict):
@@ -86,7 +86,7 @@ def _told(value: Any) -> Any:
 
 
 def _without_head(text: str) -> str:
-    """The beginning of a large message from where it says something."""
+    """Return the beginning of a large message, from its first informative part on."""
     for head in _HEADS:
         if head in text:
             return text.partition(head)[2]
@@ -94,9 +94,9 @@ def _without_head(text: str) -> str:
 
 
 def _asked(exchange: Exchange, value: Any, is_changed: bool = False, *, only_values: bool = False) -> str:
-    """The arguments of a call, else the parameters that the line does not name already.
+    """Return the arguments of a call, or other parameters that the line does not show already.
 
-    `is_changed`: a person made them so at the desk.
+    `is_changed` is True if a person changed them at the desk.
     """
     asked = _parameters(exchange, value, only_values=only_values)
     if not is_changed:
@@ -123,7 +123,7 @@ def _parameters(exchange: Exchange, value: Any, *, only_values: bool) -> str:
 
 
 def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
-    """What came back, and whether it is a failure."""
+    """Return the summary of a response, and whether it is a failure."""
     if not isinstance(value, dict):
         return (value if isinstance(value, str) else ""), False
     if isinstance(error := value.get("error"), dict):
@@ -137,7 +137,7 @@ def _answer(exchange: Exchange, value: Any) -> tuple[str, bool]:
 
 
 def _counted(index: Index, exchange: Exchange) -> str:
-    """How much a list has, which hides nothing; empty for other answers, and for those too large to read."""
+    """Return the number of items in a list response; empty for other responses and for very large ones."""
     if exchange.response is None or not exchange.method.endswith("/list"):
         return ""
     frame = index.frame(exchange.response)
@@ -158,7 +158,7 @@ def _counted(index: Index, exchange: Exchange) -> str:
 
 
 def _result(result: dict[str, Any]) -> str:
-    """A result in a few words: its text, its structured content, or its members."""
+    """Return a result in a few words: its text, its structured content, or its members."""
     if isinstance(asked := result.get("inputRequests"), dict):
         params = [each.get("params") for each in asked.values() if isinstance(each, dict)]
         questions = [_short(each.get("message", ""), True) for each in params if isinstance(each, dict)]
@@ -181,7 +181,7 @@ def _result(result: dict[str, Any]) -> str:
 
 
 def _objects(structured: Any) -> str:
-    """`40 objects: id, name` for a list of objects, in which the beginning of the first says little."""
+    """Return `40 objects: id, name` for a list of objects; the beginning of the first object says little."""
     is_wrapped = isinstance(structured, dict) and len(structured) == 1
     only = next(iter(structured.values())) if is_wrapped else structured
     if not isinstance(only, list) or len(only) < 2 or not all(isinstance(each, dict) for each in only):
@@ -192,7 +192,7 @@ def _objects(structured: Any) -> str:
 
 
 def _listed(text: str) -> str:
-    """The same for a text that is such a list."""
+    """Return the same for a text that contains such a list as JSON."""
     if not (text.startswith("[") and text.endswith("]")):
         return ""
     try:
@@ -202,7 +202,7 @@ def _listed(text: str) -> str:
 
 
 def _latest(index: Index, exchange: Exchange) -> str:
-    """What the newest notification of a running call says."""
+    """Return the summary of the newest notification of a running call."""
     frame = exchange.notifications[-1]
     rows = index.rows_of(frame)
     notice = index.exchange(rows[0]) if rows else None
@@ -210,7 +210,7 @@ def _latest(index: Index, exchange: Exchange) -> str:
 
 
 def _notice(method: str, value: Any) -> str:
-    """What a notification says."""
+    """Return the summary of a notification."""
     params = value.get("params") if isinstance(value, dict) else None
     if not isinstance(params, dict):
         return value[:LONGEST] if isinstance(value, str) else ""
@@ -227,12 +227,12 @@ def _notice(method: str, value: Any) -> str:
 
 
 def pairs(values: dict[str, Any]) -> str:
-    """`name=value` for each member."""
+    """Return `name=value` for each member."""
     return ", ".join(f"{key}={_short(value)}" for key, value in values.items())[:LONGEST]
 
 
 def _values(arguments: dict[str, Any]) -> str:
-    """The texts alone, what says nothing without its name with it, nothing empty: `lamp, pieces=3, deep`."""
+    """Return texts without names, other values with them, and skip empty values: `lamp, pieces=3, deep`."""
     told = (
         key if value is True else _short(value, True) if isinstance(value, str) else f"{key}={_short(value)}"
         for key, value in arguments.items()
@@ -242,7 +242,7 @@ def _values(arguments: dict[str, Any]) -> str:
 
 
 def _short(value: Any, is_bare: bool = False) -> str:
-    """A value as JSON; a text in words where it stands alone."""
+    """Return a value as JSON; a single text as plain words if `is_bare`."""
     if is_bare and isinstance(value, str):
         return " ".join(value.split())[:LONGEST]
     return "" if value is None and is_bare else codec.encode(value).decode("utf-8", "replace")[:LONGEST]

@@ -1,7 +1,7 @@
-"""Exchanges to hand to others: JSON Lines, a Markdown report, an HTTP archive, text, a curl command.
+"""Exports of exchanges: JSON Lines, a Markdown report, an HTTP archive, text, curl commands.
 
-Secrets are masked. Source: HAR 1.2. What the recorder does not know stands in an HTTP archive as the format
-wants it: -1 for sizes, 0 for phases.
+Secrets are masked. Source: HAR 1.2. Values that the recorder does not know are written as the format
+requires: -1 for sizes, 0 for phases.
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ from mcpdesk.version import __version__
 
 _PRETTY = orjson.OPT_INDENT_2
 _OWN_HEADERS = frozenset({"host", "content-length", "connection", "accept-encoding", "user-agent"})
-"""Headers curl sends by itself."""
+"""Headers that curl sends by itself."""
 _STATELESS_FROM = "2026"
 _MOST_NOTIFICATIONS = 1_000
-"""Messages that came with one exchange and are written with it."""
+"""Maximum notifications that are written with one exchange."""
 MOST_LOGGED = 200
-"""Lines of the log of one call, the last ones."""
+"""Maximum log lines of one call; the last ones are written."""
 _LONGEST = 4000
-"""Characters of one message in a report."""
+"""Maximum characters of one message in a report."""
 _LONGEST_CELL = 120
-"""Characters of arguments, of a result, or of an error in a table of a report."""
+"""Maximum characters of arguments, results and errors in a table of a report."""
 _MOST_ROWS = 20
-"""Kinds of errors, and of what took long, in a report."""
+"""Maximum rows of the tables of errors and of slow calls in a report."""
 _MOST_NAMES = 5
 
 
 Logged = Callable[[Exchange], Sequence[SaidLine]]
-"""Finds what the code of a call said."""
+"""Returns the log lines that the code of a call wrote."""
 
 
 def nothing_logged(_: Exchange) -> Sequence[SaidLine]:
-    """Where nobody knows."""
+    """Return no log lines."""
     return ()
 
 
 def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[str, Any]:
-    """Everything about an exchange as one JSON object; times are Unix seconds, `took_ms` milliseconds."""
+    """Return all data of an exchange as a JSON object; times are Unix seconds, `took_ms` milliseconds."""
     exchange = index.exchange(number)
     record: dict[str, Any] = {
         "number": number,
@@ -103,19 +103,19 @@ def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[
 
 
 def with_parts(index: Index, numbers: Iterable[int]) -> list[int]:
-    """The exchanges and those that are parts of them, rising."""
+    """Return the exchanges and their parts, in ascending order."""
     return sorted({row for number in numbers for row in (number, *index.exchange(number).parts)})
 
 
 def json_lines(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
-    """One line per exchange and per gap, newline included."""
+    """Yield one line per exchange and per gap, including the newline."""
     for one in with_gaps(index, numbers):
         record = _gap(one) if isinstance(one, Gap) else as_dict(index, one, logged)
         yield _escaped(codec.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str))
 
 
 def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
-    """One exchange as indented JSON, its parts in it."""
+    """Return one exchange as indented JSON, including its parts."""
     record = as_dict(index, number, logged)
     if parts := index.exchange(number).parts:
         record["parts"] = [as_dict(index, part, logged) for part in parts]
@@ -123,7 +123,7 @@ def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
 
 
 def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
-    """One exchange and its parts, each as a heading and its messages, for a chat or a mail."""
+    """Return one exchange and its parts as text, each with a heading, for a chat or an email."""
     pieces = []
     for one in map(index.exchange, with_parts(index, [number])):
         pieces.append(summary(one))
@@ -140,12 +140,12 @@ def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
 
 
 def report(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
-    """A Markdown report in pieces: what failed and what took long, a table of the exchanges, then each."""
+    """Yield a Markdown report: errors, slow calls, a table of the exchanges, then each exchange."""
     return (piece.encode("utf-8", "replace") for piece in _report(index, numbers, logged))
 
 
 def as_markdown(index: Index, number: int, logged: Logged = nothing_logged) -> str:
-    """One exchange and its parts as sections of Markdown, for an issue."""
+    """Return one exchange and its parts as Markdown sections, for an issue."""
     parts = (_section_of(index, index.exchange(one), logged) for one in with_parts(index, [number]))
     return "\n".join("".join(pieces).strip() + "\n" for pieces in parts)
 
@@ -153,10 +153,10 @@ def as_markdown(index: Index, number: int, logged: Logged = nothing_logged) -> s
 def curl(
     index: Index, number: int, url: str = "", headers: Mapping[str, str] | None = None, schema: Any = None
 ) -> str:
-    """The request of an exchange as a curl command.
+    """Return the request of an exchange as a curl command.
 
-    `url` and `headers` serve where the exchange did not pass over HTTP; what did is repeated as it was.
-    `schema` is the called tool's input schema: what it calls secret is masked like what is known to be.
+    `url` and `headers` are used if the exchange did not pass over HTTP; otherwise the request is repeated as
+    recorded. `schema` is the input schema of the called tool; values that it marks as secret are masked too.
     """
     exchange = index.exchange(number)
     frame = exchange.request if exchange.request is not None else exchange.response
@@ -176,7 +176,7 @@ def curl(
 
 
 def curl_commands(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
-    """The requests of clients as curl commands, each below a comment that says which it is."""
+    """Yield requests of clients as curl commands, each below a comment that identifies it."""
     for number in numbers:
         one = index.exchange(number)
         if one.kind is ExchangeKind.REQUEST and one.direction is Direction.IN and one.request is not None:
@@ -185,7 +185,7 @@ def curl_commands(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
 
 
 def summary(exchange: Exchange) -> str:
-    """One line: who, what, how it ended, how long it took."""
+    """Return one line with peer, server, message, status and duration."""
     arrow = "→" if exchange.direction is Direction.IN else "←"
     took = "" if exchange.ended is None else f", {exchange.elapsed(0) * 1000:.1f} ms"
     revision = f", {exchange.revision}" if exchange.revision else ""
@@ -210,7 +210,7 @@ def _report(index: Index, numbers: Iterable[int], logged: Logged) -> Iterator[st
 
 
 def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
-    """How much there is, of whom, which errors came how often, and what took longest."""
+    """Yield counts and names, then the most frequent errors and the slowest calls."""
     failures: dict[tuple[str, str], _Failure] = {}
     times: dict[tuple[str, str], list[tuple[float, int]]] = {}
     peers, servers, whole = dict[str, None](), dict[str, None](), 0
@@ -287,7 +287,7 @@ def _shortened(text: str) -> str:
 
 
 def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[str]:
-    """One exchange: its messages, what became of them at the desk, and what its code said."""
+    """Yield the section of one exchange: messages, outcomes at the desk, and log lines of its code."""
     yield f"\n## {exchange.number}. {_plain(_title(exchange))}\n\n{_plain(summary(exchange))}\n"
     for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
         if frame is not None:
@@ -304,7 +304,7 @@ def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[st
 
 
 def _log_text(index: Index, lines: Sequence[SaidLine]) -> str:
-    """The last lines, each below its time, level and place; a traceback in its own lines."""
+    """Return the last lines, each below a heading with time, level and location."""
     shown = lines[-MOST_LOGGED:]
     left = [f"… {len(lines) - len(shown):,} lines before these"] if len(shown) < len(lines) else []
     told = []
@@ -340,7 +340,7 @@ def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterat
 
 
 def _fenced(value: Any) -> str:
-    """A value as a block of code, shortened."""
+    """Return a value as a code block, shortened."""
     text = _pretty(value)
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
@@ -353,7 +353,7 @@ def _fence(text: str) -> str:
 
 
 def _held_line(held: HoldOutcome) -> str:
-    """What became of a message at the desk, in a sentence."""
+    """Return a sentence about the outcome of a held message."""
     return clean(f"At the desk the {held.side} was held for {held.held_s:.1f} s: {held.how}", newlines=False)
 
 
@@ -403,29 +403,29 @@ def _time_text(moment: float) -> str:
 
 
 def _pretty(value: Any) -> str:
-    """A message as text: JSON has unsafe characters as escapes, other text shows them."""
+    """Return a message as text, with unsafe characters escaped in JSON."""
     text = value if isinstance(value, str) else codec.dumps(value, option=_PRETTY).decode()
     return harmless(text)
 
 
 def _escaped(data: bytes) -> bytes:
-    """JSON with characters that are unsafe on a terminal as escapes."""
+    """Return JSON with characters that are unsafe on a terminal escaped."""
     return data if data.isascii() and b"\x7f" not in data else json_escaped(data.decode()).encode()
 
 
 def _plain(text: str) -> str:
-    """Text that cannot break out of a Markdown table or heading."""
+    """Return text that cannot break out of a Markdown table or heading."""
     words = clean(" ".join(text.split()), newlines=False)
     return words.replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
 
 
 def _longest_run(text: str) -> int:
-    """The longest run of backticks."""
+    """Return the length of the longest run of backticks."""
     return max(map(len, re.findall("`+", text)), default=0)
 
 
 def _headers(exchange: Exchange, body: Any) -> dict[str, str]:
-    """The headers an HTTP client of the same revision would send."""
+    """Return the headers that an HTTP client of the same revision would send."""
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
     if exchange.revision >= _STATELESS_FROM and isinstance(body, dict):
         headers |= {"MCP-Protocol-Version": exchange.revision, "Mcp-Method": exchange.method}
@@ -449,13 +449,13 @@ _HAR_START = b'{"log":{"version":"1.2","creator":{"name":"mcpdesk","version":"%b
 
 
 def posted(index: Index, numbers: Iterable[int]) -> list[int]:
-    """The numbers of exchanges whose request came over HTTP."""
+    """Return the numbers of exchanges whose request came over HTTP."""
     asked = ((number, index.exchange(number).request) for number in numbers)
     return [number for number, frame in asked if frame is not None and index.note(frame) is not None]
 
 
 def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
-    """The archive in pieces: one entry for each exchange that passed over HTTP."""
+    """Yield an HTTP archive with one entry for each exchange that passed over HTTP."""
     yield _HAR_START % (__version__.encode(), _escaped(codec.dumps(gaps_in_words(index))))
     comma = b"\n"
     for number in posted(index, numbers):
@@ -502,7 +502,7 @@ def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
 
 
 def _har_response(index: Index, exchange: Exchange) -> dict[str, Any]:
-    """The answer; status 0, as browsers write it, where none came or nothing is known of it."""
+    """Return the response; its status is 0, as in browsers, if there is none or it is unknown."""
     frame = exchange.response
     line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
     version, _, rest = line.partition(" ")
@@ -530,7 +530,7 @@ def _har_common(headers: Pairs, body: str, comment: str) -> dict[str, Any]:
 
 
 def _har_body(index: Index, exchange: Exchange, frame: int) -> tuple[str, str]:
-    """The body as far as it was kept, and what there is to say about that."""
+    """Return the body as far as it was kept, and a comment on missing parts."""
     value, problem = message(index, exchange, frame)
     return value if isinstance(value, str) else codec.dumps(value, default=str).decode(), problem
 

@@ -1,7 +1,7 @@
-"""The recorded values: frames as they crossed a transport, connections, HTTP notes, gaps.
+"""Recorded values: frames as they crossed a transport, connections, HTTP notes, gaps.
 
-Everything else is derived from them when somebody looks. `Recorder` is what a transport is given,
-and `Source` what the index reads from.
+Everything else is derived from them on demand. Transports write to a `Recorder`; the index reads from a
+`Source`.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.reading.remark import Remark
 
 KEPT_BYTES = 64 << 10
-"""At most so many bytes of a frame stay in memory."""
+"""Maximum bytes of a frame that stay in memory."""
 END_BYTES = 1 << 10
-"""Bytes of the end of a larger frame that stay beside them."""
+"""Bytes from the end of a larger frame that are kept in addition."""
 MOST_REMARKS: Final = 20_000
-"""Remarks that are kept in memory, or read from a capture; the first ones."""
+"""Maximum remarks kept in memory or read from a capture; the first ones are kept."""
 TAPPED = 1
-"""The number of the one connection that a tap records."""
+"""Number of the only connection that a tap records."""
 
 
 LATEST: Final = 253_402_214_400
-"""Unix time of the last day before the year 10000: no calendar here goes further."""
+"""Unix time of the last day before the year 10000, the latest that `datetime` supports."""
 Moment = Annotated[float, msgspec.Meta(ge=0, lt=LATEST)]
-"""Unix time in seconds that a calendar has."""
+"""Unix time in seconds that `datetime` can represent."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-"""A number that fits in every table."""
+"""Non-negative integer up to 2**53."""
 
 
 def beginning(data: bytes, most: int) -> bytes:
-    """A copy of the first bytes, cut between two characters."""
+    """Return a copy of the first `most` bytes or fewer, without cutting a UTF-8 character."""
     stop = most
     if len(data) <= most:
         return data
@@ -45,14 +45,14 @@ def beginning(data: bytes, most: int) -> bytes:
 
 
 class Direction(IntEnum):
-    """Seen from the hosted server: `IN` arrives from the peer, `OUT` leaves for it."""
+    """Direction of a frame as seen from the server: `IN` arrives from the peer, `OUT` goes to it."""
 
     IN = 0
     OUT = 1
 
 
 class Frame(msgspec.Struct, gc=False, frozen=True):
-    """One frame. Never tracked by the garbage collector, so that a full ring costs no pauses."""
+    """A recorded frame. Not tracked by the garbage collector, so that a full ring causes no pauses."""
 
     number: int
     """Position in the capture, from 0, without gaps."""
@@ -61,36 +61,36 @@ class Frame(msgspec.Struct, gc=False, frozen=True):
     connection: int
     direction: Direction
     data: bytes
-    """The frame's bytes, cut to `KEPT_BYTES`; the capture file may hold more."""
+    """Bytes of the frame, cut to `KEPT_BYTES`; the capture file may have more."""
     size: int
-    """Length of the whole frame in bytes."""
+    """Size of the whole frame in bytes."""
     end: bytes = b""
-    """The last bytes of a frame that was cut."""
+    """Last bytes of a frame that was cut."""
     phases: Phases | None = None
-    """Where the time went until this answer, if it was measured."""
+    """Times spent on this answer, if they were measured."""
 
 
 class FrameRun(msgspec.Struct, gc=False, frozen=True):
-    """Small frames recorded together, each JSON in one line: one value for all of them."""
+    """Small frames that were recorded together, each a line of JSON, stored as one value."""
 
     number: int
-    """The first one's."""
+    """Number of the first frame."""
     time: float
     connection: int
     direction: Direction
     data: bytes
-    """The frames, with a newline between any two."""
+    """Frames separated by newlines."""
     count: int
     phases: tuple[Phases | None, ...] = ()
-    """Those of each frame; empty when there are none at all."""
+    """Phases of each frame; empty if no frame has any."""
 
     @property
     def size(self) -> int:
-        """Length of the frames in bytes."""
+        """Size of the frames in bytes."""
         return len(self.data) - self.count + 1
 
     def frames(self, start: int, stop: int) -> list[Frame]:
-        """The frames whose numbers are from `start` up to `stop`."""
+        """Return the frames with numbers from `start` up to `stop`."""
         first, phases = max(start, self.number), self.phases or (None,) * self.count
         return [
             Frame(
@@ -101,18 +101,18 @@ class FrameRun(msgspec.Struct, gc=False, frozen=True):
         ]  # fmt: skip
 
     def split(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of these frames."""
+        """Return the bytes of the frames with numbers from `start` up to `stop`."""
         return self.data.split(b"\n")[max(0, start - self.number) : max(0, stop - self.number)]
 
 
 Entry: TypeAlias = Frame | FrameRun
-"""What is kept as one value."""
+"""Unit of storage."""
 
 
 class ConnectionInfo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """One connection (a pipe, a session, or one sessionless POST's client) as the recorder knows it.
+    """A connection as the recorder knows it: a pipe, a session, or the client of sessionless POST requests.
 
-    Recorded anew, with the same number, whenever something more is known: the peer's name, the revision.
+    It is recorded again, with the same number, whenever the name of the peer or the revision becomes known.
     """
 
     number: Count
@@ -120,21 +120,21 @@ class ConnectionInfo(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     transport: str
     """`memory`, `http`, `stdio`, `unix`."""
     peer: str
-    """Display name: `desk`, `claude-code 2.1`, or an address until the peer has told its name."""
+    """Display name: `desk`, `claude-code 2.1`, or an address until the peer has sent its name."""
     revision: str
     opened: Moment
     closed: Moment | None = None
     principal: str = ""
-    """Who opened it, where that was proved: `key`, or the subject of a token. Never a key or a token."""
+    """Authenticated principal: `key`, or the subject of a token; never a key or token itself."""
     replica: str = ""
-    """Of several machines that a desk looks at, the one it was opened to."""
+    """Replica with the connection, if a desk shows several."""
 
 
 class HttpNote(msgspec.Struct, gc=False, frozen=True):
-    """Request or status line and headers of HTTP around a frame. Secrets are masked when they are shown.
+    """HTTP request or status line and headers around a frame. Secrets are masked on display.
 
-    Frames whose headers repeat share one value. An answer to a POST that was `200` with JSON and nothing else
-    is not noted: it is the usual one.
+    Frames with the same headers share one value. The usual answer to a POST, `200` with JSON and no other
+    headers, is not noted.
     """
 
     line: str
@@ -142,53 +142,53 @@ class HttpNote(msgspec.Struct, gc=False, frozen=True):
 
 
 FAULT: Final = "by the fault rule in line"
-"""What `HeldMark.how` says of faults, and of nothing else."""
+"""Part of `HeldMark.how` that occurs only for faults."""
 BY_HAND: Final = "answered by hand"
 BY_MOCK: Final = "answered from the capture"
-"""What `HeldMark.how` says of requests that were answered at the desk."""
+"""Values of `HeldMark.how` for requests that were answered at the desk."""
 _STOPPED = ("answered ", "dropped", "lost ", "refused ")
 
 
 class HeldMark(msgspec.Struct, gc=False, frozen=True):
-    """What became of a request, or of its answer, that was held at the desk or met a fault there."""
+    """Outcome of a request or answer that was held at the desk or met a fault there."""
 
     connection: Count
     direction: Direction
     """`IN` for a request, `OUT` for an answer."""
     id: int | str | float
-    """That of the request."""
+    """Id of the request."""
     at: Moment
-    """When it was let go, Unix time in seconds."""
+    """Unix time of the release in seconds."""
     held: float
-    """For how many seconds it was held."""
+    """Seconds for which the message was held."""
     how: str
-    """`passed on`, `changed`, `dropped`, `answered by hand`, or which fault it met by which rule."""
+    """`passed on`, `changed`, `dropped`, `answered by hand`, or the fault and its rule."""
     was: str = ""
-    """The message before, as JSON; empty if it was not changed."""
+    """Original message as JSON; empty if it was not changed."""
     now: str = ""
-    """What took its place; empty if nothing did."""
+    """Replacement as JSON; empty if there is none."""
 
     @property
     def is_end(self) -> bool:
-        """Whether a request ended at the desk, answered or not: the server never saw it."""
+        """True if the request ended at the desk, so that the server never received it."""
         return self.direction is Direction.IN and self.how.startswith(_STOPPED)
 
 
 class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """A line that the code of a call printed or logged, or what it raised, with the author's traceback."""
+    """A line that the code of a call printed or logged, or its exception with the author's traceback."""
 
     connection: Count
     id: int | str
-    """That of the request."""
+    """Id of the request."""
     time: Moment
     """Unix time in seconds."""
     level: str
-    """As of the specification: debug, info, notice, warning, error, critical ..."""
+    """Level as in the specification: debug, info, notice, warning, error, critical ..."""
     source: str
-    """`print`, `stderr`, a logger's name, or the tool that failed."""
+    """`print`, `stderr`, the name of a logger, or the tool that failed."""
     text: str
     where: str = ""
-    """`tools/slow.py:14` where known."""
+    """`tools/slow.py:14` if known."""
 
     @property
     def call(self) -> tuple[int, int | str]:
@@ -197,50 +197,50 @@ class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
 
 
 class RecordedRemark(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
-    """A remark on what a server sent: on its answer to a request, or on its output."""
+    """A remark on a message or other output of a server."""
 
     connection: Count
     id: int | str | float | None
-    """That of the request; None if the remark is about no request."""
+    """Id of the request; None if the remark belongs to no request."""
     time: Moment
     """Unix time in seconds."""
     remark: Remark
     is_question: bool = False
-    """Whether the request is one of the server."""
+    """True if the request was sent by the server."""
 
 
 class Gap(msgspec.Struct, gc=False, frozen=True):
     """Frames that are missing in a capture."""
 
     before: int
-    """The number of the frame that follows them."""
+    """Number of the frame after the gap."""
     frames: int
-    """How many they are."""
+    """Number of missing frames."""
     why: str = ""
 
 
 MOST_CONNECTIONS: Final = 20_000
-"""Connections of a running core that are remembered; the longest closed are forgotten first."""
+"""Maximum connections of a running core that are remembered; those that closed first are forgotten."""
 MOST_GAPS: Final = 1_000
-"""Gaps of a running recording that are told apart."""
+"""Maximum gaps of a running recording that are listed separately."""
 
 
 def keep_gap(gaps: list[Gap], gap: Gap) -> None:
-    """Append a gap; of too many, the oldest two become one."""
+    """Append a gap; if there are too many, merge the oldest two."""
     gaps.append(gap)
     if len(gaps) > MOST_GAPS:
         gaps[:2] = [Gap(gaps[1].before, gaps[0].frames + gaps[1].frames, gaps[1].why)]
 
 
 class CaptureHealth(msgspec.Struct, gc=False, frozen=True):
-    """Whether what is recorded reaches a file."""
+    """State of writing the capture file."""
 
     is_on: bool
-    """Whether there is to be a file."""
+    """True if a file should be written."""
     reason: str = ""
-    """Why nothing can be written at present, without any path; empty when it can."""
+    """Reason why frames cannot be written now, without a path; empty if they can."""
     missing: int = 0
-    """Frames that are not in the file and will never be."""
+    """Number of frames that will never be in the file."""
 
     @property
     def state(self) -> str:
@@ -251,10 +251,10 @@ class CaptureHealth(msgspec.Struct, gc=False, frozen=True):
 
 
 class Recorder(Protocol):
-    """What a transport is given. Every method is cheap, thread-safe and touches no disk."""
+    """Interface that transports write to. Every method is cheap, thread-safe and does no disk access."""
 
     def connect(self, info: ConnectionInfo) -> None:
-        """Announce a connection, or what more is known of it."""
+        """Record a new connection, or new data of a known one."""
 
     def frame(
         self,
@@ -268,15 +268,15 @@ class Recorder(Protocol):
         size: int = 0,
         end: bytes = b"",
     ) -> int:
-        """Record one frame and return its number. `data` is kept: hand over bytes nobody reuses.
+        """Record one frame and return its number. `data` is kept, so it must not be reused.
 
-        `is_json` says that it was encoded or decoded as JSON by us; `at` is when it came or left, in seconds
-        of Unix time, None: now; `phases` where the time until this answer went. Of one that passed without
-        being held, `data` is the beginning, `size` all its bytes, and `end` the last ones.
+        `is_json` is True if this process encoded or decoded the frame as JSON. `at` is the Unix time of the
+        frame; None means now. `phases` are the times spent on this answer. If the frame passed without being
+        buffered, `data` is its beginning, `size` its total size in bytes, and `end` its last bytes.
         """
 
     def remark(self, remark: RecordedRemark) -> None:
-        """Record a remark on what a server sent."""
+        """Record a remark on output of a server."""
 
     def together(
         self,
@@ -287,59 +287,63 @@ class Recorder(Protocol):
         note: HttpNote | None = None,
         phases: Mapping[int, Phases] | None = None,
     ) -> int:
-        """Record frames that came or left at one time and return the first one's number.
+        """Record frames of the same time and return the number of the first one.
 
-        Those whose places are `doubtful`, in order, are not known to be JSON. `note` is for a single frame,
-        `phases` are those of answers, by their places.
+        `doubtful` are ascending positions of frames that may not be JSON. `note` is for a single frame,
+        `phases` are those of answers, by position.
         """
 
 
 class MessageLine(Protocol):
-    """What a server sends about one request, or about none; each message waits behind the one before it."""
+    """Queue of messages from a server about one request, or about none.
+
+    Each message waits for the previous one.
+    """
 
     @property
     def is_moving(self) -> bool:
-        """Whether something waits."""
+        """True if a message is waiting."""
 
     def put(self, message: bytes) -> None:
-        """Deliver one message, or let it wait."""
+        """Deliver a message, or queue it."""
 
     async def all_gone(self) -> None:
-        """Wait until nothing is held any more."""
+        """Wait until the queue is empty."""
 
     def close(self) -> None:
-        """Nobody waits for what is held."""
+        """Discard the queue."""
 
 
 class ExchangeHolds(Protocol):
-    """Where messages to servers that are not ours, and what those send, wait for a person."""
+    """Holds messages to and from upstream servers until a person decides."""
 
     @property
     def is_on(self) -> bool:
-        """Whether something is to be held."""
+        """True if any message is to be held."""
 
     @property
     def holds_answers(self) -> bool:
-        """Whether answers are to be held."""
+        """True if answers are to be held."""
 
     async def hold_request(
         self, connection: int, message: dict[str, Any], in_session: bool = False
     ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """The request to pass on, or None and the answer to give in its stead; twice None: it was dropped.
+        """Hold a request; return the request to pass on and None, or None and the answer to return instead.
 
-        Raises: SessionLost for one `in_session` that is to be refused as if that were gone.
+        Both are None if the request was dropped.
+        Raises: SessionLost if a request `in_session` is to be refused as if its session had ended.
         """
 
     async def hold_answer(
         self, connection: int, request: dict[str, Any], came: float, answer: dict[str, Any]
     ) -> dict[str, Any] | None:
-        """The answer to give to a request that came at a Unix time; None: it was dropped.
+        """Return the answer to a request received at Unix time `came`, or None if it was dropped.
 
-        Raises: AnswerCut, when the connection is to break in the middle of it.
+        Raises: AnswerCut if the connection is to break in the middle of the answer.
         """
 
     async def hold_told(self, connection: int, message: dict[str, Any]) -> dict[str, Any] | None:
-        """A notification of a client, or its reply to a question, as it is to go on; None: it was dropped."""
+        """Hold a notification or reply of a client; return the message to pass on, or None if dropped."""
 
     async def hold_sent(
         self,
@@ -348,9 +352,9 @@ class ExchangeHolds(Protocol):
         answer: Callable[[dict[str, Any]], Awaitable[object]],
         of: Id | None = None,
     ) -> bytes | None:
-        """What a server is to send about the request `of` in the place of a message; None: nothing.
+        """Return the bytes to send in place of a server's message about request `of`, or None for none.
 
-        `answer` takes what a person answered in the client's stead.
+        `answer` receives the answer that a person gave instead of the client.
         """
 
     def line(
@@ -360,106 +364,106 @@ class ExchangeHolds(Protocol):
         answer: Callable[[dict[str, Any]], Awaitable[object]],
         of: Id | None = None,
     ) -> MessageLine:
-        """The same for messages that come without being waited for; `deliver` gets what is to be sent."""
+        """Return a queue for messages that nothing awaits; `deliver` receives the bytes to send."""
 
     async def lose(self, connection: int) -> None:
-        """Wait until the client of a connection has left: it gets no answer."""
+        """Wait until the client of a connection has disconnected; it gets no answer."""
 
     def forget(self, connection: int) -> None:
-        """A connection ended: nobody waits for its messages."""
+        """Discard the held messages of a connection that has ended."""
 
 
 class FollowedExchange(Protocol):
-    """A message on its way to a server that is not ours, and what comes back with it."""
+    """A message on its way to an upstream server, and the responses to it."""
 
     def came_back(self, message: object) -> None:
-        """The server sent a message with it."""
+        """Handle a message that the server sent in response."""
 
     def over(self, status: int, may_go_on: bool) -> None:
-        """Nothing more comes with it: HTTP `status`, 0 when it broke off.
+        """Handle the end of the response: HTTP `status`, or 0 if it broke off.
 
-        `may_go_on`: the client can come back for the answers that are missing.
+        `may_go_on` is True if the client can reconnect for the missing answers.
         """
 
 
 class ExchangeWatch(Protocol):
-    """Follows what passes to and from servers that are not ours. Must be quick, and never raise."""
+    """Observes messages to and from upstream servers. Methods must be fast and never raise."""
 
     def follow(
         self, info: ConnectionInfo, message: object, headers: Mapping[str, str] | None = None
     ) -> FollowedExchange:
-        """A client sends a message or a batch, or None: it only listens."""
+        """Handle a message or batch of a client, or None if the client only listens."""
 
     def ask(self, info: ConnectionInfo, request: dict[str, Any]) -> tuple[dict[str, Any], FollowedExchange]:
-        """The desk sends a request: what it sends, with a trace unless it has one."""
+        """Handle a request of the desk; return it with a trace context, unless it has one already."""
 
     def came_back(self, info: ConnectionInfo, message: object) -> None:
-        """A server sent a message; it is not known what it came with."""
+        """Handle a message of a server that cannot be assigned to a request."""
 
     def left(self, connection: int) -> None:
-        """A client is gone, and so is what it waits for."""
+        """Handle a client that has disconnected, together with its pending requests."""
 
 
 MOST_HELD: Final = 8 << 20
-"""Bytes of frames that are looked through at once."""
+"""Maximum bytes of frames that are searched at once."""
 
 
 class Source(Protocol):
-    """Frames by number. Safe to read from any thread."""
+    """Frames by number. Thread-safe for reading."""
 
     @property
     def count(self) -> int:
-        """Frames recorded so far; numbers run from 0 up to it."""
+        """Number of frames recorded so far; their numbers are 0 up to `count`."""
 
     @property
     def first(self) -> int:
-        """The oldest frame that may still be in memory or on disk."""
+        """Oldest frame that may still be in memory or on disk."""
 
     @property
     def removed(self) -> int:
-        """Frames at the beginning that were removed from the disk to make room."""
+        """Number of frames at the beginning that were removed from disk to free space."""
 
     @property
     def connections(self) -> Mapping[int, ConnectionInfo]:
-        """The latest of every connection, by number."""
+        """Latest data of every connection, by number."""
 
     def frame(self, number: int) -> Frame | None:
-        """One frame, its data cut to `KEPT_BYTES`; None when it is neither in memory nor on disk."""
+        """Return one frame with data cut to `KEPT_BYTES`; None if it is neither in memory nor on disk."""
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
-        """Successive frames; None for those that are gone."""
+        """Return successive frames, with None for missing ones."""
 
     def whole(self, number: int) -> bytes:
-        """All bytes of a frame, or as many as were kept."""
+        """Return all bytes of a frame, or as many as were kept."""
 
     def note(self, number: int) -> HttpNote | None:
-        """What HTTP said around a frame."""
+        """Return the HTTP note of a frame, or None."""
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of successive frames, empty for those that are gone.
+        """Return the bytes of successive frames, empty for missing ones.
 
-        Of all frames up to `stop`, or of as many as hold `MOST_HELD`; always of one at least.
+        At most as many frames as hold `MOST_HELD` bytes are returned, but at least one.
         """
 
     @property
     def gaps(self) -> Sequence[Gap]:
-        """Where frames are missing that have no numbers, rising."""
+        """Gaps of frames that have no numbers, in ascending order."""
 
     @property
     def marks(self) -> Sequence[HeldMark]:
-        """What became of messages that were held; it only ever grows."""
+        """Outcomes of held messages. The sequence only grows."""
 
     @property
     def remarks(self) -> Sequence[RecordedRemark]:
-        """The first `MOST_REMARKS` remarks on what servers sent, oldest first; it only ever grows."""
+        """First `MOST_REMARKS` remarks, oldest first. The sequence only grows."""
 
     @property
     def remarks_left_out(self) -> int:
-        """Number of later remarks, which are not kept."""
+        """Number of later remarks that are not kept."""
 
 
 def up_to_most(pieces: Iterable[bytes]) -> list[bytes]:
-    """The first of some pieces, until they hold `MOST_HELD` bytes together."""
+    """Return the first pieces, up to a total of `MOST_HELD` bytes."""
     held, found = 0, list[bytes]()
     for piece in pieces:
         found.append(piece)

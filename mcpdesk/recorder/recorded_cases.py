@@ -1,4 +1,4 @@
-"""Recorded calls as test cases, in the form `mcpdesk test` reads: what was asked, answered, and came."""
+"""Recorded calls as test cases in the format of `mcpdesk test`: request, client answers and expectation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from mcpdesk.recorder.varying_values import has_shapes, known_texts, longest_par
 
 _KINDS = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
 _LONGEST = 4_000
-"""Characters of a text that a case expects whole."""
+"""Maximum characters of a text that a case expects in full."""
 _FEWEST = 4
-"""Characters of an error that say something."""
+"""Minimum characters of an error text that is used as an expectation."""
 _NO_NAME = re.compile(r"\W")
 
 
 def recordable(index: Index, numbers: Iterable[int]) -> list[int]:
-    """Return the exchanges that can be cases: whole calls of clients that were answered."""
+    """Return the exchanges that can be cases: complete calls of clients that were answered."""
     return [number for number in numbers if _is_call(index.exchange(number))]
 
 
@@ -41,26 +41,26 @@ def _is_call(exchange: Exchange) -> bool:
 
 
 Answered = Callable[[Exchange], list[dict[str, Any]]]
-"""The answers a person gave to what a call asked, in the order of the questions, as a case has them."""
+"""Returns the answers of a person to the questions of a call, in the order of the questions, as in a case."""
 
 
 def cases(index: Index, numbers: Iterable[int], answered: Answered = lambda call: []) -> list[bytes]:
-    """The calls among the exchanges as cases in JSON, secrets masked; of those that ask the same the last.
+    """Return the chosen calls as cases in JSON, with secrets masked.
 
-    What came of it then is what the code does now. `answered` tells of answers that did not pass over the
-    connection of the call.
+    Of several calls with the same request only the last one is used, because it shows what the code does now.
+    `answered` returns answers that did not pass over the connection of the call.
     """
     found: dict[bytes, bytes] = {}
     for number in recordable(index, numbers):
         if case := _case(index, index.exchange(number), answered):
             asked = codec.dumps({key: case[key] for key in case if key != "expect"})
-            found.pop(asked, None)  # the last one stands where it was made: later calls may build on it
+            found.pop(asked, None)  # keep the position of the last one: later calls may need it
             found[asked] = json_escaped(codec.dumps(case, option=orjson.OPT_INDENT_2).decode()).encode()
     return list(found.values())
 
 
 def case_file(found: Iterable[bytes]) -> Iterator[bytes]:
-    """A file of cases, in pieces."""
+    """Yield the pieces of a file of cases."""
     yield b"[\n"
     yield b",\n".join(found)
     yield b"\n]\n"
@@ -85,12 +85,12 @@ def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any
 
 
 def _asked(index: Index, exchange: Exchange) -> Mapping[str, Any]:
-    """The request as the server got it: where a person changed it at the desk, what it became."""
+    """Return the request as the server received it, including changes made at the desk."""
     return changed_request(index, exchange) or _read(index, exchange, exchange.request)
 
 
 def _with_variables(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments in which a secret is to come from the environment: `${API_KEY}` for `api_key`."""
+    """Replace secret arguments by environment variables: `${API_KEY}` for `api_key`."""
     return {
         name: f"${{{_NO_NAME.sub('_', name).upper()}}}" if isinstance(value, str) and MASK in value else value
         for name, value in arguments.items()
@@ -98,14 +98,17 @@ def _with_variables(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any] | None:
-    """What came. What is another each time is expected by its shape, a secret as anything."""
+    """Return the expectation for a response.
+
+    Varying values are expected by shape, and secrets match anything.
+    """
     if "error" in response:
         return {"error": _words(str(_member(response, "error").get("message", "")), known)}
     if not isinstance(response.get("result"), dict):
         return None
     result = response["result"]
     if not {"content", "contents", "messages"} & result.keys():
-        return None  # a task, or questions that nobody answered
+        return None  # a task, or questions without answers
     text = _text(result)
     if result.get("isError"):
         return {"error": _words(text, known)}
@@ -120,13 +123,13 @@ def _expectation(response: Mapping[str, Any], known: Set[str]) -> dict[str, Any]
 
 
 def _words(text: str, known: Set[str]) -> Any:
-    """Words that are the same each time; True where there are too few."""
+    """Return the longest part that is the same each time, or True if it is too short."""
     found = longest_part(pattern_of(text[:_LONGEST], known))
     return found if len(found) >= _FEWEST or found == text else True
 
 
 def _text(result: Mapping[str, Any]) -> str:
-    """The texts of a result, as `mcpdesk test` compares them."""
+    """Return the text of a result as `mcpdesk test` compares it."""
     blocks = result.get("content") or result.get("contents") or ()
     if messages := result.get("messages"):
         blocks = [each.get("content") for each in messages if isinstance(each, dict)]
@@ -134,7 +137,7 @@ def _text(result: Mapping[str, Any]) -> str:
 
 
 def _answers(index: Index, whole: Exchange) -> Iterator[dict[str, Any]]:
-    """What the client answered meanwhile: by requests of the server, or in the rounds that followed."""
+    """Yield the answers of the client during a call, to requests of the server or in the following rounds."""
     asked = _questions(_read(index, whole, whole.response))
     for part in map(index.exchange, whole.parts):
         if part.direction is Direction.OUT:
@@ -150,7 +153,7 @@ def _answers(index: Index, whole: Exchange) -> Iterator[dict[str, Any]]:
 
 
 def _questions(response: Mapping[str, Any]) -> dict[str, str]:
-    """The methods of the questions in a result, by key."""
+    """Return the methods of the questions in a result, by key."""
     requests = _member(_member(response, "result"), "inputRequests")
     return {key: str(_member(requests, key).get("method", "")) for key in requests}
 

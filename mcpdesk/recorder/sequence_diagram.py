@@ -1,4 +1,4 @@
-"""Exchanges as a Mermaid sequence diagram: who asked whom for what, how it ended, and after how long."""
+"""Exchanges as a Mermaid sequence diagram: sender, receiver, message, result and duration."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from mcpdesk.recorder.readable_message import held_messages, message
 from mcpdesk.recorder.record import Direction
 
 MOST_EXCHANGES = 200
-"""A longer diagram is no picture any more, and Mermaid refuses a text of 50,000 characters."""
+"""Maximum exchanges in a diagram. Longer ones are unreadable, and Mermaid refuses texts over 50,000
+characters."""
 _LONGEST = 60
-"""Characters of an answer that stand on its arrow."""
+"""Maximum characters of an answer on its arrow."""
 _ESCAPED = str.maketrans({"#": "#35;", ";": "#59;", "<": "#lt;", ">": "#gt;"})
 _ASKS_A_PERSON = "elicitation/create"
 
 
 def mermaid(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
-    """The exchanges in the order in which their messages passed, the first `MOST_EXCHANGES` of them."""
+    """Yield a diagram of the first `MOST_EXCHANGES` exchanges, with messages in the order of their times."""
     chosen = [one for one in map(index.exchange, numbers) if one.kind is not ExchangeKind.MALFORMED]
     told = {frame for one in chosen for frame in one.notifications}
     chosen = [one for one in chosen if one.request is None or one.request not in told]
     shown = chosen[:MOST_EXCHANGES]
     names = _Participants()
     lines = [line for one in shown for line in _lines(index, one, names)]
-    # Of messages at the same time the one that was asked for first stays first.
+    # Of messages with the same time, the exchange that was passed first stays first.
     lines.sort(key=itemgetter(0))
     yield b"sequenceDiagram\n"
     yield from (f"    {line}\n".encode("utf-8", "replace") for line in names.lines())
@@ -41,7 +42,7 @@ def mermaid(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
 
 
 class _Participants:
-    """Who takes part, by kind and name, each under a short alias, in the order they first spoke."""
+    """Participants by kind and name, each with a short alias, in order of appearance."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], str] = {}
@@ -59,7 +60,7 @@ class _Participants:
 
 
 def _lines(index: Index, one: Exchange, names: _Participants) -> Iterator[tuple[float, str]]:
-    """The arrows of one exchange with the time of each, Unix seconds."""
+    """Yield the arrows of one exchange, each with its Unix time."""
     client, server = (
         names.alias("client", one.peer or "client"),
         names.alias("server", one.server or "server"),
@@ -106,6 +107,6 @@ def _question(index: Index, one: Exchange) -> str:
 
 
 def _plain(text: str) -> str:
-    """Words that cannot end an arrow's line or begin a statement of their own."""
+    """Return text that cannot end an arrow's line or begin another statement."""
     words = clean(" ".join(text.split()), newlines=False)
     return (words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…").translate(_ESCAPED)

@@ -1,7 +1,7 @@
-"""What differs from one run to the next: times, durations, ids, paths. Found and matched by their shape.
+"""Values that differ between runs: times, durations, ids, paths. They are found and matched by shape.
 
-A pattern is a text, or JSON with texts, in which `{{time}}` and the like stand for any value of that shape.
-`mcpdesk test` compares with patterns; recorded test cases are written with them.
+A pattern is a text, or JSON with texts, in which placeholders such as `{{time}}` match any value of that
+shape. `mcpdesk test` compares with patterns, and recorded test cases contain them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ SHAPES: Final[dict[str, str]] = {
     "id": r"[A-Za-z0-9][A-Za-z0-9_-]*",
     "any": r"[\s\S]*?",
 }
-"""What may stand for each name, as a regular expression."""
+"""Regular expression of each placeholder."""
 _PLACEHOLDER = re.compile(rf"\{{\{{({'|'.join(SHAPES)})\}}\}}")
 _NUMBERS = frozenset({"number", "id", "time", "duration", "any"})
-"""Shapes that a JSON number may have, too."""
+"""Placeholders that also match a JSON number."""
 _IN_TEXT: Final[tuple[tuple[str, str], ...]] = (
     ("any", rf"{MASK}(?:[^\s\"']*{MASK})?"),
     ("uuid", rf"(?<![\w-]){SHAPES['uuid']}(?![\w-])"),
@@ -38,21 +38,21 @@ _IN_TEXT: Final[tuple[tuple[str, str], ...]] = (
     ("path", r"(?<![\w:/.~<}])(?:~|[A-Za-z]:)?/(?:[^\s\"'`<>|:;,()\[\]{}/]+/)+[^\s\"'`<>|:;,()\[\]{}]*"),
     ("id", r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{12,64}(?![\w-])"),
 )  # fmt: skip
-"""Names and where such values are found in a text, those that hold others first."""
+"""Placeholders and the regular expressions that find such values in a text; containing shapes first."""
 _FOUND = re.compile("|".join(f"(?P<at{place}>{found})" for place, (_, found) in enumerate(_IN_TEXT)))
 _VARYING_NAMES = re.compile(
     r"(?:^|_)(?:pid|ppid|port|id|uuid|guid|etag|nonce|token|duration|elapsed|took|latency|uptime|age|time"
     r"|timestamp|ts|date|at|started|ended|finished|created|updated|modified|expires|mtime|ctime|now|seconds"
     r"|secs|ms|us|ns)$"
 )
-"""Names of members whose numbers and ids are others each time, as snake case."""
+"""Member names in snake case whose numbers and ids differ each time."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def pattern_of(value: Any, known: Set[str], name: str = "") -> Any:
-    """A pattern for a value, in which the texts of `known` stay: what was asked for is the same each time.
+    """Return a pattern for a value. Texts in `known` are kept, because they come from the request.
 
-    `name` is that of the member which has the value.
+    `name` is the name of the member with that value.
     """
     if isinstance(value, dict):
         return {key: pattern_of(each, known, key) for key, each in value.items()}
@@ -77,7 +77,7 @@ def _in_text(text: str, known: Set[str]) -> str:
 
 
 def known_texts(value: Any) -> Iterator[str]:
-    """The texts and numbers in a value, as texts: what was asked for is the same each time."""
+    """Yield the texts and numbers in a value as texts. Patterns keep those that occur in the request."""
     if isinstance(value, dict):
         for each in value.values():
             yield from known_texts(each)
@@ -89,17 +89,17 @@ def known_texts(value: Any) -> Iterator[str]:
 
 
 def has_shapes(pattern: Any) -> bool:
-    """Whether anything in it stands for a shape."""
+    """Return True if the pattern contains a placeholder."""
     return any(_PLACEHOLDER.search(each) for each in known_texts(pattern))
 
 
 def longest_part(pattern: str) -> str:
-    """The longest piece of a text that does not vary."""
+    """Return the longest part of a pattern without placeholders."""
     return max((piece.strip() for piece in _PLACEHOLDER.split(pattern)[::2]), key=len)
 
 
 def fits(pattern: Any, value: Any) -> bool:
-    """Whether a value is as a pattern says."""
+    """Return True if a value matches a pattern."""
     if isinstance(pattern, dict):
         return (
             isinstance(value, dict)
@@ -125,6 +125,6 @@ def _is_same_number(one: Any, other: Any) -> bool:
 
 
 def _expression(pattern: str) -> str:
-    """A pattern as a regular expression."""
+    """Return a pattern as a regular expression."""
     pieces = _PLACEHOLDER.split(pattern)
     return "".join(SHAPES[piece] if at % 2 else re.escape(piece) for at, piece in enumerate(pieces))

@@ -1,7 +1,7 @@
-"""The append-only file a recording is written to, in parts of a bounded size.
+"""Append-only capture file, split into parts of a bounded size.
 
-Lines are queued by whoever has them, one at a time; one thread takes what is queued to the disk. What the
-disk refuses stays queued, from the very byte it stopped at, so that a later attempt leaves no damaged line.
+Callers queue lines, one at a time; a single thread writes the queue to disk. Bytes that the disk refuses stay
+queued, so that the next attempt continues at the exact byte and leaves no damaged line.
 """
 
 from __future__ import annotations
@@ -28,22 +28,25 @@ from mcpdesk.recorder.capture.places import Places
 from mcpdesk.recorder.record import CallLog, ConnectionInfo, HeldMark, RecordedRemark
 
 _PIECES = 1_000
-"""Handed over at once; the operating system takes 1,024."""
+"""Maximum buffers per `writev`; the operating system accepts 1,024."""
 Taken: TypeAlias = Sequence[bytes | Path]
-"""What is to be written; a path stands where the part of that name begins."""
+"""Data to write. A path marks the beginning of the part with that name."""
 
 
 class PartGone(OSError):
-    """Somebody else removed, replaced or shortened the part that is being written."""
+    """The part being written was removed, replaced or shortened by another program."""
 
 
 class CaptureFile:
-    """Queues lines and knows where they will begin. Only `write`, `close` and its making touch the disk."""
+    """Queues lines and knows their future positions.
+
+    Only the constructor, `write` and `close` access the disk.
+    """
 
     def __init__(
         self, path: Path, max_bytes: int | None, started: float, most_places: int | None = None
     ) -> None:
-        """Open the first part. At least the newest `most_places` frames can be read back; None: all.
+        """Open the first part. At least the newest `most_places` frames can be read back; None means all.
 
         Raises: OSError.
         """
@@ -55,15 +58,15 @@ class CaptureFile:
         self._queue: list[bytes | Path] = []
         self._queued = self._under_way = self._offset = self._head = 0
         self._part = -1
-        """The one lines are queued for, from 0; the disk may be some behind."""
+        """Part that lines are queued for, from 0; the disk may be behind."""
         self.missing = 0
-        """Frames that are not in the file and will never be."""
+        """Number of frames that will never be in the file."""
         self._firsts: list[int] = []
-        """The first frame of each part lines were queued for."""
+        """First frame of each part that lines were queued for."""
         self._refused: list[bytes | memoryview | Path] = []
-        """What the disk did not take so far, in order."""
+        """Data that the disk has not accepted yet, in order."""
         self._written = 0
-        """Bytes of the part on disk."""
+        """Bytes of the current part on disk."""
         self.path, self._handle = _created(path)
         private_files.hold(self._handle)
         self.places.parts.append(self.path)
@@ -71,21 +74,21 @@ class CaptureFile:
 
     @property
     def part(self) -> Path:
-        """The part that is being written on disk."""
+        """Part that is being written on disk."""
         return self.places.parts[-1]
 
     @property
     def written(self) -> int:
-        """Bytes of that part."""
+        """Size of that part in bytes."""
         return self._written
 
     @property
     def waiting(self) -> int:
-        """Bytes that are not with the operating system yet."""
+        """Bytes that were not passed to the operating system yet."""
         return self._queued + self._under_way
 
     def add_connection(self, info: ConnectionInfo) -> None:
-        """Append what is known of a connection; open ones are repeated at the head of every part."""
+        """Append the data of a connection. Open connections are repeated at the head of every part."""
         line = connection_line(info)
         self._put(line)
         self._connections[info.number] = line
@@ -93,19 +96,19 @@ class CaptureFile:
             del self._connections[info.number]
 
     def add_mark(self, mark: HeldMark) -> None:
-        """Append what became of a held message."""
+        """Append the outcome of a held message."""
         self._put(mark_line(mark))
 
     def add_remark(self, remark: RecordedRemark) -> None:
-        """Append a remark on what a server sent."""
+        """Append a remark on output of a server."""
         self._put(remark_line(remark))
 
     def add_log(self, log: CallLog) -> None:
-        """Append what the code of a call said."""
+        """Append a log line of the code of a call."""
         self._put(log_line(log))
 
     def add(self, group: Group) -> None:
-        """Append the lines of the next frames, in a new part when this one is full."""
+        """Append the lines of the next frames; start a new part if this one is full."""
         size = sum(map(len, group.pieces))
         is_full = self._max_bytes is not None and self._offset + size > self._max_bytes
         if is_full and self._offset > self._head:
@@ -120,30 +123,30 @@ class CaptureFile:
         self._put(line)
 
     def add_same(self, noted: int, frames: Sequence[int]) -> bool:
-        """Say that the note on a frame holds for others, too; False when it does not lie in this part."""
+        """Apply the note on a frame to other frames, too; False if that note is not in this part."""
         if not self.places.share_note(noted, frames, self._part):
             return False
         self._put(same_line(noted, frames))
         return True
 
     def add_loss(self, stop: int, why: str) -> None:
-        """State that the frames from the next one up to `stop` (excluded) were never written."""
+        """Append a line that the frames from the next one up to `stop` (excluded) are missing."""
         start = len(self.places)
         self.missing += stop - start
         self._put(lost_line(start, stop, why))
         self.places.skip_frames(stop - start)
 
     def take(self) -> Taken:
-        """What is queued, to be written next; it is queued no more."""
+        """Remove and return the queue, to be written next."""
         taken, self._queue = self._queue, []
         self._queued, self._under_way = 0, self._under_way + self._queued
         return taken
 
     def write(self, taken: Taken) -> None:
-        """Hand all of it to the operating system: a killed process loses nothing that came this far.
+        """Pass all data to the operating system, so that it survives the death of this process.
 
-        What is refused is kept and written first by the next call.
-        Raises: OSError; PartGone when `begin_again` has to come first.
+        Refused data are kept and written first by the next call.
+        Raises: OSError; PartGone if `begin_again` must be called first.
         """
         self._refused += taken
         while (refused := self._refused) and self._is_in_place():
@@ -155,9 +158,10 @@ class CaptureFile:
         self._under_way = 0
 
     def begin_again(self, why: str) -> Path:
-        """Go on in a further part, which is returned, because the one on disk is not ours any more.
+        """Continue in a further part and return its path, because the part on disk is lost.
 
-        Queued lines are dropped: their places lay in that part. The caller keeps others from queueing.
+        Queued lines are dropped, since their positions were in that part. The caller must prevent concurrent
+        queueing.
         """
         places = self.places
         gone = len(places.parts) - 1
@@ -175,7 +179,7 @@ class CaptureFile:
         return further
 
     def remove(self, path: Path) -> None:
-        """Remove a file; if it is an earlier part of this capture, its frames are not looked for any more.
+        """Remove a file; if it is an earlier part of this capture, its frames are no longer read.
 
         Raises: OSError.
         """
@@ -188,7 +192,7 @@ class CaptureFile:
             places.drop(places.removed)
 
     def close(self) -> None:
-        """Write what is left and close; reading back still works afterwards. Raises: OSError."""
+        """Write the queue and close the file. Reading back still works afterwards. Raises: OSError."""
         try:
             self.write(self.take())
         finally:
@@ -211,7 +215,7 @@ class CaptureFile:
         self._queued += size
 
     def _is_in_place(self) -> bool:
-        """Make sure that the next line lands where it is looked for; always True.
+        """Check that the next line is written at its expected position; always True.
 
         Raises: PartGone; OSError.
         """
@@ -227,28 +231,28 @@ class CaptureFile:
         if ours.st_size < self._written:
             raise PartGone(f"{path.name} was cut short")
         if ours.st_size > self._written:
-            # An attempt that failed may have left something behind.
+            # A failed attempt may have left something behind.
             os.ftruncate(self._handle, self._written)
         return True
 
     def _open_part(self, path: Path) -> None:
-        """Begin the next part on disk."""
+        """Create the next part on disk."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         done, self._handle = self._handle, private_files.create(path)
         private_files.hold(self._handle)
         os.close(done)
         self._written = 0
-        # Only now: before, a file of that name is somebody else's.
+        # Only now, because before a file of that name belonged to another program.
         self.places.parts.append(path)
 
     def _write_lines(self) -> None:
-        """Write what is refused up to the next part, as much of it as the disk takes."""
+        """Write the refused data up to the next part, as far as the disk accepts it."""
         refused = self._refused
         end = next((at for at, piece in enumerate(refused) if isinstance(piece, Path)), len(refused))
         lines = [piece for piece in refused[:end] if not isinstance(piece, Path)]
         try:
             while lines:
-                # Handed over piece by piece: joined, every byte would be copied once more.
+                # Passed as separate buffers, because joining would copy every byte once more.
                 written, whole = os.writev(self._handle, lines[:_PIECES]), 0
                 self._written += written
                 while whole < len(lines) and written >= len(lines[whole]):
@@ -263,7 +267,7 @@ class CaptureFile:
 
 
 def _created(path: Path) -> tuple[Path, int]:
-    """Open the first part under a name that no other capture has."""
+    """Create the first part under a name that no other capture has."""
     attempt = path
     for number in range(1, 1000):
         try:

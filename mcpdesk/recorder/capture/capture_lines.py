@@ -1,25 +1,25 @@
-"""The lines of a capture file: JSON Lines, one per frame, connection or HTTP note.
+"""Lines of a capture file: JSON Lines, one per frame, connection or HTTP note.
 
-    {"capture":1,"part":1,"first":0,"started":1764000000.0}          opens every part
+    {"capture":1,"part":1,"first":0,"started":1764000000.0}          begins every part
     {"connection":{"number":1,"server":"profiles",...}}
     {"n":0,"t":1764000000.112345,"c":1,"d":"in","json":{"jsonrpc":"2.0",...}}
     {"n":1,...,"text":"{\\"jsonrpc\\"..."}         text that is not JSON in one line
     {"n":2,...,"base64":"/w=="}                   bytes that are not UTF-8
-    {"n":3,...,"size":1048576,"end":"...}}"}    only beginning and end were kept; `size` is the whole's
-    {"n":1,...,"d":"out","phases":[1764000000.1123,250,0,0,12],"json":...}    an answer: `Phases`
+    {"n":3,...,"size":1048576,"end":"...}}"}    only beginning and end were kept; `size` is the original size
+    {"n":1,...,"d":"out","phases":[1764000000.1123,250,0,0,12],"json":...}    an answer with its `Phases`
     {"n":4,"t":1764000000.5,"c":1,"d":"out","run":2}    frames recorded together are the lines that follow:
     {"jsonrpc":"2.0",...}                                frame 4
     {"jsonrpc":"2.0",...}                                frame 5
     {"note":{"frame":0,"line":"POST /mcp HTTP/1.1","headers":[["host","localhost"]]}}
-    {"same":[0,4,6]}               the note on frame 0 holds for frames 4 and 6, too
-    {"mark":{"connection":1,"direction":0,"id":7,"how":"changed",...}}    what became of a held message
-    {"log":{"connection":1,"id":7,"level":"error","text":"...",...}}    what the code of a call said
+    {"same":[0,4,6]}               the note on frame 0 also applies to frames 4 and 6
+    {"mark":{"connection":1,"direction":0,"id":7,"how":"changed",...}}    outcome of a held message
+    {"log":{"connection":1,"id":7,"level":"error","text":"...",...}}    log line of the code of a call
     {"remark":{"connection":1,"id":7,"time":...,"remark":{"kind":"number","text":"...","at":93}}}
     {"lost":[7,9],"missing":2,"why":"No space left on device"}     frames 7 and 8 were never written
 
-Bytes come back exactly as they were: what stands behind `"json":` is the frame itself, not parsed again.
-Answers of a run have their phases in its line: `"run":2,"each":[[1764000000.1123,...],null]`.
-Format 1 had no `"json"`, format 2 no `"run"`. Knows no file.
+Bytes are read back exactly as recorded: the value of `"json":` is the frame itself, not parsed again.
+The line of a run has the phases of its answers: `"run":2,"each":[[1764000000.1123,...],null]`.
+Format 1 had no `"json"`, format 2 no `"run"`. This module does no file access.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ _FRAME = b'{"n":'
 _JSON = b',"json":'
 _RUN = b',"run":'
 _HEAD_BYTES = 240
-"""What stands before the frame in a line is shorter."""
+"""Maximum bytes before the frame in a line."""
 LONGEST_RUN = 4_096
-"""Frames one line may announce; what is written here has 256 at most."""
+"""Maximum frames that one line may announce; the writer uses at most 256."""
 _LONG_HEAD = re.compile(
     rb'\{"n":\d{1,16},"t":[0-9.]{1,24},"c":\d{1,16},"d":"(?:in|out)",(?:"phases":\[[0-9.,e+-]{1,100}\],)?'
 )
@@ -74,7 +74,7 @@ class _NotedFrame(HttpNote, gc=False, frozen=True):
 
 
 class Line(msgspec.Struct, gc=False):
-    """Any line of a capture; which members are set tells its kind."""
+    """Any line of a capture; its kind follows from the members that are set."""
 
     capture: int | None = None
     part: int = 1
@@ -121,15 +121,15 @@ _separate = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def header_line(part: int, first: int, started: float) -> bytes:
-    """The line that opens a part; `first` is the number of its first frame."""
+    """Return the line that begins a part; `first` is the number of its first frame."""
     return b'{"capture":%d,"part":%d,"first":%d,"started":%.3f}\n' % (FORMAT, part, first, started)
 
 
 def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | None:
-    """The lines of successive whole frames, made at once; None when one of them is not JSON in one line.
+    """Encode the lines of successive whole frames at once; None if one of them is not JSON in one line.
 
-    Frames whose numbers are not `doubtful` are known to be JSON: parsing them again would take longer than
-    all the rest. Their newlines are seen in the number of lines.
+    Frames whose numbers are not in `doubtful` are known to be JSON; parsing them again would take longer than
+    everything else. Newlines in them are detected separately.
     """
     doubted = [frame.data for frame in frames if frame.number in doubtful]
     if doubted and not _are_values(doubted):
@@ -153,15 +153,15 @@ def frame_lines(frames: Sequence[Frame], doubtful: Container[int]) -> bytes | No
 
 
 def run_pieces(run: FrameRun) -> Sequence[bytes]:
-    """What the lines of a run consist of: they are written without a copy."""
+    """Return the buffers of the lines of a run, without copying the frames."""
     each = b',"each":' + _encoder.encode(run.phases) if run.phases else b""
     return b"%b%b%d%b}\n" % (_head(run), _RUN, run.count, each), run.data, b"\n"
 
 
 def run_lines(lines: Sequence[bytes]) -> list[bytes]:
-    """The lines of a run, without their newlines, as if each frame had a whole line of its own.
+    """Return the lines of a run, without their newlines, as if each frame had a complete line.
 
-    Raises: ValueError when there is no run.
+    Raises: ValueError if there is no run.
     """
     first, *frames = lines
     line, rest = read_line(first), first[first.index(b",") : first.index(_RUN)]
@@ -174,7 +174,7 @@ def run_lines(lines: Sequence[bytes]) -> list[bytes]:
 
 
 def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
-    """What the line of one frame consists of: a large frame is written without a copy.
+    """Return the buffers of the line of one frame, without copying a large frame.
 
     `whole` is all that is left of its bytes.
     """
@@ -186,7 +186,7 @@ def frame_pieces(frame: Frame, whole: bytes, is_json: bool) -> Sequence[bytes]:
 
 
 def _head(entry: Entry) -> bytes:
-    """What every line of frames begins with."""
+    """Return the beginning of a frame line."""
     word = _WORDS[entry.direction].encode()
     return b'%b%d,"t":%.6f,"c":%d,"d":"%b"' % (_FRAME, entry.number, entry.time, entry.connection, word)
 
@@ -203,45 +203,48 @@ def _text(data: bytes) -> bytes:
 
 
 def _end(data: bytes) -> bytes:
-    """The end of a cut frame, from the first whole character on."""
+    """Return the end of a cut frame, from its first complete character on."""
     text = data.decode("utf-8", "replace").lstrip("\ufffd") if data else ""
     return b',"end":' + orjson.dumps(text) if text else b""
 
 
 def _are_values(frames: list[bytes]) -> bool:
-    """Whether every frame is one JSON value without a newline, and nothing is around it."""
+    """Return True if every frame is exactly one JSON value without a newline."""
     joined = b"[%b]" % b",".join(frames)
     try:
         str(joined, "utf-8")
         values = _separate(joined)
     except (ValueError, RecursionError):
         return False
-    # The same lengths leave no room for anything between the values: each one is the frame of its place.
+    # Equal lengths leave no room for anything between the values, so each value is the frame at its position.
     return b"\n" not in joined and list(map(len, values)) == list(map(len, frames))
 
 
 def connection_line(info: ConnectionInfo) -> bytes:
-    """The line of a connection, or of what more became known of it."""
+    """Return the line of a connection, new or updated."""
     return b'{"connection":%b}\n' % encoded(info)
 
 
 def mark_line(mark: HeldMark) -> bytes:
-    """The line of what became of a held message."""
+    """Return the line of the outcome of a held message."""
     return b'{"mark":%b}\n' % encoded(mark)
 
 
 def log_line(log: CallLog) -> bytes:
-    """The line of what the code of a call said."""
+    """Return the line of a log line that the code of a call wrote."""
     return b'{"log":%b}\n' % encoded(log)
 
 
 def remark_line(remark: RecordedRemark) -> bytes:
-    """The line of a remark on what a server sent."""
+    """Return the line of a remark on output of a server."""
     return b'{"remark":%b}\n' % encoded(remark)
 
 
 def encoded(value: ConnectionInfo | HttpNote | HeldMark | CallLog | RecordedRemark) -> bytes:
-    """A value as JSON. Header bytes that were no UTF-8, which arrive as lone surrogates, become `�`."""
+    """Encode a value as JSON.
+
+    Header bytes that are not UTF-8, which arrive as lone surrogates, become `�`.
+    """
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -257,17 +260,17 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def note_line(frame: int, note: bytes) -> bytes:
-    """The line of an encoded HTTP note on a frame."""
+    """Return the line of an encoded HTTP note on a frame."""
     return b'{"note":{"frame":%d,%b}\n' % (frame, note[1:])
 
 
 def same_line(noted: int, frames: Sequence[int]) -> bytes:
-    """The line that says that the note on a frame holds for others, too."""
+    """Return the line that applies the note on a frame to other frames."""
     return b'{"same":%b}\n' % orjson.dumps([noted, *frames])
 
 
 def lost_line(start: int, stop: int, why: str = "") -> bytes:
-    """The line that states that frames `start` up to `stop` (excluded) were never written, and why."""
+    """Return the line that frames `start` up to `stop` (excluded) were never written, and why."""
     said = b',"why":%b' % orjson.dumps(why.encode("utf-8", "replace").decode()) if why else b""
     return b'{"lost":[%d,%d],"missing":%d%b}\n' % (start, stop, stop - start, said)
 
@@ -275,7 +278,7 @@ def lost_line(start: int, stop: int, why: str = "") -> bytes:
 def read_line(line: bytes) -> Line:
     """Decode one line.
 
-    Raises: ValueError (msgspec.DecodeError is one) for a line that is cut off or not of this format.
+    Raises: ValueError (msgspec.DecodeError is a subclass) for a line that is cut off or not of this format.
     """
     at = line.find(_JSON, 0, _HEAD_BYTES) if line.startswith(_FRAME) and line.endswith(b"}\n") else -1
     try:
@@ -289,9 +292,9 @@ def read_line(line: bytes) -> Line:
 
 
 def line_bytes(line: Line) -> bytes:
-    """The bytes a frame's line carries.
+    """Return the bytes of a frame from its line.
 
-    Raises: ValueError for base64 that is none.
+    Raises: ValueError for invalid base64.
     """
     if line.json:
         return bytes(line.json)
@@ -301,7 +304,7 @@ def line_bytes(line: Line) -> bytes:
 
 
 def frame_bytes(line: bytes) -> bytes:
-    """The bytes carried by the line of a frame that was read before: its head is not read again.
+    """Return the bytes of a frame from its line, without decoding the head again.
 
     Raises: ValueError for a line that is not one of a frame.
     """
@@ -310,7 +313,7 @@ def frame_bytes(line: bytes) -> bytes:
 
 
 def line_frame(line: Line) -> Frame:
-    """The frame of a frame's line, its data cut like any frame in memory."""
+    """Return the frame of a line, with data cut like any frame in memory."""
     data = line_bytes(line)
     size = len(data) if line.size is None else line.size
     end = b""
@@ -323,7 +326,7 @@ def line_frame(line: Line) -> Frame:
 
 
 def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | None:
-    """What `read` finds in a line of a file; None when there is no such line any more, or it has changed."""
+    """Decode a line and apply `read`; None if there is no such line, or it has changed."""
     try:
         return None if line is None else read(read_line(line))
     except ValueError:
@@ -331,13 +334,13 @@ def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | 
 
 
 def json_start(head: bytes) -> int:
-    """Where the frame begins in a frame's line of which only the head is at hand; 0: it cannot be told."""
+    """Return the offset of the frame in its line, given the beginning of the line; 0 if it is unknown."""
     found = _LONG_HEAD.match(head)
     return found.end() + len(_JSON) - 1 if found and head.startswith(_JSON, found.end() - 1) else 0
 
 
 def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
-    """The frame of a line of `size` bytes, newline included, of which beginning and end are at hand.
+    """Return the frame of a line of `size` bytes, newline included, given its beginning and end.
 
     Raises: ValueError for a line that is not one of a JSON frame.
     """
@@ -352,20 +355,20 @@ def long_frame(head: bytes, tail: bytes, size: int) -> Frame:
 
 
 GROUP_BYTES = 512 << 10
-"""Frames are written at once up to so many bytes: larger ones would hold up everybody else."""
+"""Maximum bytes of frames that are encoded at once; more would delay other threads."""
 
 
 class Group(Struct, gc=False, frozen=True):
-    """Successive frames and their lines. Large ones are not copied: hence pieces."""
+    """Successive frames and their lines. Large frames are not copied, hence several pieces."""
 
     count: int
     pieces: Sequence[bytes]
     is_run: bool = False
-    """Whether a line before theirs tells what they have in common."""
+    """True if the frames share a line that precedes theirs."""
 
 
 def make_a_run(frames: Sequence[bytes]) -> bool:
-    """Whether frames that are JSON can be kept as one value."""
+    """Return True if JSON frames can be stored as one value."""
     whole = b"".join(frames)
     if len(whole) > KEPT_BYTES and (len(whole) > GROUP_BYTES or max(map(len, frames)) > KEPT_BYTES):
         return False
@@ -373,7 +376,7 @@ def make_a_run(frames: Sequence[bytes]) -> bool:
 
 
 def at_once(entries: Sequence[Entry], doubtful: Container[int]) -> Iterator[Group]:
-    """Groups of frames that are whole and small, as few as can be."""
+    """Yield as few groups as possible for frames that are complete and small."""
     for _, some in groupby(entries, type):
         alike = list(some)
         frames = [entry for entry in alike if isinstance(entry, Frame)]
@@ -386,7 +389,7 @@ def at_once(entries: Sequence[Entry], doubtful: Container[int]) -> Iterator[Grou
 def one_by_one(
     entries: Sequence[Entry], doubtful: Container[int], wholes: Mapping[int, bytes]
 ) -> Iterator[Group]:
-    """A group of each run and each frame. `wholes` has the bytes of frames that were cut, by number."""
+    """Yield a group for each run and each frame. `wholes` has the bytes of cut frames, by number."""
     for entry in entries:
         if isinstance(entry, FrameRun):
             yield Group(entry.count, run_pieces(entry), is_run=True)

@@ -1,4 +1,4 @@
-"""Names of the parts of a capture, and the captures in a folder."""
+"""File names of the parts of a capture, and lists of the captures in a folder."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class PartFile(NamedTuple):
 
     path: Path
     number: int
-    """From 1."""
+    """Number of the part, from 1."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
     changed: float
     """Unix time in seconds of the last write."""
 
 
 class StoredCapture(NamedTuple):
-    """A capture on disk, as far as its parts still exist."""
+    """A capture on disk with the parts that still exist."""
 
     files: tuple[PartFile, ...]
-    """Its parts, rising. The first ones may have been removed."""
+    """Parts in ascending order. The first ones may have been removed."""
 
     @property
     def path(self) -> Path:
-        """The first part that exists: `mcpdesk open` takes it."""
+        """Path of the first part that exists; `mcpdesk open` accepts it."""
         return self.files[0].path
 
     @property
@@ -54,10 +54,10 @@ def part_path(path: Path, part: int) -> Path:
 
 
 def part_of(path: Path) -> tuple[Path, int]:
-    """Path of the first part of a capture and the number of this part.
+    """Return the path of the first part of a capture, and the number of this part.
 
-    A name such as `a.2.jsonl` alone does not tell: the first line of the file must say the same or, where
-    it says nothing, the first part must exist.
+    A name such as `a.2.jsonl` alone is not sufficient: the first line of the file must state the same number
+    or, if it states none, the first part must exist.
     """
     found = _PART.fullmatch(path.name)
     if found is None:
@@ -67,7 +67,7 @@ def part_of(path: Path) -> tuple[Path, int]:
 
 
 def next_part(path: Path, number: int) -> tuple[Path, int] | None:
-    """The next part after part `number` that exists, and its number; `path` is that of the first one."""
+    """Return path and number of the next part after part `number`; `path` is that of the first part."""
     further = part_path(path, number + 1)
     if further.is_file():
         return further, number + 1
@@ -77,7 +77,7 @@ def next_part(path: Path, number: int) -> tuple[Path, int] | None:
 
 
 def existing_part(path: Path) -> Path:
-    """`path`, or the next part that exists if that one was removed; `path` if there is none."""
+    """Return `path` or, if it was removed, the next part that exists; `path` if there is none."""
     if path.exists():
         return path
     found = _PART.fullmatch(path.name)
@@ -88,7 +88,7 @@ def existing_part(path: Path) -> Path:
 
 
 def _stated(path: Path) -> int:
-    """Number of a part as its first line says; 0 when that is not one of a capture."""
+    """Return the part number in the first line of a file; 0 if the file is not a capture."""
     try:
         with path.open("rb") as file:
             line = read_line(file.readline(_HEADER_BYTES))
@@ -98,7 +98,7 @@ def _stated(path: Path) -> int:
 
 
 def stored_captures(folder: Path) -> list[StoredCapture]:
-    """Captures in a folder, the one written to last first."""
+    """Return the captures in a folder, most recently written first."""
     found: dict[Path, list[PartFile]] = {}
     for path in folder.glob("*.jsonl"):
         with suppress(FileNotFoundError):  # another process may remove old captures as well

@@ -1,6 +1,6 @@
-"""Encodes recorded frames and HTTP notes as lines of the capture file, and counts what they take of memory.
+"""Encodes recorded frames and HTTP notes as lines of the capture file, and accounts for their memory.
 
-Used by one thread at a time. Nothing here touches the disk: lines are queued in a `CaptureFile`.
+Used by one thread at a time. Nothing here accesses the disk: lines are queued in a `CaptureFile`.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ from mcpdesk.recorder.record import (
 )
 
 _FEW = 16
-"""Frames encoded at a time where some of them are large."""
+"""Number of frames encoded at a time if some of them are large."""
 MOST_KNOWN = 1_024
-"""Notes that are remembered, so that a repeated one is written as a reference to it."""
+"""Maximum remembered notes. A repeated note is written as a reference to a remembered one."""
 LARGEST_KNOWN = 4 << 10
-"""Bytes of an encoded note beyond which it is not remembered for the next request."""
+"""Bytes of an encoded note above which it is not remembered for the next request."""
 OBJECT_COST = 3
-"""How much more memory headers take as objects than encoded."""
+"""Memory of headers as objects, relative to their encoded size."""
 _MOST_PENDING = 64 << 20
-"""Bytes of large frames that may wait to be written; of further ones only the beginning is kept."""
+"""Maximum bytes of large frames that may wait to be written; only the beginning of further ones is kept."""
 
 
 class CaptureEncoder:
     """Encodes the frames of one recording, in order."""
 
     def __init__(self, store: Store, group_bytes: int) -> None:
-        """`group_bytes` of frames are encoded in one go."""
+        """Create an encoder that encodes up to `group_bytes` of frames at once."""
         self.file: CaptureFile | None = None
-        """Where the lines go; None when no file is written."""
+        """File that receives the lines; None if no file is written."""
         self.frames = 0
-        """How many frames are encoded."""
+        """Number of encoded frames."""
         self.bytes = 0
-        """Bytes of those frames, as they came."""
+        """Original size of these frames in bytes."""
         self.error = ""
-        """What is missing in the file."""
+        """Description of what is missing in the file."""
         self.disk_error = ""
-        """Why the disk refused the latest lines; empty when it did not."""
+        """Reason why the disk refused the latest lines; empty if it did not."""
         self._store = store
         self._group_bytes = group_bytes
         self._notes = NoteEncoder()
 
     def add_connections(self, connections: Iterable[ConnectionInfo]) -> None:
-        """Write what is known of connections; to be called before their frames are encoded."""
+        """Write the data of connections. Must be called before their frames are encoded."""
         if self.file is not None:
             for info in connections:
                 self.file.add_connection(info)
 
     def encode(self, stop: int, most_waiting: int) -> None:
-        """Encode the frames below `stop`, as long as fewer than `most_waiting` bytes wait for the disk."""
+        """Encode the frames below `stop`, while fewer than `most_waiting` bytes wait for the disk."""
         ring, file = self._store.ring, self.file
         while self.frames < stop and (file is None or file.waiting < most_waiting):
             start = self.frames
@@ -83,7 +83,7 @@ class CaptureEncoder:
                 groups = one_by_one(entries, segment.doubtful, self._store.waiting)
             for group in groups:
                 self.file.add(group)
-                self.frames += group.count  # no line is written twice, should an error end this loop
+                self.frames += group.count  # at once, so that an error does not repeat lines
         self.bytes += sum([entry.size for entry in entries])
 
     def _encode_notes(self, segment: Segment, start: int, stop: int) -> None:
@@ -94,7 +94,7 @@ class CaptureEncoder:
             self._notes.write(noted, ring, self.file)
 
     def _report_loss(self, start: int, file: CaptureFile) -> None:
-        """Write that the frames before `start` are missing, where they never came this far."""
+        """Write that frames before `start` are missing, if they were dropped before they could be encoded."""
         if (missing := start - len(file.places)) > 0:
             why = self.disk_error or "the disk is too slow"
             file.add_loss(start, why)
@@ -103,18 +103,19 @@ class CaptureEncoder:
 
 
 class NoteEncoder:
-    """Writes the HTTP notes of frames. One that repeats an earlier note becomes a reference to it.
+    """Writes the HTTP notes of frames. A repeated note is written as a reference to the earlier one.
 
-    Clients repeat their request line and headers with every call, and transports hand over one value for all
-    of them. Written each time, they would make the capture of small calls about twice as large.
+    Clients repeat their request line and headers with every call, and transports pass the same object for all
+    of them. Writing it each time would roughly double the size of captures of small calls.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[HttpNote, int]] = {}
-        """Notes by their id, with the frame each was written for. Held here, no other one gets that id."""
+        """Notes by object id, with the frame each was written for. They are held, so that the id is not
+        reused."""
 
     def write(self, noted: Iterable[tuple[int, HttpNote]], ring: Ring, file: CaptureFile | None) -> None:
-        """Write the notes on frames, and count the memory of their contents."""
+        """Write the notes on frames, and account for the memory of their contents."""
         frames_of: dict[int, tuple[HttpNote, list[int]]] = {}
         for frame, note in noted:
             frames_of.setdefault(id(note), (note, []))[1].append(frame)
@@ -139,17 +140,20 @@ class NoteEncoder:
 
 
 class PendingBodies:
-    """The bytes of large frames until they are written. Memory keeps only their beginnings and ends."""
+    """Bytes of large frames until they are written. Memory keeps only their beginnings and ends."""
 
     def __init__(self, waiting: dict[int, bytes], body_bytes: int) -> None:
-        """`waiting` has the bytes by frame. `body_bytes` of a client's frame are written; 0 means all."""
+        """`waiting` holds the bytes by frame.
+
+        At most `body_bytes` of a client's frame are written; 0 means all.
+        """
         self.whole_connections: set[int] = set()
-        """Connections whose frames are written whole: those of the desk itself."""
+        """Connections whose frames are written in full: those of the desk itself."""
         self._waiting = waiting
         self._body_bytes = max(KEPT_BYTES, body_bytes) if body_bytes else None
 
     def cut(self, whole: Frame) -> Frame:
-        """What stays of a large frame in memory; what else is to be written waits, if there is room."""
+        """Return the part of a large frame that stays in memory; queue the rest if there is room."""
         written = self._written(whole)
         if written is not None and self._is_room(len(written)):
             self._waiting[whole.number] = written
@@ -157,19 +161,19 @@ class PendingBodies:
         return replace(whole, data=beginning(data, KEPT_BYTES), end=whole.end or data[-END_BYTES:])
 
     def release(self, upto: int) -> None:
-        """Forget the bytes of frames below `upto`: they are on disk now, or never will be."""
+        """Forget the bytes of frames below `upto`, which are on disk now or never will be."""
         for number in [number for number in list(self._waiting) if number < upto]:
             del self._waiting[number]
 
     def _written(self, frame: Frame) -> bytes | None:
-        """As much of a large frame as is written; None when memory keeps all of that."""
+        """Return the bytes of a large frame to write; None if memory already has all of them."""
         most, data = self._body_bytes, frame.data
         is_whole = most is None or most >= frame.size or frame.connection in self.whole_connections
-        # Pairing has to read all of a batch.
+        # Pairing must read all of a batch.
         if most is None or is_whole or data[:1] == b"[":
             return data
         return beginning(data, most) if most > KEPT_BYTES else None
 
     def _is_room(self, size: int) -> bool:
-        # A copy: the thread that writes releases some meanwhile.
+        # A copy, because the writer thread may release some in the meantime.
         return sum(map(len, list(self._waiting.values()))) + size <= _MOST_PENDING

@@ -21,69 +21,70 @@ _AT_ONCE = 1 << 20
 
 
 _DROP_AT = 4
-"""Places are dropped once there are more than the limit by this part of it: dropping copies the rest."""
+"""Fraction (1/4) by which the limit must be exceeded before positions are dropped, because dropping copies
+the rest."""
 
 
 class Places:
-    """Where the lines of frames and notes are in the parts of a capture: 8 bytes for each frame.
+    """Positions of frame and note lines in the parts of a capture: 8 bytes for each frame.
 
-    One thread adds and drops, any thread reads.
+    One thread adds and drops; any thread may read.
     """
 
     def __init__(self, most: int | None = None) -> None:
-        """At least the newest `most` frames can be found, and a quarter more at times; None: all."""
+        """Keep at least the newest `most` frames, and up to a quarter more; None means all."""
         self.parts: list[Path] = []
-        """Parts that are on disk. Lines of a later part cannot be read yet."""
+        """Parts on disk. Lines of later parts cannot be read yet."""
         self.gone: set[int] = set()
-        """Indices of parts that were removed or replaced: nothing is read from them."""
+        """Indices of parts that were removed or replaced, and are not read."""
         self.removed = 0
-        """Frames at the beginning whose parts were removed to make room."""
+        """Number of frames at the beginning whose parts were removed to free space."""
         self._most = most
         self._frames = _Positions(0, array("Q"))
         self._notes = _Positions(0, array("Q"))
         self._open: tuple[int, int] | None = None
         self._group: tuple[int, int, list[bytes]] = (0, 0, [])
-        """Place, first frame and lines of the group read last: neighbours are read together."""
+        """Position, first frame and lines of the group read last, because neighbours are read together."""
         self._lock = Lock()
 
     def __len__(self) -> int:
-        """Frames added so far, dropped ones included."""
+        """Number of frames added so far, including dropped ones."""
         return len(self._frames)
 
     @property
     def first(self) -> int:
-        """The oldest frame that can be found."""
+        """Oldest frame with a known position."""
         return self._frames.base
 
     def add(self, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
-        """Remember where the lines of the next `count` frames begin; `part` counts from 0."""
+        """Set the position of the lines of the next `count` frames; `part` counts from 0."""
         place = part << _PART_BITS | offset | is_run * _RUN
         self._frames.values.extend(array("Q", (place,)) * count)
         if self._most is not None and len(self._frames.values) > self._most + self._most // _DROP_AT:
             self.drop(len(self._frames) - self._most)
 
     def skip_frames(self, count: int) -> None:
-        """Remember that the next `count` frames are not in the file."""
+        """Record that the next `count` frames are not in the file."""
         self._frames.values.frombytes(bytes(8 * count))
 
     def drop(self, first: int) -> None:
-        """Forget the frames before `first`, but for those in one group with it."""
+        """Forget the frames before `first`, except those in its group."""
         frames = self._frames
         while first > frames.base and frames.at(first - 1) == frames.at(first) != 0:
-            first -= 1  # the lines of a group are counted from its beginning
+            first -= 1  # lines of a group are counted from its beginning
         if first > frames.base:
-            # A new value each: another thread that reads the old one sees all of it.
+            # New objects, so that another thread that reads the old ones sees consistent data.
             self._frames = self._frames.since(first)
             self._notes = self._notes.since(first)
 
     def set_note(self, frame: int, part: int, offset: int) -> None:
-        """Remember where the note on a frame is; ignored for a frame that was dropped or never added."""
+        """Set the position of the note on a frame; ignored for a frame that was dropped or never added."""
         if self._frames.base <= frame < len(self._frames):
             self._notes.fill(frame + 1)
             self._notes.put(frame, part << _PART_BITS | offset)
 
     def share_note(self, noted: int, frames: Sequence[int], part: int | None = None) -> bool:
-        """Use the note on `noted` for other frames; False when it is not in the file, or not in `part`."""
+        """Use the note on `noted` for other frames; False if it is not in the file, or not in `part`."""
         notes, count = self._notes, len(self._frames)
         place = notes.at(noted)
         if not place or (part is not None and place >> _PART_BITS != part):
@@ -95,7 +96,7 @@ class Places:
         return True
 
     def frame_line(self, number: int) -> bytes | None:
-        """The line of a frame, or None when it is not on disk (any more)."""
+        """Return the line of a frame, or None if it is not on disk."""
         place = self._frames.at(number)
         if not place:
             return None
@@ -111,7 +112,7 @@ class Places:
             return lines[number - start]
 
     def frame_lines(self, start: int, stop: int) -> list[bytes | None]:
-        """The lines of successive frames, None for those not on disk; neighbours are read at once."""
+        """Return the lines of successive frames, None for those not on disk; neighbours are read at once."""
         frames = self._frames
         numbers = range(start, min(stop, len(frames)))
         places = frames.values[max(0, start - frames.base) : max(0, numbers.stop - frames.base)]
@@ -126,14 +127,14 @@ class Places:
                 for at, after in pairwise(places):
                     if not begin <= at < after:
                         raise ValueError("frames that are not one after the other")
-                    # Lines of other kinds may stand between two frames.
+                    # Lines of other kinds may be between two frames.
                     found.append(read[at - begin : read.index(b"\n", at - begin) + 1])
             except (OSError, ValueError):
                 found.clear()
         return found + [self.frame_line(number) for number in numbers[len(found) :]]
 
     def piece(self, start: int, stop: int) -> bytes | None:
-        """What stands between the lines of two frames, the first included; None when they are not close."""
+        """Return the bytes from the line of one frame to that of another; None if they are not close."""
         frames = self._frames
         begin, end = frames.at(start), frames.at(stop)
         if start >= stop or not 0 < begin < end < min(begin + _AT_ONCE, _RUN):
@@ -146,7 +147,7 @@ class Places:
                 return None
 
     def note_line(self, number: int) -> bytes | None:
-        """The line of the note on a frame, or None."""
+        """Return the line of the note on a frame, or None."""
         place = self._notes.at(number)
         if not place:
             return None
@@ -157,7 +158,7 @@ class Places:
                 return None
 
     def lose(self, part: int) -> None:
-        """Read nothing more of a part that was removed; its disk space is free once it is closed."""
+        """Stop reading a removed part, and close it so that its disk space is freed."""
         with self._lock:
             self.gone.add(part)
             if self._open is not None and self._open[0] == part:
@@ -172,9 +173,9 @@ class Places:
             self._open = None
 
     def _read_group(self, number: int, place: int) -> tuple[int, list[bytes]]:
-        """The first frame and the lines of the group at a place, of which `number` is one.
+        """Return the first frame and the lines of the group at a position that contains `number`.
 
-        Frames of a run have lines there, too. Raises: OSError; ValueError when the file is not what it was.
+        Frames of a run are expanded to lines. Raises: OSError; ValueError if the file has changed.
         """
         places = self._frames
         start = stop = number
@@ -190,7 +191,7 @@ class Places:
         return start, run_lines(lines) if is_run else [line + b"\n" for line in lines]
 
     def read(self, number: int, start: int, count: int) -> bytes:
-        """Bytes of the line of a frame, from `start` on; none when they are not on disk any more."""
+        """Return bytes of the line of a frame, from offset `start`; empty if they are not on disk."""
         place = self._frames.at(number) & ~_RUN
         with self._lock:
             try:
@@ -199,7 +200,7 @@ class Places:
                 return b""
 
     def _read(self, part: int, offset: int, count: int) -> bytes:
-        """Whole lines at a place. Raises: OSError; ValueError when the file ends before they do."""
+        """Return whole lines at a position. Raises: OSError; ValueError if the file ends too early."""
         handle = self._handle(part)
         pieces, wanted, size = list[bytes](), count, _FIRST_READ * min(count, 16)
         while wanted:
@@ -216,7 +217,7 @@ class Places:
         return b"".join(pieces)
 
     def _handle(self, part: int) -> int:
-        """The open file of a part; one is kept open, since neighbours are read together."""
+        """Return the open file of a part; one is kept open, since neighbours are read together."""
         if part >= len(self.parts) or part in self.gone:
             raise FileNotFoundError(errno.ENOENT, "this part was not begun, or is gone")
         if self._open is None or self._open[0] != part:
@@ -228,32 +229,32 @@ class Places:
 
 
 class _Positions:
-    """Places by frame number, of which the oldest can be dropped. Its base never changes."""
+    """Positions by frame number, of which the oldest can be dropped. `base` never changes."""
 
     __slots__ = ("base", "values")
 
     def __init__(self, base: int, values: array[int]) -> None:
         self.base = base
-        """The frame of the first value."""
+        """Frame number of the first value."""
         self.values = values
 
     def __len__(self) -> int:
         return self.base + len(self.values)
 
     def at(self, frame: int) -> int:
-        """The place of a frame; 0 when it is unknown."""
+        """Return the position of a frame; 0 if it is unknown."""
         at = frame - self.base
         return self.values[at] if 0 <= at < len(self.values) else 0
 
     def put(self, frame: int, place: int) -> None:
-        """Set the place of a frame that there is."""
+        """Set the position of an existing frame."""
         self.values[frame - self.base] = place
 
     def fill(self, stop: int) -> None:
-        """Make room for frames up to `stop`, without a place."""
+        """Append unknown positions for frames up to `stop`."""
         if (lacking := stop - len(self)) > 0:
             self.values.frombytes(bytes(8 * lacking))
 
     def since(self, first: int) -> _Positions:
-        """The places of the frames from `first` on."""
+        """Return the positions of the frames from `first` on."""
         return _Positions(first, self.values[first - self.base :])

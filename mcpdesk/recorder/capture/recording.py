@@ -1,9 +1,9 @@
-"""The recording of a running core: the newest frames in memory, every frame in the capture file.
+"""Recording of a running core: the newest frames in memory, every frame in the capture file.
 
-Transports hand frames over on the hot path, which only appends them to a segment in memory. A thread of its
-own encodes them ten times a second, hands the lines to the disk, and releases the oldest segments from
-memory. While the disk refuses lines, they and the frames wait in memory up to a bound, `failing` says why,
-and every turn of the thread tries again; the file states which frames had to be left out meanwhile.
+Transports record frames on the hot path, which only appends them to a segment in memory. A writer thread
+encodes them ten times a second, passes the lines to the disk, and releases the oldest segments from memory.
+While the disk refuses lines, lines and frames wait in memory up to a bound, `failing` gives the reason, and
+every turn of the thread tries again. The file states which frames had to be left out.
 """
 
 from __future__ import annotations
@@ -45,34 +45,37 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 BATCH_S = 0.1
-"""Seconds between two turns of the writer: with the time a turn takes, a killed process loses no more."""
+"""Seconds between two turns of the writer. A killed process loses this time plus the duration of a turn."""
 _TURN_SEGMENTS = 2
-"""Segments the writer encodes between two pauses: requests under way are held up by those, not by all."""
+"""Segments encoded between two pauses, so that running requests are not delayed by all of them."""
 _TURN_BYTES = 1 << 20
-"""Bytes of lines it writes before it encodes more: what is in memory only is lost with the process.
+"""Bytes of lines that are written before more are encoded, because data only in memory are lost with the
+process.
 
-While a disk refuses them, the frames after them stay unencoded, where they can be dropped and counted."""
+While the disk refuses them, later frames stay unencoded, so that they can be dropped and counted.
+"""
 _PAUSE_S = 0.0025
 _PATIENCE_S = 0.05
-"""How long to go on with pauses."""
+"""Seconds of a turn during which the writer pauses between segments."""
 _END_S = 5.0
-"""How long the end waits for the disk."""
+"""Maximum seconds that `close` waits for the disk."""
 _STUCK_S = 2.0
-"""How long one write may take before the disk counts as failing."""
+"""Maximum seconds of one write before the disk counts as failing."""
 _WAKE_BYTES = 4 << 20
-"""Bytes of frames that wait for the writer beyond which it begins at once."""
+"""Bytes of waiting frames above which the writer starts at once."""
 _BACKLOG_BYTES = 128 << 20
-"""Bytes of frames that may wait for the writer; beyond them the oldest go unwritten, and `error` says so."""
+"""Maximum bytes of frames that wait for the writer; beyond them the oldest are dropped, and `error`
+reports it."""
 _FRAMES = 500_000
-"""Frames that can be read back from the file while it is written; `mcpdesk open` reads all."""
+"""Number of frames that can be read back while the file is written; `mcpdesk open` reads all."""
 _RETENTION_S = 600.0
-"""Seconds between two looks for old captures, besides one for each new part."""
+"""Seconds between two checks for old captures, besides one for each new part."""
 _EXCHANGES = 100_000
-"""Exchanges the index keeps at hand; the capture has all."""
+"""Minimum number of exchanges that the index keeps; the capture has all."""
 _MARK_BYTES = 16 << 20
-"""Bytes of marks on held messages that are kept at hand."""
+"""Bytes of marks on held messages that are kept in memory."""
 _MOST_LOGS = 2_000
-"""Log lines that wait for the file; the oldest are lost where the disk is that slow."""
+"""Maximum log lines that wait for the file; if the disk is too slow, the oldest are lost."""
 
 
 class Recording:
@@ -87,25 +90,26 @@ class Recording:
         body_bytes: int = 0,
         retention: Retention = UNLIMITED,
     ) -> None:
-        """`body_bytes` of a client's frame are written, and never less than stay in memory; 0: all.
+        """Create a recording that writes to `path`.
 
+        At most `body_bytes` of a client's frame are written, but never less than stay in memory; 0 means all.
         `retention` limits all captures in the folder of `path`.
         """
         self.path = path
-        """The file that is written; None while there is none."""
+        """File that is written; None if there is none."""
         self._wanted = path
         self._disk_error = ""
-        """Why the disk refused the last attempt to write."""
+        """Reason why the disk refused the last write; empty if it did not."""
         self._ending = ""
         self._writing_since: float | None = None
         self._retention = retention
         self._max_file_bytes = max_file_bytes = retention.part_bytes(max_file_bytes or 0) or None
         self._looked_at: tuple[float, Path | None] = (-inf, None)
-        """When old captures were looked for last, and the part that was being written then."""
+        """Time of the last check for old captures, and the part that was written at that time."""
         self.removed_files = self.removed_bytes = 0
-        """Files of captures that were removed to keep the limits, and their bytes."""
+        """Number and bytes of the capture files that were removed to meet the limits."""
         self.on_removed: Callable[[RemovedFile], object] = lambda _: None
-        """Called with each of them, on the writer's thread."""
+        """Called with each removed file, on the writer thread."""
         self._store = Store(ring_bytes)
         self._bodies = PendingBodies(self._store.waiting, body_bytes)
         group_bytes = min(GROUP_BYTES, (max_file_bytes or GROUP_BYTES << 3) >> 3)
@@ -114,15 +118,15 @@ class Recording:
         self._segment: Segment
         self._append: Callable[[Entry], None]
         self._lock = Lock()
-        """Held for moments: it guards what transports and the writer both change."""
+        """Guards data that transports and the writer change; held only briefly."""
         self._backlog: dict[int, int] = {}
-        """Bytes of full segments that are not encoded yet, by the numbers of their last frames."""
+        """Bytes of full segments that are not encoded yet, by the number of their last frame."""
         self._on_disk = 0
-        """Frames that are with the operating system, and all that is said of them."""
+        """Number of frames that were passed to the operating system, with all data about them."""
         self._new_connections: dict[int, ConnectionInfo] = {}
-        """What became known of connections, the newest of each: short sessions are told of once."""
+        """Latest data of connections that were not written yet; several updates are written once."""
         self._closed: deque[int] = deque()
-        """Connections that ended, in this order."""
+        """Connections that ended, in order."""
         self._new_marks: list[HeldMark] = []
         self._mark_bytes = 0
         self._new_remarks: deque[RecordedRemark] = deque(maxlen=MOST_REMARKS)
@@ -140,24 +144,24 @@ class Recording:
 
     @property
     def error(self) -> str:
-        """Why not all of it is in a file; empty as long as it is."""
+        """Reason why the file is incomplete; empty if it is complete."""
         return self._ending or self.failing or self._encoder.error
 
     @property
     def failing(self) -> str:
-        """Why frames cannot be written to a file at present; empty when they can, or none is wanted."""
+        """Reason why frames cannot be written now; empty if they can, or if no file is wanted."""
         reason = self._reason
         return f"not captured to disk: {reason} ({self.path or self._wanted})" if reason else ""
 
     @property
     def missing(self) -> int:
-        """Frames that are in no file and will never be, because it could not be written."""
+        """Number of frames that will never be in a file, because it could not be written."""
         file = self._encoder.file
         return self._missing if file is None else file.missing
 
     @property
     def health(self) -> CaptureHealth:
-        """Whether what is recorded reaches a file."""
+        """State of writing the capture file."""
         return CaptureHealth(self._wanted is not None, self._reason, self.missing)
 
     @property
@@ -169,12 +173,12 @@ class Recording:
 
     @property
     def encoded_bytes(self) -> int:
-        """Bytes of all frames, counted a moment after they came."""
+        """Original size of all encoded frames in bytes, updated with a short delay."""
         return self._encoder.bytes
 
     @cached_property
     def index(self) -> Index:
-        """What to look at the recording with; made when somebody looks."""
+        """Index of the recording, created on first use."""
         from mcpdesk.recorder.index.traffic_index import Index
 
         index = Index(self._store, _EXCHANGES)
@@ -183,11 +187,11 @@ class Recording:
 
     @property
     def frames(self) -> int:
-        """How many there have been."""
+        """Number of frames recorded so far."""
         return self._store.count
 
     def connect(self, info: ConnectionInfo) -> None:
-        """Announce a connection, or what more is known of it."""
+        """Record a new connection, or new data of a known one."""
         connections = self._store.connections
         with self._lock:
             connections[info.number] = info
@@ -218,7 +222,10 @@ class Recording:
         size: int = 0,
         end: bytes = b"",
     ) -> int:
-        """Record one frame and return its number. Of one that was cut already, `size` is what it had."""
+        """Record one frame and return its number.
+
+        `size` is the original size of a frame that was cut already.
+        """
         size, when = size or len(data), at or time()
         with self._lock:
             number = (store := self._store).count
@@ -244,11 +251,11 @@ class Recording:
         note: HttpNote | None = None,
         phases: Mapping[int, Phases] | None = None,
     ) -> int:
-        """Record frames that came or left at one time and return the first one's number.
+        """Record frames of the same time and return the number of the first one.
 
-        Small ones are kept as one value: for progress, event by event, that halves the server's CPU time of
-        an event (http: 1.1 instead of 2.1 us, stdio: 1.4 instead of 2.4 us; `python -m tests.bench
-        progress`). `doubtful` are places in `frames`, in order, of those not known to be JSON.
+        Small frames are stored as one value: for progress, event by event, that halves the server's CPU time
+        of an event (http: 1.1 instead of 2.1 us, stdio: 1.4 instead of 2.4 us; `python -m tests.bench
+        progress`). `doubtful` are ascending positions in `frames` of those that may not be JSON.
         """
         when = time()
         if len(frames) == 1:
@@ -278,7 +285,7 @@ class Recording:
         return first
 
     def mark(self, mark: HeldMark) -> None:
-        """Note what became of a message that was held at the desk; memory keeps the first, the file all."""
+        """Record the outcome of a held message. Memory keeps the first ones, the file all."""
         with self._lock:
             self._new_marks.append(mark)
             self._mark_bytes += len(mark.was) + len(mark.now) + FRAME_COST
@@ -287,7 +294,7 @@ class Recording:
         self._end_rest()
 
     def remark(self, remark: RecordedRemark) -> None:
-        """Record a remark on what a server sent; memory keeps the first, the file all."""
+        """Record a remark on output of a server. Memory keeps the first ones, the file all."""
         with self._lock:
             if len(self._store.remarks) < MOST_REMARKS:
                 self._store.remarks.append(remark)
@@ -298,20 +305,20 @@ class Recording:
         self._end_rest()
 
     def log(self, log: CallLog) -> None:
-        """Keep in the file what the code of a call said. From any thread."""
+        """Write a log line of the code of a call to the file. Thread-safe."""
         if self._wanted is not None:
             self._new_logs.append(log)
             self._end_rest()
 
     def start(self) -> None:
-        """Open the file and start writing. Never raises: what goes wrong stands in `error`."""
+        """Open the file and start the writer. Never raises; problems are reported in `error`."""
         self._open_file()
         self._thread.start()
 
     def close(self) -> None:
-        """Write what is left and close the file. Everything can still be read afterwards.
+        """Write the remaining data and close the file. Everything can still be read afterwards.
 
-        A disk that is stuck is not waited for: the thread at it writes what is left if it ever can.
+        A disk that hangs is not waited for: the writer thread writes the rest if the disk recovers.
         """
         self._closing = True
         self._wake.set()
@@ -327,7 +334,7 @@ class Recording:
     # On the hot path, once a segment or for a large frame; the lock is held
 
     def _begin_segment(self, number: int) -> None:
-        """Leave the full segment to the writer, and begin the next one."""
+        """Queue the full segment for the writer, and begin the next one."""
         ring = self._store.ring
         if full := ring.segment(number - 1):
             self._backlog[number - 1] = held_bytes(full.entries) + FRAME_COST * len(full.entries)
@@ -335,28 +342,28 @@ class Recording:
         if waiting > _WAKE_BYTES:
             self._wake_writer()
         if waiting > _BACKLOG_BYTES and len(ring.segments) > 1:
-            # The writer does not keep up: the oldest frames go unwritten rather than all memory.
+            # The writer is too slow: drop the oldest frames unwritten, rather than fill all memory.
             self._backlog.pop(ring.oldest_stop - 1, None)
             ring.drop_oldest()
         self._segment = ring.open(number)
         self._append = self._segment.entries.append
 
     def _cut(self, whole: Frame) -> Frame:
-        """What stays of a large frame in memory."""
+        """Return the part of a large frame that stays in memory."""
         self._segment.is_whole = False
         kept = self._bodies.cut(whole)
         if whole.number in self._store.waiting:
-            # Written at once, its memory serves the next one; fresh memory costs a fault for every page.
+            # If it is written at once, its memory is reused; fresh memory costs a page fault for every page.
             self._wake_writer()
         return kept
 
     def _wake_writer(self) -> None:
-        """Let the writer begin at once; a disk that refuses is asked again in the writer's own time."""
+        """Start the writer at once, unless the disk is failing: then it keeps its normal interval."""
         if not self._disk_error:
             self._wake.set()
 
     def _end_rest(self) -> None:
-        """Let the writer begin a batch if it rests."""
+        """Let the writer start a batch if it rests."""
         if self._is_resting:
             self._is_resting = False
             self._stirred.set()
@@ -364,7 +371,7 @@ class Recording:
 
     @property
     def is_resting(self) -> bool:
-        """True if all there is has been written."""
+        """True if all data have been written."""
         return self._is_resting
 
     # The writer's thread
@@ -382,9 +389,9 @@ class Recording:
             self._finish()
 
     def _rest(self) -> None:
-        """Wait until there is something to write or old captures are due to be removed.
+        """Wait until there is something to write, or old captures must be removed.
 
-        A disk that refuses is asked again at each beat.
+        If the disk is failing, return at once to try again in the next turn.
         """
         self._stirred.clear()
         self._is_resting = True
@@ -399,7 +406,7 @@ class Recording:
         return any(waiting) or self._closing
 
     def _finish(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining data and close the file."""
         while not self._write_some(in_a_hurry=True):
             pass
         file, self._encoder.file = self._encoder.file, None
@@ -413,7 +420,7 @@ class Recording:
         self._ending = self._ending if self._is_late else self.failing
 
     def _open_file(self) -> None:
-        """Begin the capture file, if one is wanted and can be made."""
+        """Open the capture file, if one is wanted and can be created."""
         if self._wanted is None:
             return
         try:
@@ -432,9 +439,9 @@ class Recording:
                 sleep(_PAUSE_S)
 
     def _write_some(self, *, in_a_hurry: bool) -> bool:
-        """Encode and write some frames, in a hurry as many as may be; then release the oldest from memory.
+        """Encode and write some frames, or as many as possible if `in_a_hurry`; then release old segments.
 
-        Returns whether that was all that can be done now.
+        Return True if there is nothing more to do now.
         """
         encoder = self._encoder
         if encoder.file is None and not self._closing:
@@ -457,14 +464,14 @@ class Recording:
                 file.add_log(self._new_logs.popleft())
         encoder.encode(count if in_a_hurry else min(count, latest), _TURN_BYTES)
         was_taken = self._flush()
-        while self._release_oldest():  # nobody waits for all of them
+        while self._release_oldest():  # no other thread waits for this
             pass
-        return encoder.frames >= count or not was_taken  # a disk that refuses is asked again at the next beat
+        return encoder.frames >= count or not was_taken  # a failing disk is tried again in the next turn
 
     def _release_oldest(self) -> bool:
-        """Release the oldest segment if memory is over its budget; whether there was one to release.
+        """Release the oldest segment if memory exceeds its budget; return True if one was released.
 
-        What no file holds yet stays.
+        Frames that are not in a file yet are kept.
         """
         with self._lock:
             ring, encoded = self._store.ring, self._encoder.frames
@@ -477,7 +484,7 @@ class Recording:
             return True
 
     def _flush(self) -> bool:
-        """Hand the lines there are to the operating system; whether it took them."""
+        """Pass queued lines to the operating system; return True if it accepted them."""
         file = self._encoder.file
         if file is not None and not self._write(file, file.take()):
             return False
@@ -486,7 +493,7 @@ class Recording:
         return True
 
     def _write(self, file: CaptureFile, lines: Taken) -> bool:
-        """Write lines after those that were refused before; whether the disk took all of them."""
+        """Write lines after those that were refused before; return True if the disk accepted all."""
         self._writing_since = monotonic()
         try:
             file.write(lines)
@@ -503,7 +510,7 @@ class Recording:
         return True
 
     def _remove_old(self) -> None:
-        """Remove old captures, if a new part was begun or it was done long ago."""
+        """Remove old captures after a new part was begun, or after `_RETENTION_S`."""
         file, (before, part) = self._encoder.file, self._looked_at
         if file is None or not self._retention.is_on:
             return
@@ -520,5 +527,5 @@ class Recording:
             _log.warning("old captures could not be removed", exc_info=True)
 
     def _fail(self, error: OSError) -> None:
-        """Go on in memory for the time being, and say why."""
+        """Continue in memory for now, and record the reason."""
         self._disk_error = self._encoder.disk_error = error.strerror or str(error)

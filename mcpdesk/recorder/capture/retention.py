@@ -1,7 +1,7 @@
-"""Removal of old captures: files not written to for long, then the oldest until all fit in a size.
+"""Removal of old captures: files not written to for long, then the oldest until a size limit is met.
 
-A capture that another living process writes is left alone, all its parts included: that process applies the
-same limits to it. Of our own capture every part may be removed except the one that is being written.
+A capture that another living process writes is left alone with all its parts, because that process applies
+the same limits to it. Of the capture of this process every part may be removed except the one being written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mcpdesk import private_files
 from mcpdesk.recorder.capture.capture_parts import PartFile, StoredCapture, stored_captures
 
 _SHARE = 8
-"""A part takes at most this share of the size of all captures, so that little is removed at a time."""
+"""Maximum size of a part as a fraction (1/8) of the size limit, so that little is removed at a time."""
 _LEAST_PART = 64 << 10
 
 
@@ -25,18 +25,18 @@ class Retention(Struct, frozen=True):
     """Limits on all captures in one folder."""
 
     max_bytes: int = 0
-    """0: no limit."""
+    """Maximum size of all captures in bytes; 0 for no limit."""
     max_age_s: float = 0.0
-    """Seconds since the last write to a file; 0: no limit."""
+    """Maximum seconds since the last write to a file; 0 for no limit."""
 
     def part_bytes(self, max_file_bytes: int) -> int:
-        """Largest size of one part, where `max_file_bytes` is wanted; 0: no limit."""
+        """Return the maximum size of one part; `max_file_bytes` is a further limit. 0 means no limit."""
         share = max(_LEAST_PART, self.max_bytes // _SHARE) if self.max_bytes else 0
         return min(filter(None, (share, max_file_bytes)), default=0)
 
     @property
     def is_on(self) -> bool:
-        """Whether there is any limit."""
+        """True if there is any limit."""
         return bool(self.max_bytes or self.max_age_s)
 
 
@@ -44,7 +44,7 @@ UNLIMITED = Retention()
 
 
 class RemovedFile(Struct, frozen=True):
-    """A file of a capture that was removed."""
+    """A capture file that was removed."""
 
     path: Path
     size: int
@@ -57,7 +57,7 @@ class RemovedFile(Struct, frozen=True):
 def remove_old(
     folder: Path, limits: Retention, own: Path | None, reserve: int, unlink: Callable[[Path], None]
 ) -> Iterator[RemovedFile]:
-    """Remove files until `reserve` more bytes fit within the limits; yields each file that was removed.
+    """Remove files until `reserve` more bytes fit within the limits; yield each removed file.
 
     `own` is the part that this process writes. `unlink` removes one file.
     """
@@ -80,7 +80,7 @@ def remove_old(
 
 
 def _removable(capture: StoredCapture, own: Path | None) -> tuple[PartFile, ...]:
-    """The parts of a capture that no process needs."""
+    """Return the parts of a capture that no process needs."""
     paths = [file.path for file in capture.files]
     if own in paths:
         return tuple(file for file in capture.files if file.path != own)

@@ -1,8 +1,8 @@
 """The newest frames and notes in memory, bounded in bytes.
 
-Frames lie in segments of 256, so that a reader finds one by its number without a lock, and the collector sees
-one list where there are up to 256 untracked records: those recorded together are one. `Store` reads a running
-recording: memory first, then what waits to be written, then the capture file.
+Frames are stored in segments of 256, so that a reader finds a frame by number without a lock, and the garbage
+collector sees one list instead of up to 256 untracked records. `Store` reads a running recording: first
+memory, then data waiting to be written, then the capture file.
 """
 
 from __future__ import annotations
@@ -30,46 +30,46 @@ SEGMENT_BITS: Final = 8
 SEGMENT_FRAMES: Final = 1 << SEGMENT_BITS
 SEGMENT_MASK: Final = SEGMENT_FRAMES - 1
 FRAME_COST: Final = 320
-"""Bytes a record costs besides its data: numbers, object headers, what the allocator adds."""
+"""Memory of a record besides its data: numbers, object headers, allocator overhead."""
 _number = attrgetter("number")
 
 
 class Segment:
-    """Up to 256 successive frames and the notes on them."""
+    """Up to 256 successive frames and their notes."""
 
     __slots__ = ("cost", "doubtful", "entries", "is_whole", "notes")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.doubtful: set[int] = set()
-        """Numbers of the frames that are not known to be JSON."""
+        """Numbers of frames that may not be JSON."""
         self.notes: dict[int, HttpNote] = {}
-        """By the number of their frame."""
+        """Notes by frame number."""
         self.cost = 0
         self.is_whole = True
-        """Whether no frame here was cut short."""
+        """True if no frame of this segment was cut."""
 
     def between(self, start: int, stop: int) -> list[Entry]:
-        """What was recorded from frame `start` on and before `stop`."""
+        """Return the entries that begin at or after frame `start` and before frame `stop`."""
         entries = self.entries
         return entries[bisect_left(entries, start, key=_number) : bisect_left(entries, stop, key=_number)]
 
     def frames(self, start: int, stop: int) -> list[Frame]:
-        """Its frames from `start` up to `stop`, as far as they have come."""
+        """Return the frames from `start` up to `stop` that exist."""
         found: list[Frame] = []
         for entry in self._holding(start, stop):
             found += entry.frames(start, stop) if isinstance(entry, FrameRun) else (entry,)
         return found
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """What is kept of the bytes of these frames."""
+        """Return the kept bytes of these frames."""
         found: list[bytes] = []
         for entry in self._holding(start, stop):
             found += entry.split(start, stop) if isinstance(entry, FrameRun) else (entry.data,)
         return found
 
     def _holding(self, start: int, stop: int) -> list[Entry]:
-        """What holds frames from `start` up to `stop`."""
+        """Return the entries that contain frames from `start` up to `stop`."""
         entries = self.entries
         first = bisect_left(entries, start, key=_number)
         if first and isinstance(entries[first - 1], FrameRun):
@@ -78,67 +78,68 @@ class Segment:
 
 
 def held_bytes(entries: Iterable[Entry]) -> int:
-    """Bytes of frames that are in memory."""
+    """Return the bytes of frames that are in memory."""
     return sum([len(entry.data) for entry in entries])
 
 
 class Ring:
-    """Segments by number; the oldest go when the accounted bytes pass the budget."""
+    """Segments by number. The oldest are dropped when the accounted bytes exceed the budget."""
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
         self.cost = 0
         self.segments: dict[int, Segment] = {}
         self._oldest = 0
-        """The first key; to look for it in the dictionary takes the longer the more were dropped."""
+        """Key of the oldest segment. Searching the dictionary for it takes longer the more segments were
+        dropped."""
 
     def segment(self, number: int) -> Segment | None:
-        """The segment that holds a frame number, or None when it is gone or yet to come."""
+        """Return the segment of a frame; None if it was dropped or does not exist yet."""
         return self.segments.get(number >> SEGMENT_BITS)
 
     def open(self, number: int) -> Segment:
-        """A new segment, beginning with frame `number`."""
+        """Create the segment that begins with frame `number`."""
         segment = self.segments[number >> SEGMENT_BITS] = Segment()
         return segment
 
     def frame(self, number: int) -> Frame | None:
-        """The frame of that number while it is in memory."""
+        """Return a frame if it is in memory."""
         segment = self.segment(number)
         found = segment.frames(number, number + 1) if segment else None
         return found[0] if found else None
 
     def account(self, number: int, size: int) -> None:
-        """Count `size` more bytes towards the segment of `number`."""
+        """Add `size` bytes to the cost of the segment of frame `number`."""
         if segment := self.segment(number):
             segment.cost += size
             self.cost += size
 
     @property
     def is_over(self) -> bool:
-        """Whether the oldest segment has to go; the newest always stays."""
+        """True if the oldest segment must be dropped; the newest one always stays."""
         return self.cost > self.budget and len(self.segments) > 1
 
     @property
     def oldest(self) -> int:
-        """The number of the first frame of the oldest segment."""
+        """Number of the first frame of the oldest segment."""
         return self._oldest << SEGMENT_BITS
 
     @property
     def oldest_stop(self) -> int:
-        """The number behind the last frame of the segment to go next."""
+        """Number after the last frame of the oldest segment."""
         return (self._oldest + 1) << SEGMENT_BITS
 
     def drop_oldest(self) -> None:
-        """Remove the oldest segment; its frames leave memory with the last reference to it."""
+        """Remove the oldest segment. Its frames are freed with the last reference to them."""
         self.cost -= self.segments.pop(self._oldest).cost
         self._oldest += 1
 
 
 class Store:
-    """Implements `Source` over a ring and, where one is written, a capture file."""
+    """Implements `Source` for a ring and, if one is written, a capture file."""
 
     gaps: Sequence[Gap] = ()
-    """None: frames that are gone keep their numbers."""
+    """Always empty, because dropped frames keep their numbers."""
 
     def __init__(self, ring_bytes: int) -> None:
         self.ring = Ring(ring_bytes)
@@ -148,28 +149,28 @@ class Store:
         self.remarks: list[RecordedRemark] = []
         self.remarks_left_out = 0
         self.waiting: dict[int, bytes] = {}
-        """Large frames not written yet, whole."""
+        """Complete large frames that were not written yet."""
         self.places: Places | None = None
 
     @property
     def first(self) -> int:
-        """The oldest frame that may be in memory or in the file."""
+        """Oldest frame that may be in memory or in the file."""
         return self.ring.oldest if self.places is None else min(self.ring.oldest, self.places.first)
 
     @property
     def removed(self) -> int:
-        """Frames at the beginning that were removed from the disk."""
+        """Number of frames at the beginning that were removed from disk."""
         return 0 if self.places is None else self.places.removed
 
     def frame(self, number: int) -> Frame | None:
-        """One frame from memory, else from the file."""
+        """Return one frame from memory, otherwise from the file."""
         frame = self.ring.frame(number)
         if frame is not None or self.places is None:
             return frame
         return read_back(self.places.frame_line(number), line_frame)
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
-        """Successive frames; None for those that are gone."""
+        """Return successive frames, with None for missing ones."""
         if segment := self.ring.segment(start):
             found = segment.frames(start, stop)
             if len(found) == stop - start:
@@ -177,7 +178,7 @@ class Store:
         return [self.frame(number) for number in range(start, stop)]
 
     def whole(self, number: int) -> bytes:
-        """All bytes of a frame, or as many as were kept."""
+        """Return all bytes of a frame, or as many as were kept."""
         if (waiting := self.waiting.get(number)) is not None:
             return waiting
         frame = self.ring.frame(number)
@@ -187,13 +188,13 @@ class Store:
         return written or (frame.data if frame else b"")
 
     def note(self, number: int) -> HttpNote | None:
-        """What HTTP said around a frame, from memory, else from the file."""
+        """Return the HTTP note of a frame from memory, otherwise from the file."""
         if segment := self.ring.segment(number):
             return segment.notes.get(number)
         return read_back(self.places.note_line(number), attrgetter("note")) if self.places else None
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of successive frames, empty for those that are gone; as many as can be held."""
+        """Return the bytes of successive frames, empty for missing ones; at most `MOST_HELD` bytes."""
         segment = self.ring.segment(start)
         if segment is not None and segment.is_whole:
             found = segment.data(start, stop)
