@@ -111,6 +111,8 @@ class Settings(Struct, frozen=True):
     api_key_header: str
     operator_key: str
     """Empty: a random one is made for each start."""
+    token: str
+    """Of this process as a client over stdio, or of a command that asks a folder; empty: none."""
     request_state_secret: str
     """One or more with commas between them. Empty: one is made, and kept in the state folder."""
     no_auth: bool
@@ -208,6 +210,10 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("operator_key", SettingKind.SECRET, "", ("MCPDESK_OPERATOR_KEY",),
             "Signs in the operator on the dashboard and on `--web` pages. Without it a random one is made at "
             "each start, and kept in the folder `operator` of the state folder. Callers do not need it.",
+            pattern=r"[!-~]+", allowed="visible ASCII characters"),
+    Setting("token", SettingKind.SECRET, "", ("MCPDESK_TOKEN",),
+            "The bearer token of a client that starts `mcpdesk stdio FOLDER`, and of `call`, `list` and the "
+            "like on a folder. Without it, tools that need a token are not listed there.",
             pattern=r"[!-~]+", allowed="visible ASCII characters"),
     Setting("request_state_secret", SettingKind.SECRET, "", ("MCPDESK_REQUEST_STATE_SECRET",),
             "Signs requestState: the same on several machines, each goes on with what another asked. The "

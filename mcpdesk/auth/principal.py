@@ -26,6 +26,8 @@ class Principal(Struct, frozen=True):
     """What its token allows, and what that includes."""
     expires: float | None = None
     """When its token ends, Unix time in seconds."""
+    refused: str = ""
+    """Reason its token is not valid, in words that follow `it`; empty for a valid token and for none."""
     identity: str = ""
     """What sessions, tasks and states that belong to it are marked with; empty: nobody in particular."""
 
@@ -83,6 +85,8 @@ async def _until(expires: float) -> AsyncIterator[None]:
 
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
+TOKEN_VARIABLE = "MCPDESK_TOKEN"
+"""Environment variable of a client over stdio with its bearer token."""
 MISSING = "Unauthorized: missing JWT"
 INVALID = "Unauthorized: invalid JWT"
 

@@ -150,7 +150,12 @@ def _redactor() -> Redactor:
 
     settings = resolve({}, os.environ).settings
     known = secrets_here(os.environ, settings.state_dir)
-    known += [settings.api_key, settings.operator_key, *settings.request_state_secret.split(",")]
+    known += [
+        settings.api_key,
+        settings.operator_key,
+        settings.token,
+        *settings.request_state_secret.split(","),
+    ]
     return Redactor(known, [settings.api_key_header])
 
 

@@ -1,6 +1,8 @@
 """The client through which commands ask a server: a folder or a program that runs meanwhile, or a URL.
 
-Questions of tools are asked in the terminal the command was typed in, on stderr.
+A folder that a desk or `mcpdesk serve` hosts is asked there, over its Unix socket; any other one is hosted
+here for as long as the command runs. Questions of tools are asked in the terminal the command was typed in,
+on stderr.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -24,6 +27,8 @@ from mcpdesk.cli.reach import (
     agreement,
     ask_input,
     can_ask,
+    needless_token,
+    running_core,
     transport_to,
     with_hint,
 )
@@ -44,14 +49,19 @@ from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from mcpdesk.client.connection import Questions
     from mcpdesk.client.negotiation import Agreement
+    from mcpdesk.client.transport import ClientTransport
     from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.host import Host
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.link.desk_client import HostedDesk
     from mcpdesk.link.values import CatalogueItem
     from mcpdesk.protocol.reading.remark import Remark
+    from mcpdesk.protocol.revisions import Revision
+    from mcpdesk.settings import Settings
     from mcpdesk.upstream.offers import Offer
 
 T = TypeVar("T")
@@ -80,17 +90,23 @@ def client(
     watches: bool = False,
     connect_s: float | None = None,
     lists: bool = False,
+    is_alone: bool = False,
 ) -> AbstractContextManager[CommandClient]:
-    """Return a client of any server; one that is a folder or a program runs for as long as the block does.
+    """Return a client of any server; one that is a program runs for as long as the block does.
 
-    What it prints goes to stderr. With `watches`, log messages are asked for, and a folder is read again when
-    its files change. `connect_s` is how long connecting may take, if not as the setting says. With `lists`,
-    the same is declared whether or not a person can be asked: servers offer what fits their client.
+    So does one that is a folder, unless a process hosts it already, which is asked instead; with `is_alone`
+    the folder is hosted here all the same. What a server prints here goes to stderr.
+
+    With `watches`, log messages are asked for, and a folder is read again when its files change. `connect_s`
+    is how long connecting may take, if not as the setting says. With `lists`, the same is declared whether or
+    not a person can be asked: servers offer what fits their client.
 
     Raises: DeskError when it cannot be hosted, started or reached.
     """
     found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
     if not isinstance(found, FolderTarget):
+        if is_alone:
+            raise DeskUserError("--alone is for a folder.", "Another server is reached as its target says.")
         return _remote(found, reach, watches, connect_s, lists)
     from mcpdesk.cli.core_process import require_unix
 
@@ -98,7 +114,14 @@ def client(
     if reach.is_remote:
         message = "A folder needs no key, no header, no revision and no packages."
         raise DeskUserError(message, "They are for a server that is reached as a client.")
-    return _hosted(target, reach, watches)
+    from mcpdesk.hosting.host_plan import effective_settings
+
+    folder = server_folder(target)
+    settings = effective_settings({}, os.environ, folder).settings
+    desk = None if is_alone else running_core(folder, reach)
+    if desk is not None:
+        return _through_core(desk, folder, reach.mode, settings, watches, connect_s, lists)
+    return _hosted(folder, settings, reach, watches)
 
 
 class Notification(NamedTuple):
@@ -293,20 +316,77 @@ def _remote(
     target: UrlTarget | CommandTarget, reach: Reach, watches: bool, connect_s: float | None, lists: bool
 ) -> Iterator[CommandClient]:
     """A client of a server that is not ours. Raises: DeskUserError for no URL."""
-    from mcpdesk.client.person_answers import PersonAnswers
-    from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.protocol.revisions import BY_NAME
     from mcpdesk.settings import resolve
+
+    settings, lines = resolve({}, os.environ).settings, ProgramLines()
+    transport = transport_to(target, reach, settings, lines)
+    revision = BY_NAME[reach.revision] if reach.revision else None
+    with _connected(transport, settings, revision, lines, watches, connect_s, lists) as made:
+        yield made
+
+
+@contextmanager
+def _through_core(
+    desk: socket,
+    folder: Path,
+    mode: str,
+    settings: Settings,
+    watches: bool,
+    connect_s: float | None,
+    lists: bool,
+) -> Iterator[CommandClient]:
+    """A client of the process that hosts a folder. Raises: DeskUserError when it does not answer."""
+    from mcpdesk.client.unix_pipe import UnixPipe
+    from mcpdesk.protocol.revisions import BY_NAME
+
+    transport, revision = UnixPipe(desk, str(folder)), BY_NAME[settings.desk_revision]
+    arguments = (transport, settings, revision, ProgramLines(), watches, connect_s, lists)
+    with _connected(*arguments, folder=folder) as made:
+        made.unavailable = lambda: _unavailable(folder, mode)
+        yield made
+
+
+def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
+    """Items of a folder that are not offered, by its files: its code is imported, and none of it called."""
+    from mcpdesk.cli.core_process import loaded
+    from mcpdesk.link.local_catalogue import ServerCatalogue
+
+    with loaded(folder) as host:
+        endpoint = host.endpoint("", mode)
+        assert endpoint is not None
+        return [each for each in ServerCatalogue(endpoint.server).catalogue().items if not each.definition]
+
+
+@contextmanager
+def _connected(
+    transport: ClientTransport,
+    settings: Settings,
+    revision: Revision | None,
+    lines: ProgramLines,
+    watches: bool,
+    connect_s: float | None,
+    lists: bool,
+    folder: Path | None = None,
+) -> Iterator[CommandClient]:
+    """A client over a transport; `folder` is named to the server as the only root, if there is one."""
+    from mcpdesk.client.person_answers import PersonAnswers
+    from mcpdesk.client.roots import folder_roots
+    from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.version import __version__
 
-    settings, inbox = resolve({}, os.environ).settings, Inbox()
-    lines = ProgramLines()
-    transport = transport_to(target, reach, settings, lines)
-    answers = PersonAnswers(clean(transport.target), inbox, lambda: settings.question_timeout_ms / 1000)
+    inbox = Inbox()
+    answers = PersonAnswers(
+        clean(transport.target),
+        inbox,
+        lambda: settings.question_timeout_ms / 1000,
+        lambda: folder_roots([] if folder is None else [folder]),
+    )
     asked = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
     questions: Questions = asked if can_ask() else dict.fromkeys(asked, _refuse) if lists else {}
+    if folder is not None:
+        questions = {**answers.offered(), **questions}  # of the first these are the roots
     identity = {"name": "mcpdesk", "version": __version__}
-    revision = BY_NAME[reach.revision] if reach.revision else None
     connection = ServerConnection(
         transport,
         identity,
@@ -370,23 +450,24 @@ def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @contextmanager
-def _hosted(target: str, reach: Reach, watches: bool) -> Iterator[CommandClient]:
+def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> Iterator[CommandClient]:
     """A client of a server folder, acting as the owner of the token. What its code prints goes to stderr.
 
     Raises: DeskError when it cannot be hosted, or the token does not count there.
     """
+    from msgspec.structs import replace
+
     from mcpdesk.cli.core_process import capture_output
     from mcpdesk.client.roots import folder_roots
     from mcpdesk.hosting.core_thread import CoreThread
     from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
+    from mcpdesk.hosting.host_plan import HostPlan
     from mcpdesk.link.desk_client import HostedDesk
     from mcpdesk.link.local_catalogue import ServerCatalogue
     from mcpdesk.protocol.revisions import BY_NAME
 
-    folder = server_folder(target)
-    settings = effective_settings({}, os.environ, folder).settings
-    host = Host(HostPlan((folder,), settings, http=False, meet=False, watch=watches, mode=reach.mode))
+    plan = HostPlan((folder,), settings, http=False, meet=False, watch=watches, mode=reach.mode)
+    host = Host(replace(plan, is_brief=not watches))
     with capture_output(host, "wire") as claimed:
         # The core's thread imports the folder as well as running it: some objects, like a connection of
         # sqlite3, can be used only by the thread that made them.
@@ -398,6 +479,8 @@ def _hosted(target: str, reach: Reach, watches: bool) -> Iterator[CommandClient]
             desk = HostedDesk(endpoint, host.call_soon, lambda: folder_roots([folder]), revision)
             if reach.token is not None:
                 _identify(desk, endpoint, reach.token)
+            elif settings.token and endpoint.access.verifier is not None:
+                _identify(desk, endpoint, settings.token)
             loop: Future[asyncio.AbstractEventLoop] = Future()
             host.call_soon(lambda: loop.set_result(asyncio.get_running_loop()))
             catalogue = ServerCatalogue(endpoint.server)
@@ -410,7 +493,10 @@ def _hosted(target: str, reach: Reach, watches: bool) -> Iterator[CommandClient]
             made.output_fd = claimed.stdout_fd
             if watches:
                 made.hear()
+            waiting = _waiting_callbacks(host)
             yield made
+            if left := len(_waiting_callbacks(host) - waiting):
+                print_message(_left_waiting(host, folder, left))
         finally:
             core.stop()
             print_stray_output(host)
@@ -419,13 +505,28 @@ def _hosted(target: str, reach: Reach, watches: bool) -> Iterator[CommandClient]
 def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
     """Raises: DeskUserError for an invalid token, or a server that checks none."""
     if endpoint.access.verifier is None:
-        hint = "In mcp.json auth.jwt says how tokens are checked."
-        raise DeskUserError(f"{endpoint.name} looks at no tokens.", hint)
+        raise needless_token(endpoint.name)
     try:
         desk.token.give(token).result()
     except ValueError as reason:
         message = f"The token does not count for {endpoint.name}: {reason}."
         raise DeskUserError(message, "See --token-env.", CANNOT_CONNECT) from None
+
+
+def _waiting_callbacks(host: Host) -> set[int]:
+    """Ids of the callbacks that have not fired yet, of the folder of a host."""
+    state = host.endpoints()[0].server.hosted
+    if state is None or not state.has_made("callbacks"):
+        return set()
+    return {each.id for each in state.callbacks.snapshot if each.due is not None}
+
+
+def _left_waiting(host: Host, folder: Path, count: int) -> str:
+    """The line about callbacks that a call has set in a process that ends with it."""
+    told = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
+    if others := host.peers.pids(host.endpoints()[0].name):
+        return f"{told}; process {min(others)}, which hosts {folder} as well, fires what is due"
+    return f"{told} until a process hosts {folder}: the desk, `mcpdesk serve` or a client over stdio"
 
 
 def _terminal(

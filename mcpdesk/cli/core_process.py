@@ -16,8 +16,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
+from pathlib import Path
 from queue import Empty, Full, Queue
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,28 @@ def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
             yield claimed
         finally:
             claimed.release()
+
+
+@contextmanager
+def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
+    """Load a folder as a server would, for a command that only looks at it; `http`: as if it listened there.
+
+    What its code prints becomes lines of the host's journal; on Windows it goes to stderr.
+    """
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
+    from mcpdesk.hosting.journal import logging_to
+
+    settings = effective_settings({}, os.environ, folder).settings
+    host = Host(HostPlan((folder,), settings, http=http, meet=False, watch=False))
+    if IS_UNIX:
+        with capture_output(host, "wire"):
+            host.load()
+            yield host
+    else:
+        with logging_to(host.journal, lambda: host.plan.folders), redirect_stdout(sys.stderr):
+            host.load()
+            yield host
 
 
 def give_dashboard(host: Host) -> None:

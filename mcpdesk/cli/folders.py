@@ -8,9 +8,8 @@ import os
 import re
 import shlex
 import shutil
-import sys
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -18,18 +17,20 @@ from urllib.parse import urlsplit
 import click
 
 from mcpdesk import paths
+from mcpdesk.auth.principal import TOKEN_VARIABLE
 from mcpdesk.cli import completion
+from mcpdesk.cli.core_process import loaded
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_message, print_text
-from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.reach import reach_options, secret
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError, UnknownMode
 from mcpdesk.upstream.target_transport import Reach
 
 if TYPE_CHECKING:
     from mcpdesk.bridge import ApiName, ToolSchemas
+    from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.folder.lint import Finding
-    from mcpdesk.hosting.host import Host
 
 NEW_EXAMPLES = """\b
 Examples:
@@ -73,9 +74,11 @@ Examples:
   mcpdesk config sample_servers/hello --for claude-desktop
   mcpdesk config ~/servers/profiles --for claude-code --mode review
   mcpdesk config ~/servers/profiles --for cursor --http http://127.0.0.1:3333
+  mcpdesk config ~/servers/wallet --for cursor --token-env WALLET_TOKEN
 
 Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, somebody has to run the desk or
 `mcpdesk serve`; the key goes along when callers need it, so keep the text to yourself.
+The token of --token-env is in it, too: as MCPDESK_TOKEN for the command, as a header for a URL.
 """
 APIS = ("openai", "anthropic")
 PLACES = {
@@ -85,29 +88,6 @@ PLACES = {
     "claude-code": "Run it in a shell; add `--scope user` before the name for all your projects.",
 }
 """Client -> where its configuration goes, in one sentence."""
-
-
-@contextmanager
-def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
-    """Load a folder as a server would, for a command that only looks at it; `http`: as if it listened there.
-
-    What its code prints becomes lines of the host's journal; on Windows it goes to stderr.
-    """
-    from mcpdesk.cli.core_process import IS_UNIX, capture_output
-    from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_plan import HostPlan, effective_settings
-    from mcpdesk.hosting.journal import logging_to
-
-    settings = effective_settings({}, os.environ, folder).settings
-    host = Host(HostPlan((folder,), settings, http=http, meet=False, watch=False))
-    if IS_UNIX:
-        with capture_output(host, "wire"):
-            host.load()
-            yield host
-    else:
-        with logging_to(host.journal, lambda: host.plan.folders), redirect_stdout(sys.stderr):
-            host.load()
-            yield host
 
 
 @click.command(name="new", epilog=NEW_EXAMPLES, short_help="Make a server folder.")
@@ -312,6 +292,9 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
             each for each in lint(server, manifest, hosted.warnings, os.environ) if each.level is Level.ERROR
         ]
         variables = [(name, f"Needed by {where}") for name, where in hosted.variables.items()]
+        if server.requires_jwt or server.token_tools:
+            what = "anything" if server.requires_jwt else ", ".join(server.token_tools)
+            variables.append((TOKEN_VARIABLE, f"Bearer token, without which {what} cannot be used"))
         tools = [(tool.name, tool.description) for tool in server.tools]
         tools += [(each.name, "") for each in server.tools.unavailable if each.is_fit]
         has_prompts, publication = len(server.prompts) > 0, server.publication
@@ -421,8 +404,13 @@ def _chosen(api: ApiName | None, model: str | None) -> ApiName:
     "--http", "url", metavar="URL", help="Where the folder is served, such as http://127.0.0.1:3333."
 )
 @click.option("--mode", default="", metavar="NAME", help="Offer the tools of this mode alone.")
-def config_command(folder: str, client: str, url: str | None, mode: str) -> None:
-    """Print what to paste into a client so that it uses the server folder FOLDER."""
+@click.option("--token-env", "variable", metavar="VAR", help="The variable with the client's bearer token.")
+def config_command(folder: str, client: str, url: str | None, mode: str, variable: str | None) -> None:
+    """Print what to paste into a client so that it uses the server folder FOLDER.
+
+    A server that answers nothing without a token gets no configuration without one, unless the client can
+    get a token itself: over HTTP, from an authorization server that mcp.json names.
+    """
     from mcpdesk.hosting.client_config import ServerAddress, client_config
     from mcpdesk.hosting.folder.manifest import read_manifest
 
@@ -430,15 +418,72 @@ def config_command(folder: str, client: str, url: str | None, mode: str) -> None
     manifest = read_manifest(place)
     if mode and mode not in manifest.modes:
         raise UnknownMode(manifest.name, mode, tuple(manifest.modes))
-    address = ServerAddress(manifest.name, str(place), mode=mode)
+    token = secret(variable, "--token-env") or ""
+    if variable:
+        os.environ.pop(variable, None)  # hosted code must not see it
+    address = ServerAddress(manifest.name, str(place), mode=mode, token=token)
+    notes = list[str]()
+    if url or token or manifest.auth.jwt is not None:
+        with loaded(place, http=bool(url)) as host:  # what it offers decides whether callers need a key
+            endpoint = host.endpoint("", mode)
+            assert endpoint is not None
+            access, key, header = (
+                endpoint.access,
+                host.rules.api_key if url else "",
+                host.settings.api_key_header,
+            )
+            if token:
+                notes += asyncio.run(_token_notes(endpoint, token))
+            elif names := [] if access.requires_token else endpoint.server.token_tools:
+                notes.append(_tools_without_token(names, bool(url)))
+        address = address._replace(
+            key=key,
+            header=header,
+            needs_token=access.requires_token,
+            has_login=bool(access.authorization_servers),
+        )
     if url:
-        with loaded(place, http=True) as host:  # what it offers decides whether callers need a key
-            key, header = host.rules.api_key, host.settings.api_key_header
-        address = address._replace(url=_endpoint(url, manifest.name), key=key, header=header)
+        address = address._replace(url=_endpoint(url, manifest.name))
     print_text(client_config(client, address, "http" if url else "stdio"))
-    click.echo(PLACES[client], err=True)
-    if url and manifest.auth.requires_jwt:
-        click.echo("Callers need a bearer token, too: add it as the header Authorization.", err=True)
+    for line in (PLACES[client], *notes):
+        print_message(line)
+
+
+async def _token_notes(endpoint: HostedEndpoint, token: str) -> list[str]:
+    """What to know of a token that goes into a configuration.
+
+    Raises: DeskUserError for one that is not valid, or that no tool asks for.
+    """
+    from mcpdesk.auth.keys import KeysMissing
+    from mcpdesk.auth.tokens import Rejected
+
+    access = endpoint.access
+    if access.verifier is None:
+        hint = "In mcp.json auth.jwt says how tokens are checked."
+        raise DeskUserError(f"{endpoint.name} looks at no tokens.", hint)
+    try:
+        holder = await access.verify(token)
+    except Rejected as reason:
+        message = f"The token does not count for {endpoint.name}: {reason}."
+        raise DeskUserError(message, "See --token-env.") from None
+    except KeysMissing as reason:
+        return [f"The token cannot be checked now: {reason}."]
+    if not access.admits(holder):
+        scopes = " ".join(sorted(access.scopes - holder.scopes))
+        raise DeskUserError(f"The token lacks the scope {scopes}, which every request needs.")
+    if holder.expires is None:
+        return []
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(holder.expires))
+    return [f"The token is valid until {until}; then write the configuration again, with a new one."]
+
+
+def _tools_without_token(names: Sequence[str], is_http: bool) -> str:
+    """The line about tools that a configuration without a token does not reach."""
+    what = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} a token"
+    if is_http:
+        return f"{what}: add one with --token-env VAR, or let the client log in if it can."
+    verb = "is" if len(names) == 1 else "are"
+    return f"{what} and {verb} not listed without one: add it with --token-env VAR."
 
 
 def _endpoint(url: str, name: str) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,7 @@ class _LoneCore:
             self._transport = transport = StdioTransport(
                 claimed.stdin_fd,
                 claimed.stdout_fd,
-                host.open_pipe,
+                partial(host.open_pipe, token=host.settings.token),
                 peer=peer,
                 mode=self._mode,
                 client_state=client_state,

@@ -1,4 +1,4 @@
-"""How a command reaches a server that is not a folder: options, the transport, and hints for errors."""
+"""How a command reaches a server that it does not host: options, the transport, and hints for errors."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach, target_transport
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from mcpdesk.client.config_files import ConfigFile
     from mcpdesk.client.configs.servers import InputVariable
     from mcpdesk.client.transport import ClientTransport
@@ -280,6 +282,37 @@ def transport_to(
     """The transport to a server. What a program logs goes to stderr. Raises: DeskUserError."""
     place = ClientPlace(settings.state_dir, settings.api_key_header)
     return target_transport(target, reach, place, ProgramEvents(lines.log, lines.stray))
+
+
+def running_core(folder: Path, reach: Reach) -> socket | None:
+    """Connect to the process that hosts a folder; None if there is none that serves this command.
+
+    stderr has the reason if there is one. Raises: DeskUserError when it refuses, or when a token is given to
+    a server that checks none.
+    """
+    from mcpdesk.auth.principal import TOKEN_VARIABLE
+    from mcpdesk.hosting.folder.manifest import read_manifest
+    from mcpdesk.transports import pump
+
+    environment = dict(os.environ)
+    if reach.token is not None:
+        environment[TOKEN_VARIABLE] = reach.token
+        manifest = read_manifest(folder)
+        if manifest.auth.jwt is None:
+            raise needless_token(manifest.name)
+    place = str(folder)
+    greeting = pump.greeting_line(place, reach.mode, "mcpdesk", environment, leaves=False)
+    try:
+        return pump.connect_and_greet(place, reach.mode, greeting)
+    except pump.RefusedByDesk as refused:
+        raise DeskUserError(str(refused).removeprefix(pump.REFUSAL.decode())) from None
+    except OSError:  # other users may write where cores are found; `stdio` hosts the folder itself then, too
+        return None
+
+
+def needless_token(server: str) -> DeskUserError:
+    """The error for a token that is given to a server which checks none."""
+    return DeskUserError(f"{server} looks at no tokens.", "In mcp.json auth.jwt says how tokens are checked.")
 
 
 def ask_input(variable: InputVariable) -> str:

@@ -88,6 +88,9 @@ ctrl+c or SIGTERM ends it, with exit code 0. When the server ends it or goes awa
 
 TARGET = click.argument("target", shell_complete=completion.folder)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
+ALONE = click.option(
+    "--alone", is_flag=True, help="For a folder: host it here even if a running process hosts it."
+)
 TIMEOUT = click.option(
     "--timeout", "timeout_s", type=float, default=60.0, show_default=True, help="Seconds to wait."
 )
@@ -102,6 +105,7 @@ TIMEOUT = click.option(
 )
 @AS_JSON
 @TIMEOUT
+@ALONE
 @reach_options
 def call_command(
     target: str,
@@ -110,6 +114,7 @@ def call_command(
     whole: str | None,
     as_json: bool,
     timeout_s: float,
+    alone: bool,
     reach: Reach,
 ) -> int:
     """Call TOOL of TARGET, a server folder or the URL of a server, and print its result.
@@ -117,6 +122,10 @@ def call_command(
     KEY=VALUE becomes what the tool's schema says: a text, a number, true or false; KEY:=JSON is any value.
     What the tool asks is asked in the terminal; without one it hears that nobody can answer. The timeout does
     not run while a question waits.
+
+    A folder that the desk or `mcpdesk serve` hosts is called there, like over `mcpdesk stdio`: the call is in
+    the traffic, policies count, callbacks fire and programs in the background go on. `list`, `read`,
+    `prompt`, `complete` and `watch` do the same. Other folders are hosted here until the call ends.
     """
     from mcpdesk.bridge.result_text import result_text
     from mcpdesk.cli.command_client import client
@@ -124,7 +133,7 @@ def call_command(
 
     given, texts = parse_arguments(arguments, whole)
     tools = list[dict[str, Any]]()
-    with client(target, reach) as server:
+    with client(target, reach, is_alone=alone) as server:
         with suppress(DeskError) if not texts else nullcontext():  # then only the result's check needs it
             tools = server.request_all("tools/list", "tools", timeout_s)
         definition = next((each for each in tools if each.get("name") == tool), {})
@@ -162,14 +171,18 @@ LISTS: dict[str, tuple[str, str, str]] = {
 @TARGET
 @AS_JSON
 @TIMEOUT
+@ALONE
 @reach_options
-def list_command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
+def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
     """List the tools, resources, prompts and skills of TARGET, a server folder or the URL of a server, and
-    what of a folder is not offered."""
+    what of a folder is not offered.
+
+    A folder that the desk or `mcpdesk serve` hosts is asked there.
+    """
     from mcpdesk.cli.command_client import client
 
     faults: list[str] = []
-    with client(target, reach, lists=True) as server:
+    with client(target, reach, lists=True, is_alone=alone) as server:
         found = {
             key: server.request_all(method, key, timeout_s, faults) for key, (_, method, _) in LISTS.items()
         }
@@ -196,8 +209,9 @@ def list_command(target: str, as_json: bool, timeout_s: float, reach: Reach) -> 
 @click.argument("uri")
 @AS_JSON
 @TIMEOUT
+@ALONE
 @reach_options
-def read_command(target: str, uri: str, as_json: bool, timeout_s: float, reach: Reach) -> None:
+def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
     """Read the resource URI of TARGET, a server folder or the URL of a server.
 
     A pipe or a file gets the contents byte for byte, texts and binary ones alike. On a terminal control
@@ -208,7 +222,7 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, reach: 
     """
     from mcpdesk.cli.command_client import client
 
-    with client(target, reach) as server:
+    with client(target, reach, is_alone=alone) as server:
         for fault in server.verify_skill(uri, timeout_s):
             print_message(f"mcpdesk: malformed: {fault}")
         result = server.request("resources/read", {"uri": uri}, timeout_s)
@@ -234,9 +248,16 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, reach: 
 @click.argument("arguments", nargs=-1, metavar="[KEY=VALUE]...")
 @AS_JSON
 @TIMEOUT
+@ALONE
 @reach_options
 def prompt_command(
-    target: str, name: str, arguments: tuple[str, ...], as_json: bool, timeout_s: float, reach: Reach
+    target: str,
+    name: str,
+    arguments: tuple[str, ...],
+    as_json: bool,
+    timeout_s: float,
+    alone: bool,
+    reach: Reach,
 ) -> None:
     """Get the prompt NAME of TARGET, a server folder or the URL of a server, with its arguments filled in."""
     from mcpdesk.bridge.result_text import content_text
@@ -245,7 +266,7 @@ def prompt_command(
     given, texts = parse_arguments(arguments)
     for key in given.keys() - texts:
         raise DeskUserError(f"{key}: a prompt's arguments are texts.", f"Write {key}=value.")
-    with client(target, reach) as server:
+    with client(target, reach, is_alone=alone) as server:
         result = server.request("prompts/get", {"name": name, "arguments": given}, timeout_s)
         remarks = server.remarks()
     if as_json:
@@ -263,9 +284,16 @@ def prompt_command(
 @click.argument("arguments", nargs=-1, required=True, metavar="[KEY=VALUE]... KEY=BEGINNING")
 @AS_JSON
 @TIMEOUT
+@ALONE
 @reach_options
 def complete_command(
-    target: str, name: str, arguments: tuple[str, ...], as_json: bool, timeout_s: float, reach: Reach
+    target: str,
+    name: str,
+    arguments: tuple[str, ...],
+    as_json: bool,
+    timeout_s: float,
+    alone: bool,
+    reach: Reach,
 ) -> None:
     """Print the values with which the server completes an argument of a prompt or a resource template.
 
@@ -280,7 +308,7 @@ def complete_command(
         "ref": {"type": "ref/resource", "uri": name} if is_template else {"type": "ref/prompt", "name": name},
         "argument": {"name": key, "value": beginning},
     }
-    with client(target, reach) as server:
+    with client(target, reach, is_alone=alone) as server:
         context = {"context": {"arguments": known}} if known else {}
         result = server.request("completion/complete", params | context, timeout_s)
         remarks = server.remarks()
@@ -402,17 +430,19 @@ def _constants(shape: Mapping[str, Any]) -> Sequence[Any]:
 @TARGET
 @click.option("--resource", "uris", multiple=True, metavar="URI", help="Follow this resource, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@ALONE
 @reach_options
-def watch_command(target: str, uris: tuple[str, ...], as_json: bool, reach: Reach) -> None:
+def watch_command(target: str, uris: tuple[str, ...], as_json: bool, alone: bool, reach: Reach) -> None:
     """Print what TARGET notifies of: changed lists and resources, log messages, tasks.
 
-    A folder is read again whenever its files change, and tells what changed.
+    A folder is read again whenever its files change, and tells what changed. One that the desk or
+    `mcpdesk serve` hosts is followed there.
     """
     from mcpdesk.cli.command_client import client
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with client(target, reach, watches=True) as server:
+        with client(target, reach, watches=True, is_alone=alone) as server:
             for each in server.notifications(uris, lambda: print_message("watching; ctrl+c ends it")):
                 print_line(notification_line(each, as_json), server.output_fd)
     except KeyboardInterrupt:

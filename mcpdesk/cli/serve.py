@@ -201,7 +201,7 @@ def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
         yield []
         return
     from mcpdesk.auth.http_origin import is_loopback
-    from mcpdesk.hosting.host import rules_of
+    from mcpdesk.hosting.host_plan import rules_of
     from mcpdesk.transports.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
 
     name, _, port = settings.web.rpartition(":")

@@ -110,7 +110,8 @@ def test_command(
 ) -> int:
     """Run the cases of TARGET, any server, and compare what comes with what they expect.
 
-    A folder is hosted in this process, with a state of its own, unless --over says otherwise.
+    A folder is hosted afresh with a state of its own, even if the desk hosts it: in this process, unless
+    --over says otherwise.
     """
     folder = Path(target).expanduser()
     ways = _ways(over, folder.is_dir())
@@ -221,9 +222,10 @@ def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]
                 yield hosted(host, reach), claimed.stdout_fd
             return
         if way == "stdio":
-            if reach.token:
-                raise DeskUserError("Over stdio nobody sends a token.", "--over memory and http do.")
-            found: RemoteTarget | FolderTarget = stdio_target(server_folder(target), Path(state), reach.mode)
+            found: RemoteTarget | FolderTarget = stdio_target(
+                server_folder(target), Path(state), reach.mode, reach.token
+            )
+            reach = reach._replace(mode="", token=None)  # the command has them
         else:
             found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
         assert not isinstance(found, FolderTarget)
@@ -346,7 +348,8 @@ def load_command(
 ) -> int:
     """Call TOOL of TARGET, any server, at a steady rate, and tell how long the answers took.
 
-    Each time is counted from the moment its call was due: a server that falls behind is seen. Of a folder in
+    Each time is counted from the moment its call was due: a server that falls behind is seen. A folder is
+    hosted afresh with a state of its own, even if the desk hosts it. Of a folder in
     memory or over HTTP it is told where the time went. The last run of the same is shown beside.
     """
     from mcpdesk.testing.load_run import LoadPlan, as_facts, run_load

@@ -27,6 +27,7 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.transports.unread_answers import UNREAD
 
 if TYPE_CHECKING:
+    from mcpdesk.hosting.held_token import ClientToken
     from mcpdesk.hosting.holding.holds import Accept
     from mcpdesk.transports.replay import ClientState
 
@@ -463,14 +464,30 @@ class Pipe(FrameChannel):
         """
         super().__init__(endpoint, transport, peer, self._write_lines)
         self.dialogue.conversation.environment = environment
+        self.dialogue.conversation.has_own_lists = True
+        self.token: ClientToken | None = None
+        """The client's token; None without one."""
+        self.is_identified = True
         if session:
             self.dialogue.conversation.continue_session(session)
         self._send_bytes = send_bytes
         self._framer = LineFramer(limit)
         self._dropped = 0
 
+    def expect(self, token: ClientToken) -> None:
+        """Feed nothing before `identify` has checked a token of the client."""
+        self.token, self.is_identified = token, False
+
+    async def identify(self) -> None:
+        """Check the client's token."""
+        if self.token is not None:
+            await self.token.check()
+        self.is_identified = True
+
     def feed(self, data: bytes) -> None:
         """Take the next bytes, in any split; what need not wait has been answered on return."""
+        if self.token is not None:
+            self.token.apply()
         frames = self._framer.feed(data)
         if self._framer.dropped == self._dropped:
             if frames:
@@ -491,6 +508,12 @@ class Pipe(FrameChannel):
         if rest:
             self.take(rest)
         self.dialogue.end_listening()
+
+    def close(self, reason: str = "connection closed") -> None:
+        """The peer is gone: its calls end."""
+        if self.token is not None:
+            self.token.close()
+        super().close(reason)
 
     def leave(self) -> ClientState | None:
         """End it without a word, for another server to go on; returns what that has to know.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
+from mcpdesk.auth.principal import TOKEN_VARIABLE
 from mcpdesk.client.configs.own_program import own_command
 from mcpdesk.errors import DeskUserError
 
@@ -32,6 +33,12 @@ class ServerAddress(NamedTuple):
     """The command that starts this program from any folder; empty for `own_command`."""
     program: tuple[str, ...] = ()
     """The command of the server, for one that is a program of its own: this program goes in front of it."""
+    needs_token: bool = False
+    """Whether nothing of it can be used without a bearer token."""
+    has_login: bool = False
+    """Whether clients over HTTP can get a token from an authorization server."""
+    token: str = ""
+    """The bearer token of the client; empty for none."""
 
     @property
     def is_served(self) -> bool:
@@ -51,6 +58,17 @@ class ServerAddress(NamedTuple):
             return [*command, "stdio", "--", *self.program]
         return [*command, "stdio", self.folder, *(["--mode", self.mode] if self.mode else [])]
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers a client has to send."""
+        headers = {self.header: self.key} if self.key else {}
+        return headers | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables a client has to give the command."""
+        return {TOKEN_VARIABLE: self.token} if self.token and not self.program else {}
+
 
 class _Client(NamedTuple):
     pipe: Callable[[ServerAddress], str] | None
@@ -61,8 +79,8 @@ class _Client(NamedTuple):
 def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
     """The text to paste for `client`.
 
-    Raises: DeskUserError for an unknown client, for one that cannot be reached `over` that, and if this
-    program runs from a temporary environment.
+    Raises: DeskUserError for an unknown client, for one that cannot be reached `over` that, for a server that
+    would refuse everything for lack of a token, and if this program runs from a temporary environment.
     """
     known = CLIENTS.get(client)
     if known is None:
@@ -81,16 +99,25 @@ def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
         )
     if make is None:
         raise DeskUserError(f"{client} starts no servers.", "Give it the URL of one.")
+    if (
+        facts.needs_token
+        and not facts.token
+        and not (over == "http" and facts.has_login)
+        and client != "curl"
+    ):
+        message = f"{facts.server} answers nothing without a token, and this configuration would have none."
+        raise DeskUserError(message, f"`mcpdesk config FOLDER --for {client} --token-env VAR` adds one.")
     return make(facts)
 
 
 def _command(facts: ServerAddress) -> dict[str, Any]:
     command, *arguments = facts.pipe
-    return {"command": command, "args": arguments}
+    entry = {"command": command, "args": arguments}
+    return entry | ({"env": facts.environment} if facts.environment else {})
 
 
 def _remote(facts: ServerAddress) -> dict[str, Any]:
-    return {"url": facts.address} | ({"headers": {facts.header: facts.key}} if facts.key else {})
+    return {"url": facts.address} | ({"headers": facts.headers} if facts.headers else {})
 
 
 def _listed(
@@ -103,12 +130,15 @@ def _listed(
 
 
 def _claude_pipe(facts: ServerAddress) -> str:
-    return f"claude mcp add {_claude_name(facts)} -- {shlex.join(facts.pipe)}"
+    given = "".join(f"--env {shlex.quote(f'{name}={value}')} " for name, value in facts.environment.items())
+    # `--env` takes several values: an option has to follow, or it takes the name for one of them.
+    given += "--transport stdio " if given else ""
+    return f"claude mcp add {given}{_claude_name(facts)} -- {shlex.join(facts.pipe)}"
 
 
 def _claude_url(facts: ServerAddress) -> str:
-    key = f" --header {shlex.quote(f'{facts.header}: {facts.key}')}" if facts.key else ""
-    return f"claude mcp add --transport http {_claude_name(facts)} {shlex.quote(facts.address)}{key}"
+    headers = "".join(f" --header {shlex.quote(f'{name}: {value}')}" for name, value in facts.headers.items())
+    return f"claude mcp add --transport http {_claude_name(facts)} {shlex.quote(facts.address)}{headers}"
 
 
 def _claude_name(facts: ServerAddress) -> str:
@@ -118,13 +148,15 @@ def _claude_name(facts: ServerAddress) -> str:
 
 def _curl(facts: ServerAddress) -> str:
     body = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'
-    key = f" -H {shlex.quote(f'{facts.header}: {facts.key}')}" if facts.key else ""
+    headers = "".join(f" -H {shlex.quote(f'{name}: {value}')}" for name, value in facts.headers.items())
+    if facts.needs_token and not facts.token:
+        headers += f' -H "Authorization: Bearer ${TOKEN_VARIABLE}"'
     where = shlex.quote(facts.address)
     if facts.url.startswith("unix:"):
         local = facts._replace(url=f"http://localhost/mcp/{facts.server}")
         path = facts.url.removeprefix("unix:")
         where = f"--unix-socket {shlex.quote(path)} {shlex.quote(local.address)}"
-    return f"curl -sS -H 'Content-Type: application/json'{key} -d '{body}' {where}"
+    return f"curl -sS -H 'Content-Type: application/json'{headers} -d '{body}' {where}"
 
 
 CLIENTS: dict[str, _Client] = {

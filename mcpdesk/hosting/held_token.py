@@ -1,4 +1,8 @@
-"""A token given to a dialogue within this process: its holder, while it is valid. The token is not kept."""
+"""A token given to a dialogue: its holder, while it is valid.
+
+The person at the desk gives one to a dialogue within this process, which does not keep it. A client over
+stdio has one in its environment.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from mcpdesk.auth.principal import OPEN, Access, Principal
+from mcpdesk.auth.principal import OPEN, TOKEN_VARIABLE, Access, Principal
 from mcpdesk.hosting.channel import HostedDialogue
 from mcpdesk.hosting.endpoint import HostedEndpoint
 
@@ -154,3 +158,48 @@ class HeldToken:
         if held.access is not self._endpoint.access:
             return CHANGED
         return EXPIRED if held.principal.has_expired(self._clock()) else ""
+
+
+class ClientToken:
+    """The token in the environment of a client over stdio. Used on the core's loop."""
+
+    def __init__(
+        self,
+        endpoint: HostedEndpoint,
+        dialogue: HostedDialogue,
+        text: str,
+        report: Callable[[str], object],
+    ) -> None:
+        """`report` is called with the reason when the token is not valid, or no longer."""
+        self._held = HeldToken(endpoint, dialogue, lambda function: function())
+        self._dialogue = dialogue
+        self._text = text
+        self._report = report
+        self._checking: asyncio.Task[None] | None = None
+
+    async def check(self) -> None:
+        """Let the dialogue act as the holder, if the token is valid."""
+        try:
+            await asyncio.wrap_future(self._held.give(self._text))
+        except ValueError as reason:
+            self._refuse(str(reason))
+
+    def apply(self) -> None:
+        """Stop using a token that is no longer valid. Called before frames are taken."""
+        held = self._held.view()
+        if held is None or not held.ended:
+            return
+        self._held.drop()
+        self._refuse(held.ended)
+        if held.ended == CHANGED:
+            self._checking = asyncio.create_task(self.check())
+
+    def close(self) -> None:
+        """Cancel checks under way."""
+        self._held.close()
+        if self._checking is not None:
+            self._checking.cancel()
+
+    def _refuse(self, reason: str) -> None:
+        self._dialogue.identify(Principal("open", refused=reason))
+        self._report(f"its {TOKEN_VARIABLE} is not valid here: {reason}")

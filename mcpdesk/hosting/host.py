@@ -5,27 +5,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.operator import Operator
 from mcpdesk.client.roots import DeskRoots
-from mcpdesk.errors import DeskUserError, StorageError, TransportError, UnknownMode
+from mcpdesk.errors import DeskUserError, StorageError, UnknownMode
 from mcpdesk.hosting.capture_watch import recording_for, watch_capture
 from mcpdesk.hosting.changes import LoopTurns
-from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
 from mcpdesk.hosting.holding.holds import Holds
-from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, separate_policies
+from mcpdesk.hosting.host_plan import (
+    HostPlan,
+    ignored_settings,
+    late_settings,
+    rules_of,
+    separate_policies,
+)
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
 from mcpdesk.hosting.journal import Journal, LogLine, Severity
 from mcpdesk.hosting.kept_jobs import KeptJobs
-from mcpdesk.hosting.pump_places import PumpPlaces
+from mcpdesk.hosting.pump_places import PumpPlaces, open_pipe
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.hosting.stuck_folders import StuckFolders
 from mcpdesk.jobs.schedule import OneByOne, call_soon_safely
@@ -38,11 +43,11 @@ from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.worker_threads import WORKERS
 from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.base import Rules
 
 if TYPE_CHECKING:
     from mcpdesk.client.trust import UntrustedFile
     from mcpdesk.hosting.folder.manifest import Manifest
+    from mcpdesk.hosting.folder.state_peers import FolderPeers
     from mcpdesk.hosting.replicas.host_sharing import HostSharing
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
     from mcpdesk.hosting.telemetry.telemetry import Telemetry
@@ -85,7 +90,7 @@ class Host:
             self.journal.log,
             round_keys=self._round_keys,
             mask=_masked,
-            environment=lambda: public_environment(self._hidden_variables()),
+            environment=lambda: public_environment(self.hidden_variables()),
         )
         self.services.on_left = self._record_left
         self._sharing: HostSharing | None = None
@@ -132,6 +137,8 @@ class Host:
         """Reads a text with taken names, settings and the agreed content. None where nothing can be added."""
         self.read_untrusted: Callable[[str, Settings], UntrustedFile | None] = lambda text, settings: None
         """Finds the file in a text whose content the person has to agree to first."""
+        self.open_pipe = partial(open_pipe, self)
+        """Opens a byte pipe to a server, as the function says."""
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._reloads = OneByOne(self._reload)
@@ -152,6 +159,13 @@ class Host:
     def replicas(self) -> ReplicaGroup | None:
         """The replicas it belongs to; None: it shares nothing."""
         return None if self._sharing is None else self._sharing.group
+
+    @cached_property
+    def peers(self) -> FolderPeers:
+        """Other processes that use the state files of its folders."""
+        from mcpdesk.hosting.folder.state_peers import FolderPeers
+
+        return FolderPeers(self.journal, self.state_dir)
 
     @property
     def inbox(self) -> Inbox:
@@ -295,6 +309,7 @@ class Host:
             self.by_name[name].hold(self.holds)
         server.tools.subscribe(lambda _: self._refresh_rules())
         assert hosted.server.hosted is not None
+        hosted.server.hosted.is_brief = self.plan.is_brief
         hosted.server.hosted.on_callback = partial(self._called_back, name)
         hosted.server.hosted.notify_person = partial(self._tell_person, name)
         hosted.server.hosted.log_to_clients = partial(self._tell_clients, name)
@@ -351,6 +366,7 @@ class Host:
             watch.cancel()
         hosted.withdraw()
         await self._pumps.leave(name)
+        await self.peers.leave(name)
         for connection in list(endpoint.dialogues):
             self.disconnect(connection)
         if self.services.has_made("jobs"):
@@ -430,6 +446,8 @@ class Host:
     async def _open_folder(self, name: str) -> None:
         """Let pumps find a server, and watch its folder."""
         hosted = self.folders[name]
+        if self._sharing is None:
+            await self.peers.join(hosted)
         if self.plan.meet:
             await hosted.look_at_code()
             await self._pumps.listen(name, hosted.folder)
@@ -455,6 +473,8 @@ class Host:
             for dialogue in list(endpoint.dialogues.values()):
                 dialogue.close("the core stops")
         await asyncio.gather(*self._chores, return_exceptions=True)
+        if "peers" in self.__dict__:
+            await self.peers.close()
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
         if self._sharing is not None:
             await self._sharing.close()
@@ -466,30 +486,6 @@ class Host:
     async def send_pumps_away(self) -> None:
         """Send pumps to another server, except those with calls under way here."""
         await self._pumps.send_away()
-
-    def open_pipe(
-        self,
-        server: str | None,
-        transport: str,
-        send: Callable[[bytes], None],
-        peer: str = "",
-        mode: str = "",
-        session: str = "",
-        environment: Mapping[str, str] | None = None,
-    ) -> Pipe:
-        """A byte pipe to a server; the first one without a name.
-
-        Raises: TransportError when there is no such server, or it is withheld; UnknownMode for a mode it does
-        not have; OtherEnvironmentError when tools read variables that are others for this peer.
-        """
-        whole = self.endpoint(server or "")
-        if whole is not None and whole.server.withheld:
-            raise TransportError(whole.server.withheld)
-        if (endpoint := self.endpoint(server or "", mode)) is None:
-            raise TransportError(f"no server is called {server!r}")
-        if environment is not None and (folder := self.folders.get(endpoint.name)) is not None:
-            environment = folder.environment_for(peer, environment, self._hidden_variables())
-        return Pipe(endpoint, transport, peer, send, self.settings.max_body_bytes, session, environment)
 
     def passed_clients(self) -> list[PassedClient]:
         """The clients of servers that are not ours. From any thread."""
@@ -637,9 +633,10 @@ class Host:
 
     def _refresh_rules(self) -> None:
         self.__dict__.pop("rules", None)
-        withhold(self._hidden_variables())
+        withhold(self.hidden_variables())
 
-    def _hidden_variables(self) -> set[str]:
+    def hidden_variables(self) -> set[str]:
+        """Environment variables with secrets, which neither code nor programs of a folder get."""
         return secret_variables(hosted.secret_variable for hosted in self.folders.values())
 
     def _is_key_due(self, *, no_auth: bool) -> bool:
@@ -678,9 +675,3 @@ def _masked(value: Any, schema: Any = None) -> Any:
     from mcpdesk.recorder.masking import mask_declared  # nobody is shown anything before the first answer
 
     return mask_declared(value, schema)
-
-
-def rules_of(settings: Settings, key: str) -> Rules:
-    """The settings of HTTP as rules for callers, who must send `key` unless it is empty."""
-    names = [name for name in Rules.__struct_fields__ if name != "api_key"]
-    return Rules(api_key=key, **{name: getattr(settings, name) for name in names})

@@ -26,6 +26,7 @@ from mcpdesk.settings import (
     resolve,
     within_rights,
 )
+from mcpdesk.transports.base import Rules
 
 if TYPE_CHECKING:
     from mcpdesk.upstream.upstream import UpstreamPlan
@@ -57,6 +58,8 @@ class HostPlan(Struct, frozen=True):
     """Withhold a folder whose `mcp.json` has a mistake until it is mended, rather than not start at all."""
     faults: str = ""
     """Rules of faults, a line each."""
+    is_brief: bool = False
+    """Serve one call and end: callbacks are left to other processes, programs in the background refused."""
     is_unsure: bool = False
     """Whether the settings in the `mcp.json` of the first folder could not be read."""
 
@@ -170,3 +173,9 @@ def capture_path(state: Path, names: Sequence[str]) -> Path:
     """The path of a new capture: `captures/2026-11-20T09-30-00-profiles.jsonl`."""
     name = names[0] if names else "desk"
     return paths.captures_folder(state) / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name}.jsonl"
+
+
+def rules_of(settings: Settings, key: str) -> Rules:
+    """The settings of HTTP as rules for callers, who must send `key` unless it is empty."""
+    names = [name for name in Rules.__struct_fields__ if name != "api_key"]
+    return Rules(api_key=key, **{name: getattr(settings, name) for name in names})

@@ -1,21 +1,82 @@
-"""Where `mcpdesk stdio FOLDER` finds this core: a Unix socket for each of its folders."""
+"""Clients over byte streams: their pipes to a server, and where `mcpdesk stdio FOLDER` finds this core."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcpdesk.auth.principal import TOKEN_VARIABLE
+from mcpdesk.errors import TransportError
+from mcpdesk.hosting.channel import Pipe
+from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
+    from mcpdesk.hosting.host import Host
     from mcpdesk.transports.pipe import OpenPipe
     from mcpdesk.transports.unix import UnixListener
 
+MOST_NAMED = 8
+"""Tools that a log line names."""
 LEAVE_S = 0.5
 """How long pumps may take to go to another server when this core ends, or no longer has theirs."""
+
+
+def open_pipe(
+    host: Host,
+    server: str | None,
+    transport: str,
+    send: Callable[[bytes], None],
+    peer: str = "",
+    mode: str = "",
+    session: str = "",
+    environment: Mapping[str, str] | None = None,
+    *,
+    token: str = "",
+) -> Pipe:
+    """Open a byte pipe to a server of a core; the first one without a name. On the core's loop.
+
+    `token` is a bearer token of the peer; an `environment` has it as `MCPDESK_TOKEN`.
+
+    Raises: TransportError when there is no such server, or it is withheld; UnknownMode for a mode it does
+    not have; OtherEnvironmentError when tools read variables that are others for this peer.
+    """
+    whole = host.endpoint(server or "")
+    if whole is not None and whole.server.withheld:
+        raise TransportError(whole.server.withheld)
+    if (endpoint := host.endpoint(server or "", mode)) is None:
+        raise TransportError(f"no server is called {server!r}")
+    if environment is not None:
+        token = environment.get(TOKEN_VARIABLE, "").strip()
+    if environment is not None and (folder := host.folders.get(endpoint.name)) is not None:
+        environment = folder.environment_for(peer, environment, host.hidden_variables())
+    pipe = Pipe(endpoint, transport, peer, send, host.settings.max_body_bytes, session, environment)
+
+    def report(reason: str) -> None:
+        host.journal.log("warning", "server", f"{peer or 'the client'}: {reason}", "", endpoint.name)
+
+    if token and endpoint.access.verifier is not None:
+        from mcpdesk.hosting.held_token import ClientToken
+
+        pipe.expect(ClientToken(endpoint, pipe.dialogue, token, report))
+    elif transport == "stdio" and (unlisted := _unlisted(endpoint)):
+        told = f"{unlisted} listed for {peer or 'the client'}, whose environment has no {TOKEN_VARIABLE}"
+        host.journal.log("info", "server", told, "", endpoint.name)
+    return pipe
+
+
+def _unlisted(endpoint: HostedEndpoint) -> str:
+    """Names of the items that are only listed for clients with a token, as the beginning of a sentence."""
+    if endpoint.access.requires_token:
+        return f"{endpoint.name} needs a token: nothing of it is"
+    names = endpoint.server.token_tools
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    verb = "is not" if len(names) == 1 else "are not"
+    return f"{', '.join(names[:MOST_NAMED])}{more} {verb}" if names else ""
 
 
 class PumpPlaces:

@@ -273,8 +273,17 @@ class LocalServers(ServerFacet):
         url, own = host.url(server), host.rules.api_key
         hosted = host.by_name[server].server
         shown = key if own and key is not None else own
-        header, folder = host.rules.api_key_header, str(hosted.folder or "")
-        facts = ServerAddress(server, folder, url, shown, header, mode or hosted.mode)
+        header, folder, access = host.rules.api_key_header, str(hosted.folder or ""), hosted.access
+        facts = ServerAddress(
+            server,
+            folder,
+            url,
+            shown,
+            header,
+            mode or hosted.mode,
+            needs_token=access.requires_token,
+            has_login=bool(access.authorization_servers),
+        )
         return _configuration(client, facts, over)
 
     def _catalogue_of(self, name: str) -> ServerCatalogue:

@@ -112,9 +112,14 @@ class Database:
         path: Path,
         migrations: Sequence[str] = MIGRATIONS,
         tell: Callable[[str], object] = lambda told: None,
+        wrote: Callable[[], object] = lambda: None,
     ) -> None:
-        """`tell` is called, on a thread of the database's own, when a damaged file was set aside."""
+        """`tell` is called when a damaged file was set aside, `wrote` when work has changed something.
+
+        Both are called on a thread of the database's own.
+        """
         self.path = path
+        self._wrote = wrote
         self._migrations = migrations
         self._tell = tell
         self._file = 0
@@ -165,9 +170,13 @@ class Database:
 
     def _attempt(self, work: Work[T]) -> T:
         connection = self._opened()
+        changes = connection.total_changes
         with connection:
             connection.execute("BEGIN IMMEDIATE")
-            return work(connection)
+            result = work(connection)
+        if connection.total_changes != changes:
+            self._wrote()
+        return result
 
     def _set_aside(self, reason: str) -> None:
         """Give a damaged file another name, unless another process did it already. Raises: OSError."""

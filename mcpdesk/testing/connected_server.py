@@ -14,6 +14,7 @@ from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.targets import CommandTarget
 from mcpdesk.errors import CallError
 from mcpdesk.protocol.revisions import BY_NAME
+from mcpdesk.settings import BY_NAME as SETTINGS_BY_NAME
 from mcpdesk.testing.case_files import Case
 from mcpdesk.testing.case_run import CaseResult, ScriptedAnswers, run_case
 from mcpdesk.testing.load_run import mean_phases
@@ -148,8 +149,12 @@ def _line(line: LogLine) -> str:
     return f"{line.where}: {line.text}" if line.where else line.text
 
 
-def stdio_target(folder: Path, state: Path, mode: str = "") -> CommandTarget:
-    """Return the command that serves a folder over stdio from a process of its own."""
+def stdio_target(folder: Path, state: Path, mode: str = "", token: str | None = None) -> CommandTarget:
+    """Return the command that serves a folder over stdio from a process of its own.
+
+    `token` is a bearer token of the client.
+    """
     more = ("--mode", mode) if mode else ()
     argv = (sys.executable, "-m", "mcpdesk", "stdio", str(folder), "--alone", *more)
-    return CommandTarget(argv, {"MCPDESK_STATE_DIR": str(state)})
+    given = {} if token is None else dict.fromkeys(SETTINGS_BY_NAME["token"].environment, token)
+    return CommandTarget(argv, {"MCPDESK_STATE_DIR": str(state), **given})

@@ -232,6 +232,11 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
     Args:
         command: The bash command to execute
     """
+    if ctx.hosted.is_brief:
+        raise HandlerError(
+            "A program in the background would end with this call, as the process that hosts the server does."
+            " Start the desk or `mcpdesk serve` with the folder and call again, or use Bash."
+        )
     argv, environment = await bash_argv(command), environment_of(ctx)
     try:
         program = await ctx.hosted.programs.start(argv, command, ctx.hosted.folder, environment, ctx.peer)

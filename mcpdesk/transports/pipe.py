@@ -32,6 +32,13 @@ class FramePipe(Protocol):
     def connection(self) -> int:
         """The recorder's number for this connection."""
 
+    @property
+    def is_identified(self) -> bool:
+        """Whether it is known who the peer is, so that bytes may be fed."""
+
+    async def identify(self) -> None:
+        """Find out who the peer is."""
+
     def feed(self, data: bytes) -> None:
         """Take what the peer sent, split anywhere."""
 

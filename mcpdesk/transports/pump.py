@@ -18,7 +18,7 @@ from mcpdesk.transports.replay import ClientState, Replay, is_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 CHUNK = 64 << 10
 """Bytes carried at once. Larger buffers come from the system each time, which is slow."""
@@ -118,11 +118,12 @@ def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socke
     return desk
 
 
-def connect_and_greet(folder: str, mode: str) -> socket.socket | None:
+def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.socket | None:
     """Connect to the desk that hosts `folder` and wait until it takes the client.
 
-    None without a desk, or with one whose environment is not the client's; stderr says so. Raises:
-    RefusedByDesk, and OSError when it cannot be looked for.
+    None without a desk, or with one that does not answer or whose environment is not the client's; stderr
+    says so. `greeting` is sent instead of the line of a pump. Raises: RefusedByDesk, and OSError when it
+    cannot be looked for.
     """
     desk = rendezvous.find_desk(folder)
     if desk is None:
@@ -130,11 +131,15 @@ def connect_and_greet(folder: str, mode: str) -> socket.socket | None:
     line = b""
     try:
         desk.settimeout(REPLAY_S)
-        desk.sendall(greeting_line(folder, mode))
+        desk.sendall(greeting or greeting_line(folder, mode))
         while not line.endswith(b"\n") and (byte := desk.recv(1)):
             line += byte
         desk.settimeout(None)
-    except OSError:  # It ended a moment ago, or is stuck.
+    except TimeoutError:
+        desk.close()
+        _say_alone("the process that hosts the folder does not answer")
+        return None
+    except OSError:  # It ended a moment ago.
         desk.close()
         return None
     if line == TAKEN:
@@ -143,13 +148,17 @@ def connect_and_greet(folder: str, mode: str) -> socket.socket | None:
     if line.startswith(REFUSAL):
         raise RefusedByDesk(line.decode("utf-8", "replace").strip())
     if line.startswith(ALONE):
-        from mcpdesk.plain_text import clean
-
-        reason = clean(line.removeprefix(ALONE).decode("utf-8", "replace").strip())
-        if reason not in _said:
-            _said.add(reason)
-            sys.stderr.write(f"mcpdesk: served by a process of its own: {reason}\n")
+        _say_alone(line.removeprefix(ALONE).decode("utf-8", "replace").strip())
     return None
+
+
+def _say_alone(reason: str) -> None:
+    """Write to stderr, once for each reason, why no desk serves the client."""
+    from mcpdesk.plain_text import clean
+
+    if reason not in _said:
+        _said.add(reason)
+        sys.stderr.write(f"mcpdesk: served by a process of its own: {clean(reason)}\n")
 
 
 def replay(desk: socket.socket, client_state: ClientState) -> None:
@@ -182,18 +191,28 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
         raise
 
 
-def greeting_line(folder: str, mode: str) -> bytes:
-    """The line that tells the desk who the client is, before the first frame."""
-    parent = os.getppid()
+def greeting_line(
+    folder: str, mode: str, name: str = "", environment: Mapping[str, str] | None = None, leaves: bool = True
+) -> bytes:
+    """The line that tells the desk who the client is, before the first frame.
+
+    Without a `name` the client is the process that started this one, without an `environment` it has ours.
+    `leaves`: it understands `LEAVE`.
+    """
+    pid = os.getpid() if name else os.getppid()
     facts = {
         "folder": os.path.abspath(folder),
         "mode": mode,
-        "name": rendezvous.process_name(parent),
+        "name": name or rendezvous.process_name(pid),
         "session": SESSION,
     }
     texts = ",".join(f'"{key}":{quote(value)}' for key, value in facts.items())
-    variables = ",".join(f"{quote(name)}:{quote(value)}" for name, value in os.environ.items())
-    greeting = f'{{"mcpdesk":1,"pid":{parent},"leaves":true,{texts},"environment":{{{variables}}}}}'
+    variables = ",".join(
+        f"{quote(key)}:{quote(value)}"
+        for key, value in (os.environ if environment is None else environment).items()
+    )
+    flag = "true" if leaves else "false"
+    greeting = f'{{"mcpdesk":1,"pid":{pid},"leaves":{flag},{texts},"environment":{{{variables}}}}}'
     return f"{greeting}\n".encode("ascii")
 
 

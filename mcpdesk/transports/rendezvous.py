@@ -3,7 +3,8 @@
 The place follows from the user, from the folder's identity on disk, and from the state folder where one was
 chosen: clients start their servers with a stripped environment, from any working folder, and name the same
 folder in different ways. A core that serves one client over pipes listens beside that place: a connection
-there only means that a desk has started. Imports little of the standard library and nothing else, because a
+there only means that a desk has started. Every core that uses the state files of the folder listens there as
+well, for the others that do. Imports little of the standard library and nothing else, because a
 client waits for it.
 """
 
@@ -66,6 +67,33 @@ def state_mark(state: str) -> str:
 def waiting_point(folder: AnyPath, state: str | None = None) -> str:
     """The Unix socket on which this process hears of desks that begin to host `folder`. Raises: OSError."""
     return f"{meeting_point(folder, state).removesuffix('.sock')}.{os.getpid()}.lone"
+
+
+def state_point(folder: AnyPath, state: str) -> str:
+    """The Unix socket on which this process hears of others that use the state files of `folder`.
+
+    `state` is their state folder. Raises: OSError.
+    """
+    return f"{meeting_point(folder, state).removesuffix('.sock')}.{os.getpid()}.state"
+
+
+def state_points(folder: AnyPath, state: str) -> dict[int, str]:
+    """The sockets of other living processes that use the state files of `folder`, by process id.
+
+    Raises: UntrustedFolder; OSError.
+    """
+    start = os.path.basename(meeting_point(folder, state)).removesuffix("sock")
+    runtime = runtime_folder()
+    if not os.path.lexists(runtime):
+        return {}
+    check_private(runtime)
+    found: dict[int, str] = {}
+    for name in os.listdir(runtime):
+        number = name.removeprefix(start).removesuffix(".state")
+        is_ours = f"{start}{number}.state" == name and number.isdigit()
+        if is_ours and int(number) != os.getpid() and not is_stale(f"{runtime}/{name}"):
+            found[int(number)] = f"{runtime}/{name}"
+    return found
 
 
 def attach_point(state: str) -> str:
@@ -215,7 +243,7 @@ class _Locked:
 def _is_point(name: str) -> bool:
     place, _, kind = name.partition(".")
     numbers = place.split("-")
-    is_ours = kind in ("sock", "attach", "tap") or kind.endswith(".lone")
+    is_ours = kind in ("sock", "attach", "tap") or kind.endswith((".lone", ".state"))
     lengths = (1, 2) if kind in ("attach", "tap") else (2, 3)
     return is_ours and len(numbers) in lengths and not set("".join(numbers)) - set("0123456789abcdef")
 

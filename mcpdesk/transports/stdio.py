@@ -112,6 +112,8 @@ class StdioTransport:
         self._pipe = self._open_pipe(self._server, "stdio", send, self._peer, self._mode, self._session)
         UNREAD.add(self)
         try:
+            if not self._pipe.is_identified:
+                await self._pipe.identify()
             if self._client_state is not None:
                 await self._replay(self._client_state)
             self._is_begun = True

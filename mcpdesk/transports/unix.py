@@ -157,6 +157,7 @@ class _Connection(asyncio.Protocol):
         self._greeting = GreetingReader()
         self._pipe: FramePipe | None = None
         self._finishing_aio: asyncio.Task[None] | None = None
+        self._identifying_aio: asyncio.Task[None] | None = None
         self._may_leave = False
 
     @property
@@ -178,6 +179,11 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._pipe is None:
             data = self._greet(data)
+            if self._pipe is not None and not self._pipe.is_identified:
+                self._transport.pause_reading()
+                identifying = self._identify(self._pipe, data)
+                self._identifying_aio = asyncio.get_running_loop().create_task(identifying)
+                return
         if self._pipe is not None and data:
             self._pipe.feed(data)
 
@@ -210,8 +216,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         UNREAD.remove(self)
-        if self._finishing_aio is not None:
-            self._finishing_aio.cancel()
+        for task in (self._finishing_aio, self._identifying_aio):
+            if task is not None:
+                task.cancel()
         if self._pipe is not None:
             self._pipe.close()
         self._open_ones.discard(self)
@@ -266,6 +273,13 @@ class _Connection(asyncio.Protocol):
         if hello.environment is not None:
             self._write(TAKEN)
         return pipe
+
+    async def _identify(self, pipe: FramePipe, rest: bytes) -> None:
+        """Feed the bytes behind the greeting, and read on, once it is known who the peer is."""
+        await pipe.identify()
+        if rest:
+            pipe.feed(rest)
+        self._transport.resume_reading()
 
     def _write(self, data: bytes) -> None:
         if self._transport.is_closing():

@@ -193,8 +193,8 @@ def test_guarded_server_opens_with_the_key_of_the_environment(
     assert mcpdesk(*asked, "--key-env", "MCPDESK_KEY", **ours).stdout == "hello\n"
     listed = mcpdesk("schemas", url, "--for", "openai", "--key-env", "MCPDESK_KEY", **ours)
     assert listed.returncode == 0 and '"Bash"' in listed.stdout, listed.stderr
-    unnamed = mcpdesk(*asked, "--key-env", "OUR_KEY", OUR_KEY=key, MCPDESK_TOKEN="t")
-    assert unnamed.returncode == 2 and "MCPDESK_TOKEN: unknown setting" in unnamed.stderr
+    unnamed = mcpdesk(*asked, "--key-env", "OUR_KEY", OUR_KEY=key, MCPDESK_TOKENS="t")
+    assert unnamed.returncode == 2 and "MCPDESK_TOKENS: unknown setting" in unnamed.stderr
     unset = mcpdesk(*asked, "--token-env", "UNSET_HERE")
     assert unset.returncode == 2 and "UNSET_HERE is not set" in unset.stderr
     needless = mcpdesk("list", str(folder), "--key-env", "OUR_KEY", OUR_KEY=key)

@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 
 from tests.support.folders import write
+from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
 
 pytestmark = pytest.mark.process
 
@@ -117,8 +118,50 @@ def test_mistake_is_told_and_nothing_printed(
     assert told in finished.stderr and finished.stdout == ""
 
 
-def test_token_that_callers_need_is_mentioned(mcpdesk: Run, tmp_path: Path) -> None:
-    auth = {"requires_jwt": True, "jwt": {"algorithms": ["HS256"], "secret_env": "S"}}
-    folder = write(tmp_path / "safe", {"mcp.json": json.dumps({"name": "safe", "auth": auth})})
-    printed = mcpdesk("config", str(folder), "--for", "cursor", "--http", "http://localhost:1", S="x" * 32)
-    assert printed.returncode == 0 and "bearer token" in printed.stderr
+GREET = 'from mcpdesk import tool\n\n@tool\nasync def greet() -> str:\n    """Greet."""\n    return "hello"\n'
+PAY = GREET.replace("@tool", '@tool(scopes="pay")').replace("greet", "pay")
+JWT = {"algorithms": ["HS256"], "secret_env": "S", "issuer": ISSUER, "audience": AUDIENCE}
+
+
+def guarded(path: Path, requires_jwt: bool, **auth: Any) -> Path:
+    manifest = {"name": "safe", "auth": {"requires_jwt": requires_jwt, "jwt": JWT, **auth}}
+    return write(path, {"mcp.json": json.dumps(manifest), "tools/greet.py": GREET, "tools/pay.py": PAY})
+
+
+def test_a_server_that_asks_everybody_gets_a_configuration_with_a_token_only(
+    mcpdesk: Run, tmp_path: Path
+) -> None:
+    folder = guarded(tmp_path / "safe", requires_jwt=True)
+    asked = ("config", str(folder), "--for", "cursor")
+    for more in ((), ("--http", "http://localhost:1")):
+        refused = mcpdesk(*asked, *more, S=SECRET)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "safe answers nothing without a token" in refused.stderr and "--token-env" in refused.stderr
+    text = token("HS256")
+    printed = mcpdesk(*asked, "--token-env", "T", S=SECRET, T=text)
+    assert printed.returncode == 0 and "The token is valid until" in printed.stderr
+    entry = json.loads(printed.stdout)["mcpServers"]["safe"]
+    listing = [INITIALIZE, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}]
+    answer = subprocess.run(
+        [entry["command"], *entry["args"]], input="".join(f"{json.dumps(each)}\n" for each in listing),
+        cwd="/", capture_output=True, text=True, timeout=99, check=False,
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "S": SECRET, **entry["env"]},
+    )  # fmt: skip
+    tools = json.loads(answer.stdout.splitlines()[1])["result"]["tools"]
+    assert [each["name"] for each in tools] == ["greet"]
+    late = mcpdesk(*asked, "--token-env", "T", S=SECRET, T=token("HS256", exp=1))
+    assert (late.returncode, late.stdout) == (2, "") and "it has expired" in late.stderr
+    open_to_logins = guarded(tmp_path / "other", True, authorization_servers=["https://id.example"])
+    printed = mcpdesk(
+        "config", str(open_to_logins), "--for", "cursor", "--http", "http://localhost:1", S=SECRET
+    )
+    assert printed.returncode == 0 and "headers" not in printed.stdout
+
+
+def test_tools_that_a_configuration_does_not_reach_are_named(mcpdesk: Run, tmp_path: Path) -> None:
+    asked = ("config", str(guarded(tmp_path / "safe", requires_jwt=False)), "--for", "cursor")
+    printed = mcpdesk(*asked, S=SECRET)
+    assert printed.returncode == 0 and '"env"' not in printed.stdout
+    assert "pay needs a token and is not listed without one" in printed.stderr
+    printed = mcpdesk(*asked, "--http", "http://localhost:1", S=SECRET)
+    assert printed.returncode == 0 and "pay needs a token: add one with --token-env VAR" in printed.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from mcpdesk.client.configs.own_program import started_command
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.client_config import CLIENTS, ServerAddress, client_config
+from mcpdesk.hosting.client_config import CLIENTS, Over, ServerAddress, client_config
 
 URL = "http://127.0.0.1:3333/mcp/profiles"
 FACTS = ServerAddress("profiles", "/srv/my profiles", URL, "k3y", command=("/opt/x/mcpdesk",))
@@ -81,6 +81,44 @@ def test_shell_lines_survive_any_folder_and_key(over: str) -> None:
     line = client_config("claude-code", ServerAddress("s", odd, URL, odd), over)  # type: ignore[arg-type]
     words = shlex.split(line)
     assert (odd in words) if over == "stdio" else (f"X-API-Key: {odd}" in words)
+
+
+GUARDED = FACTS._replace(needs_token=True, key="")
+
+
+@pytest.mark.parametrize(("client", "over"), [(name, way) for name in CLIENTS for way in ("stdio", "http")])
+def test_a_configuration_that_nothing_would_answer_is_refused(client: str, over: Over) -> None:
+    maker = CLIENTS[client].pipe if over == "stdio" else CLIENTS[client].url
+    if maker is None or client == "curl":
+        return
+    with pytest.raises(DeskUserError, match="answers nothing without a token") as refused:
+        client_config(client, GUARDED, over)
+    assert f"--for {client} --token-env VAR" in refused.value.hint
+    assert "s3cret" in client_config(client, GUARDED._replace(token="s3cret"), over)
+
+
+def test_a_client_that_can_log_in_needs_no_token_for_a_url() -> None:
+    facts = GUARDED._replace(has_login=True)
+    assert "headers" not in client_config("cursor", facts, "http")
+    with pytest.raises(DeskUserError):
+        client_config("cursor", facts, "stdio")
+
+
+def test_a_token_is_a_variable_of_the_command_and_a_header_of_the_url() -> None:
+    facts = GUARDED._replace(token="a b", key="k3y")
+    entry = json.loads(client_config("cursor", facts, "stdio"))["mcpServers"]["profiles"]
+    assert entry["env"] == {"MCPDESK_TOKEN": "a b"}
+    entry = json.loads(client_config("vscode", facts, "http"))["servers"]["profiles"]
+    assert entry["headers"] == {"X-API-Key": "k3y", "Authorization": "Bearer a b"}
+    words = shlex.split(client_config("claude-code", facts, "stdio"))
+    assert words[3:8] == ["--env", "MCPDESK_TOKEN=a b", "--transport", "stdio", "profiles"]
+    words = shlex.split(client_config("claude-code", facts, "http"))
+    assert words[-4:] == ["--header", "X-API-Key: k3y", "--header", "Authorization: Bearer a b"]
+
+
+def test_curl_takes_the_token_from_the_shell() -> None:
+    assert '-H "Authorization: Bearer $MCPDESK_TOKEN"' in client_config("curl", GUARDED)
+    assert "$MCPDESK_TOKEN" not in client_config("curl", GUARDED._replace(token="t"))
 
 
 def test_curl_reaches_unix_sockets_too() -> None:

@@ -142,6 +142,15 @@ def test_where_keys_for_tokens_come_from_is_looked_at(look: Look, source: dict[s
     )
 
 
+def test_what_clients_over_stdio_do_not_get_is_noted(look: Look) -> None:
+    jwt = {"algorithms": ["HS256"], "secret_env": "THERE", "audience": "a"}
+    asking = tool(decorator="@tool(requires_jwt=True)")
+    [told] = look(asking, auth={"requires_jwt": False, "jwt": jwt})
+    assert told.startswith("tools/act.py:") and "note: tool act: needs a token: over stdio it is not" in told
+    [told] = look(asking, auth={"requires_jwt": True, "jwt": jwt})
+    assert "note: auth.requires_jwt: over stdio nothing is listed unless MCPDESK_TOKEN has" in told
+
+
 def of(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 

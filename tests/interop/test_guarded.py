@@ -130,15 +130,25 @@ async def test_the_official_client_brings_a_token(wallet: str) -> None:
 
 
 @pytest.mark.process
-async def test_a_pipe_has_no_tokens_and_says_so() -> None:
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_over_a_pipe_the_token_is_in_the_environment(wallet: str, is_alone: bool) -> None:
     from mcp.client.stdio import stdio_client
 
-    async with Client(stdio_client(stdio(WALLET, "--alone"))) as client:
+    started = stdio(WALLET, *["--alone"] * is_alone)
+    # The service began without a state folder of this test, and alone the keys are needed here.
+    usual = {name: value for name, value in (started.env or {}).items() if name != "MCPDESK_STATE_DIR"}
+    usual |= {"WALLET_SECRET": SECRET} if is_alone else {}
+    started = started.model_copy(update={"env": usual})
+    async with Client(stdio_client(started)) as client:
+        assert [tool.name for tool in (await client.list_tools()).tools] == ["convert"]
         assert await called(client, "convert", cents=100) == "1.00 EUR = 1.09 USD"
-        with pytest.raises(
-            Exception, match="missing JWT; tokens are sent over HTTP, and this call came over stdio"
-        ):
+        with pytest.raises(Exception, match="missing JWT; over stdio the environment of the client has it"):
             await client.call_tool("whoami", {})
+    environment = {**usual, "MCPDESK_TOKEN": ISSUE(SECRET, "ada", "wallet:read")}
+    async with Client(stdio_client(started.model_copy(update={"env": environment}))) as client:
+        names = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"convert", "whoami", "balance"} <= names and "send" not in names
+        assert (await called(client, "balance")).startswith("ada has ")
 
 
 @pytest.mark.process

@@ -75,6 +75,16 @@ async def test_policies_are_told_with_their_origin_and_make_another_catalogue(tm
     await home.close()
 
 
+async def test_a_configuration_that_nothing_would_answer_is_refused_with_what_helps(tmp_path: Path) -> None:
+    auth = '{"requires_jwt": true, "jwt": {"algorithms": ["HS256"], "secret_env": "NONE", "audience": "a"}}'
+    folder = write(tmp_path, {"mcp.json": f'{{"name": "safe", "auth": {auth}}}'})
+    async with running_desk(folder) as link:
+        refused = link.client_config("safe", "cursor").exception(0)
+        assert isinstance(refused, ValueError) and "answers nothing without a token" in str(refused)
+        assert "--token-env VAR" in str(refused)
+        assert "$MCPDESK_TOKEN" in link.client_config("safe", "curl").result(0)
+
+
 def test_a_guarded_tool_says_which_scopes_its_token_needs() -> None:
     server = make_server()
     tools = [replace(tool, requires_jwt=tool.name == "echo", scopes=("a",) * (tool.name == "echo"))

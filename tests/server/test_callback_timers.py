@@ -68,3 +68,19 @@ async def test_what_another_process_set_is_listed_and_cancelled(
     cancelled = await second.cancel(1)
     assert cancelled is not None and cancelled.due is None
     assert [each.due for each in await first.all()] == [None]
+
+
+async def test_one_that_fires_nothing_leaves_it_to_the_other_which_hears_of_it(
+    pair: tuple[CallbackTimers, CallbackTimers],
+) -> None:
+    brief, lasting = pair
+    brief.fires = False
+    fired = asyncio.Event()
+    for callbacks in pair:
+        callbacks.subscribe(lambda callback, has_fired: fired.set() if has_fired else None)
+    await lasting.wake()
+    await brief.set("tea", 0.01, 1, "client", silent)
+    await brief.wake()
+    await lasting.hear()
+    await asyncio.wait_for(fired.wait(), WITHIN_S)
+    assert (await brief.all())[0].fired == 1

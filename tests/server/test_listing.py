@@ -8,7 +8,9 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from mcpdesk.auth.principal import OPEN, Access, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import REVISIONS, V2024_11_05, V2025_11_25, V2026_07_28
@@ -27,6 +29,38 @@ def test_a_page_is_encoded_once_until_something_changes() -> None:
     assert offers.page("tools/list", V2025_11_25, None) != page
     server.tools.replace(list(server.tools)[:1])
     assert len(orjson.loads(offers.page("tools/list", V2026_07_28, None))["tools"]) == 1
+
+
+def test_a_list_for_one_caller_has_what_that_caller_may_use() -> None:
+    server = make_server()
+    echo, person, *others = server.tools
+    guarded = [
+        replace(echo, requires_jwt=True),
+        replace(person, requires_jwt=True, scopes=("send",)),
+        *others[:1],
+    ]
+    server.tools.replace(guarded)
+    server.limits = Limits(page_size=1)
+    offers = OfferListing(server)
+    holder = Principal("token", claims={"sub": "ada"})
+    sender = Principal("token", claims={"sub": "ada"}, scopes=frozenset({"send"}))
+
+    def names(caller: Principal | None, method: str = "tools/list") -> list[str]:
+        found, cursor = list[str](), None
+        while not found or cursor is not None:
+            page = orjson.loads(offers.page(method, V2026_07_28, cursor, caller))
+            found += [each["name"] for each in page[METHODS[method].list_key]] or ["nothing"]
+            cursor = page.get("nextCursor")
+        return found
+
+    assert names(None) == names(sender) == ["echo", "person", "nothing"]
+    assert names(holder) == ["echo", "nothing"]
+    assert names(OPEN) == ["nothing"]
+    server.access = Access(requires_token=True, scopes=frozenset({"send"}))
+    offers.forget()
+    for method in ("tools/list", "resources/list", "prompts/list"):
+        assert names(OPEN, method) == names(holder, method) == ["nothing"]
+    assert names(sender, "prompts/list") == ["summarize"]
 
 
 def test_a_cursor_survives_a_change_before_it() -> None:

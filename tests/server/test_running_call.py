@@ -46,6 +46,20 @@ async def test_a_tool_that_requires_a_token_does_not_run_without_one() -> None:
     assert (await peer.response(1))["error"] == {"code": -32001, "message": told}
 
 
+@pytest.mark.parametrize(
+    ("transport", "told"),
+    [
+        ("stdio", "missing JWT; over stdio the environment of the client has it, as MCPDESK_TOKEN"),
+        ("unix", "missing JWT; tokens are sent over HTTP, and this call came over a Unix socket"),
+        ("http", r"missing JWT$"),
+    ],
+)
+async def test_a_call_without_a_token_learns_how_one_is_given(transport: str, told: str) -> None:
+    call = Call(1, "tools/call", {}, Terms(V2026_07_28), Peer().channel, transport)
+    with pytest.raises(RemoteProtocolError, match=told):
+        call.check_token(True)
+
+
 async def test_the_desk_is_not_told_of_ways_it_does_not_go() -> None:
     call = Call(1, "tools/call", {}, Terms(V2026_07_28), Peer().channel, "memory", "desk")
     with pytest.raises(RemoteProtocolError, match=r"^Unauthorized: missing JWT$"):

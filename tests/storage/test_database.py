@@ -62,6 +62,20 @@ async def test_what_was_written_is_there_for_the_next_to_open_the_file(data: Dat
     again.close()
 
 
+async def test_who_asked_hears_of_changes_and_of_nothing_else(tmp_path: Path) -> None:
+    writes: list[int] = []
+    data = Database(tmp_path / "state.sqlite", wrote=lambda: writes.append(1))
+    await data.run(names)
+    assert writes == []
+    await data.run(add)
+    assert writes == [1]
+    with pytest.raises(StorageError):
+        await data.run(lambda connection: (add(connection), connection.execute("nonsense")))
+    await data.run(names)
+    data.close()
+    assert writes == [1]
+
+
 async def test_only_its_owner_may_read_it(data: Database) -> None:
     await data.run(add)
     for path in [data.path, *data.path.parent.glob("*-wal")]:

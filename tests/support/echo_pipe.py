@@ -25,6 +25,13 @@ class EchoPipe:
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def is_identified(self) -> bool:
+        return True
+
+    async def identify(self) -> None:
+        """It is known who the peer is."""
+
     def feed(self, data: bytes) -> None:
         lines = self._framer.feed(data)
         self.lines += lines

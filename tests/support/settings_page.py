@@ -39,7 +39,7 @@ who reaches or controls the desk: the desk and the log show a warning, and `mcpd
 GROUPS: dict[str, tuple[str, ...]] = {
     "Address": ("host", "port", "socket", "web", "enable_mcp"),
     "Who may call": (
-        "api_key", "api_key_header", "operator_key", "no_auth", "allowed_origins", "allowed_hosts",
+        "api_key", "api_key_header", "operator_key", "token", "no_auth", "allowed_origins", "allowed_hosts",
         "approvals", "trust",
     ),
     "Tools and questions": (

@@ -110,6 +110,22 @@ def test_place_of_a_living_core_is_not_taken(tmp_path: Path) -> None:
     taken.leave()
 
 
+def test_other_processes_with_the_same_state_are_found_while_they_live(tmp_path: Path, place: Path) -> None:
+    state = str(tmp_path / "state")
+    assert rendezvous.state_points(tmp_path, state) == {}
+    own = rendezvous.state_point(tmp_path, state)
+    rendezvous.private_folder()
+    other = own.replace(f".{os.getpid()}.", ".1.")
+    taken = [each for point in (own, other) if (each := rendezvous.listen(point)) is not None]
+    assert rendezvous.state_points(tmp_path, state) == {1: other}
+    assert rendezvous.state_points(tmp_path, str(tmp_path / "elsewhere")) == {}
+    for each in taken:
+        each.listener.close()
+    assert rendezvous.state_points(tmp_path, state) == {}
+    rendezvous.sweep(str(place))
+    assert os.listdir(place) == []
+
+
 def test_stale_entry_is_cleared(tmp_path: Path) -> None:
     rendezvous.private_folder()
     dead = socket.socket(socket.AF_UNIX)

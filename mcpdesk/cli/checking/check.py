@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,9 +13,17 @@ import click
 from mcpdesk.cli import completion
 from mcpdesk.cli.checking.lock import contract_of, differences, lock_place
 from mcpdesk.cli.checking.reports import Remark, junit_of, sarif_of
-from mcpdesk.cli.folders import loaded
+from mcpdesk.cli.core_process import IS_UNIX, loaded
 from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_json, print_text, write_report
+from mcpdesk.cli.printing import (
+    OK,
+    TOOL_ERROR,
+    aligned,
+    print_json,
+    print_message,
+    print_text,
+    write_report,
+)
 from mcpdesk.cli.reach import reach_options
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError
@@ -80,8 +89,8 @@ def check_command(
 ) -> int:
     """Tell every mistake in what TARGET, any server, offers; then what models and clients have trouble with.
 
-    A folder is loaded as a server would load it, and mistakes have file and line. Of any other server the
-    lists are read, and what is malformed in them is told.
+    A folder is loaded as a server would load it, afresh even if a process hosts it, and mistakes have file
+    and line. Of any other server the lists are read, and what is malformed in them is told.
 
     Below that: every item with its place and the size of its definition, which is what a model reads, and
     sums: of all tools, of all items, of the tools of each mode.
@@ -224,6 +233,8 @@ def _checked(folder: str) -> _Report:
     from mcpdesk.link.local_catalogue import ServerCatalogue
 
     place = server_folder(folder)
+    if IS_UNIX:
+        _tell_of_cores(place)
     with loaded(place) as host:
         server = host.endpoints()[0].server
         manifest = read_manifest(place)
@@ -235,6 +246,19 @@ def _checked(folder: str) -> _Report:
     }
     asks = asked_of_clients(place)
     return _Report(findings, items, tools, modes, server.name, server.instructions, asks)
+
+
+def _tell_of_cores(folder: Path) -> None:
+    """Tell on stderr which processes host the folder now."""
+    from mcpdesk.settings import resolve
+    from mcpdesk.transports import rendezvous
+
+    state = str(resolve({}, os.environ).settings.state_dir)
+    with suppress(OSError):
+        if pids := sorted(rendezvous.state_points(folder, state)):
+            who = f"{'process' if len(pids) == 1 else 'processes'} {', '.join(map(str, pids))}"
+            verb = "hosts" if len(pids) == 1 else "host"
+            print_message(f"mcpdesk: {who} {verb} the folder now; checked is a fresh copy of its files.")
 
 
 def _facts(report: _Report) -> Mapping[str, Any]:

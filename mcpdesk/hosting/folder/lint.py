@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from mcpdesk.auth.principal import TOKEN_VARIABLE
 from mcpdesk.hosting.folder.manifest import Manifest
 from mcpdesk.plain_text import clean, hidden_characters
 from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints
@@ -54,6 +55,7 @@ def lint(
         *_unavailable(server),
         *_identity(server, manifest),
         *_preconditions(manifest, environment),
+        *_token_needs(server, manifest),
         *(each for tool in server.tools if tool.source != BUILT_IN for each in _tool(tool, server.name)),
         *(each for prompt in server.prompts for each in _prompt(prompt)),
         *(
@@ -146,6 +148,20 @@ def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterat
     if jwt.jwks_file and not (manifest.folder / jwt.jwks_file).is_file():
         told = f"auth.jwt.jwks_file: there is no file {jwt.jwks_file}: no token would be accepted"
         yield Finding(Level.WARNING, told, manifest.source("auth", "jwt", "jwks_file"))
+
+
+def _token_needs(server: Server, manifest: Manifest) -> Iterator[Finding]:
+    """Notes on what clients over stdio do not get, which can send no token but the one they start with."""
+    if server.requires_jwt:
+        told = (
+            f"auth.requires_jwt: over stdio nothing is listed unless {TOKEN_VARIABLE} has the client's token"
+        )
+        yield Finding(Level.NOTE, told, manifest.source("auth", "requires_jwt"))
+        return
+    for tool in server.tools:
+        if tool.requires_jwt:
+            told = f"needs a token: over stdio it is not listed unless {TOKEN_VARIABLE} has one"
+            yield Finding(Level.NOTE, told, tool.source, f"tool {tool.name}")
 
 
 def _tool(tool: Tool, server: str) -> Iterator[Finding]:

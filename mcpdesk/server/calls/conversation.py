@@ -81,6 +81,8 @@ class Conversation:
         """Environment of the peer's process, without secrets; None if it is ours."""
         self.principal: Principal = OPEN
         """Who opened it, and asks where a message brings nobody of its own."""
+        self.has_own_lists = False
+        """Whether lists have only what the caller may use, who cannot send a token with later requests."""
         self.calls = 0
         """Tools called, resources read, prompts fetched, with those that were refused."""
         self.failures = 0
@@ -271,7 +273,8 @@ class Conversation:
             if row.list_key == "tools":
                 self.tools_listed = self.dispatcher.offers.tools_told()
             began = time.monotonic()
-            body = self.dispatcher.immediate(identifier, row, params, terms)
+            caller = principal if self.has_own_lists else None
+            body = self.dispatcher.immediate(identifier, row, params, terms, caller)
             shaping = int((time.monotonic() - began) * 1e6)
             return (200, body, Phases(time.time(), shaping=shaping))
         if identifier in self.in_flight:

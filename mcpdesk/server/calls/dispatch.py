@@ -24,6 +24,7 @@ from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
+    from mcpdesk.auth.principal import Principal
     from mcpdesk.server.background.protocol_tasks import ProtocolTasks
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.server.calls.tool_calls import ToolCalls
@@ -101,14 +102,24 @@ class Dispatcher:
                 check_uri(value, "params.uri")
         return row
 
-    def immediate(self, identifier: Id, row: Method, params: JSONObject, terms: Terms) -> bytes:
-        """The answer to a list method or to `server/discover`, which run no handler."""
+    def immediate(
+        self,
+        identifier: Id,
+        row: Method,
+        params: JSONObject,
+        terms: Terms,
+        caller: Principal | None = None,
+    ) -> bytes:
+        """The answer to a list method or to `server/discover`, which run no handler.
+
+        With a `caller` a list has only what that caller may use.
+        """
         if not row.list_key:
             return self._response(identifier, row.name, self.offers.discover_result(terms.revision), terms)
         cursor = params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise invalid_params("cursor must be a string")
-        return codec.result_frame(identifier, self.offers.page(row.name, terms.revision, cursor))
+        return codec.result_frame(identifier, self.offers.page(row.name, terms.revision, cursor, caller))
 
     async def run(self, call: Call) -> bytes:
         """Run the handler behind a request and return the answer.

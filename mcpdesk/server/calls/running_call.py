@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from mcpdesk.auth.principal import INVALID, MISSING, OPEN, Principal
+from mcpdesk.auth.principal import INVALID, MISSING, OPEN, TOKEN_VARIABLE, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
@@ -30,8 +30,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 RUNNING: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
 """Connection and id of the call that the running code answers, so that what it prints is known to be its."""
-PIPES = {"memory": "from within mcpdesk", "stdio": "over stdio", "unix": "over stdio"}
-"""Transports whose frames come without a request of HTTP -> where a call came from."""
+_OVER_HTTP = "tokens are sent over HTTP, and this call came"
+PIPES = {
+    "memory": f"{_OVER_HTTP} from within mcpdesk",
+    "stdio": f"over stdio the environment of the client has it, as {TOKEN_VARIABLE}",
+    "unix": f"{_OVER_HTTP} over a Unix socket",
+}
+"""Transports whose frames come without a request of HTTP -> how a token is given there."""
 
 
 class Operation(Protocol):
@@ -183,8 +188,10 @@ class Call(Struct, eq=False):
         needed = {"scope": " ".join(scopes)} if scopes else None
         if principal.claims is None:
             way = "" if self.is_desk else PIPES.get(self.transport)
-            why = f"; tokens are sent over HTTP, and this call came {way}" if way else ""
-            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, f"{MISSING}{why}", needed)
+            told = f"{MISSING}; {way}" if way else MISSING
+            if principal.refused:
+                told = f"{INVALID}; of the token in {TOKEN_VARIABLE}: {principal.refused}"
+            raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, told, needed)
         if principal.has_expired(time.time()):
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID, needed)
         lacking = [scope for scope in scopes if scope not in principal.scopes]

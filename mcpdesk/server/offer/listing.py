@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.catalogue.skill_entries import CAPABILITY as SKILLS_CAPABILITY
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
@@ -29,7 +30,7 @@ class OfferListing:
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._pages: dict[tuple[str, str, str | None], tuple[int, bytes]] = {}
+        self._pages: dict[tuple[str, str, str | None, frozenset[str] | bool], tuple[int, bytes]] = {}
         self.identities: dict[str, JSONObject] = {}
         self._initial: dict[str, tuple[tuple[object, ...], bytes]] = {}
         """What `initialize` says in each revision, and what that was made of."""
@@ -124,21 +125,30 @@ class OfferListing:
         }
         return body | self._instructions()
 
-    def page(self, method: str, revision: Revision, cursor: str | None) -> bytes:
-        """The encoded result of a list method.
+    def page(
+        self, method: str, revision: Revision, cursor: str | None, caller: Principal | None = None
+    ) -> bytes:
+        """The encoded result of a list method. With a `caller` it has only what that caller may use.
 
         Raises: RemoteProtocolError (-32602) for a cursor we did not make.
         """
         registry = self._registry(method)
-        key = (method, revision.name, cursor)
+        rights = True if caller is None else False if caller.claims is None else caller.scopes
+        key = (method, revision.name, cursor, rights)
         kept = self._pages.get(key)
         if kept is not None and kept[0] == registry.version:
             return kept[1]
-        encoded = codec.encode(self._build_page(method, registry, revision, cursor))
+        encoded = codec.encode(self._build_page(method, registry, revision, cursor, caller))
         if len(self._pages) >= 256:
             self._pages.clear()
         self._pages[key] = (registry.version, encoded)
         return encoded
+
+    def usable(self, registry: Registry[Any], caller: Principal) -> list[Any]:
+        """Items of a registry that a caller may use."""
+        if not self._server.access.admits(caller):
+            return []
+        return [item for item in registry if not isinstance(item, Tool) or _may_call(item, caller)]
 
     def tools_told(self) -> int:
         """The same number while all tools are defined the same, whatever code stands behind them."""
@@ -155,11 +165,17 @@ class OfferListing:
         return self._has_task_tool and self._server.tools_enabled
 
     def _build_page(
-        self, method: str, registry: Registry[Any], revision: Revision, cursor: str | None
+        self,
+        method: str,
+        registry: Registry[Any],
+        revision: Revision,
+        cursor: str | None,
+        caller: Principal | None,
     ) -> JSONObject:
         list_key = METHODS[method].list_key
         to_wire = WIRE[list_key]
-        items, more = page_of(list(registry), registry.key, cursor, self._server.limits.page_size)
+        listed = list(registry) if caller is None else self.usable(registry, caller)
+        items, more = page_of(listed, registry.key, cursor, self._server.limits.page_size)
         body: JSONObject = {list_key: [shaping.item(list_key, to_wire(item), revision) for item in items]}
         return shaping.result(method, body | more, revision, self.implementation(revision))
 
@@ -179,6 +195,12 @@ class OfferListing:
 
 
 _ALWAYS_OFFERED = frozenset({"logging", "resources", "prompts"})
+
+
+def _may_call(tool: Tool, caller: Principal) -> bool:
+    if not tool.requires_jwt:
+        return True
+    return caller.claims is not None and caller.scopes.issuperset(tool.scopes)
 
 
 def tool_wire(tool: Tool) -> JSONObject:

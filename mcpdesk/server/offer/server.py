@@ -115,6 +115,11 @@ class Server(Struct, eq=False):
         return self.access.requires_token
 
     @property
+    def token_tools(self) -> list[str]:
+        """Names of the tools that run for callers with a token only."""
+        return [tool.name for tool in self.tools if tool.requires_jwt]
+
+    @property
     def runs_programs(self) -> bool:
         """Whether any tool can start programs, which makes a key due over TCP."""
         return any(tool.runs_programs for tool in self.tools)

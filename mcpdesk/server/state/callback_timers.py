@@ -59,6 +59,8 @@ class CallbackTimers:
         self._setters: dict[int, LogToSetter] = {}
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
         """Logs to every client of the server; returns their names."""
+        self.fires = True
+        """False: what is due is left to another process that uses the state."""
         self._listeners: list[Listener] = []
         self._has_looked = False
 
@@ -70,7 +72,7 @@ class CallbackTimers:
         """Load what a previous run left: what became due meanwhile fires once, at once."""
         await self._refresh()
         if any(callback.due is not None for callback in self.snapshot):
-            self._schedule.poke()
+            self._poke()
 
     async def set(
         self,
@@ -105,9 +107,9 @@ class CallbackTimers:
             self._setters[callback.id] = log_to_setter
             await self._refresh()
         except asyncio.CancelledError:
-            self._schedule.poke()  # it may have been kept by now, and shall not fire late
+            self._poke()  # it may have been kept by now, and shall not fire late
             raise
-        self._schedule.poke()
+        self._poke()
         return callback
 
     async def get(self, number: int) -> Callback | None:
@@ -142,11 +144,15 @@ class CallbackTimers:
     async def hear(self) -> None:
         """Another process or replica wrote something. Raises: StorageError."""
         await self._refresh()
-        self._schedule.poke()
+        self._poke()
 
     async def close(self) -> None:
         """Nothing fires any more. What waits stays in the file."""
         await self._schedule.close()
+
+    def _poke(self) -> None:
+        if self.fires:
+            self._schedule.poke()
 
     async def _fire_due(self) -> float | None:
         await self._refresh()

@@ -163,6 +163,10 @@ class ServerState:
         """Logs a callback's message to every client of the server; returns their names."""
         self.notify_person: Callable[[str], object] = lambda text: None
         """Shows a notice to the person at the desk. May be called on any thread."""
+        self.on_write: Callable[[], object] = lambda: None
+        """Called on a thread when this process has changed the state file."""
+        self.is_brief = False
+        """Whether this process ends with one call: callbacks are left to others, programs have no time."""
         self.rules = 0
         """Grows whenever other tools may run than before: the plan changed, or a policy."""
         self._is_stopping = False
@@ -305,7 +309,7 @@ class ServerState:
             return self._shared.open()
         from mcpdesk.storage.database import Database
 
-        return Database(self._file, tell=lambda text: self.notify_person(text))
+        return Database(self._file, tell=lambda text: self.notify_person(text), wrote=lambda: self.on_write())
 
     @cached_property
     def callbacks(self) -> CallbackTimers:
@@ -314,6 +318,7 @@ class ServerState:
 
         shared = self._shared
         made = CallbackTimers(self.data) if shared is None else self._shared_timers(shared)
+        made.fires = not self.is_brief
         made.subscribe(lambda callback, has_fired: self.on_callback(callback, has_fired))
         made.log_to_clients = lambda level, data: self.log_to_clients(level, data)
         return made
@@ -394,7 +399,9 @@ class ServerState:
             await recall(self)  # last: a plan that cannot be read keeps nothing else from counting
 
     async def hear(self) -> None:
-        """Another replica wrote something: load it again. Raises: StorageError."""
+        """Another process or replica wrote something: load it again. Raises: StorageError."""
+        if not await self.look_for_state():
+            return
         await self.approvals.recall()
         await self.callbacks.hear()
         if "todo" in self.__dict__:

@@ -1,0 +1,104 @@
+"""A server in another process of this user: messages as lines over a connected Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+
+from mcpdesk.client.answers.pending_replies import PendingReplies
+from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
+from mcpdesk.errors import CallError, InvalidAnswer, Unreachable
+from mcpdesk.protocol import codec
+from mcpdesk.protocol.framing import LineFramer
+from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.revisions import Revision
+
+LONGEST_LINE = 256 << 20
+READ_BYTES = 64 << 10
+ENDED = "the process that hosts the folder ended the connection"
+
+
+class UnixPipe(ClientTransport):
+    """Speaks over a socket that is connected already, and closes it at the end. It is not opened again."""
+
+    def __init__(self, connection: socket.socket, target: str) -> None:
+        """`target` names the server in messages."""
+        self.target = target
+        self._socket = connection
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._replies = PendingReplies(is_pipe=True)
+        self._receive: Receive = lambda incoming: None
+        self._end: CallError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server can be asked."""
+        return self._writer is not None and self._end is None
+
+    async def open(self, receive: Receive) -> None:
+        """Begin to read. Raises: CallError when the connection has ended."""
+        self._receive = receive
+        if self._end is not None:
+            raise self._end
+        if self._writer is None:
+            self._socket.setblocking(False)
+            reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
+            self._reading = asyncio.create_task(self._read(reader))
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Send a request and wait for its reply. Raises: Unreachable, InvalidAnswer."""
+        with self._replies.expecting(request["id"]) as reply:
+            await self.send(request)
+            return await reply
+
+    async def send(self, message: JSONObject) -> None:
+        """Write a message, and wait while the server reads too slowly. Raises: Unreachable."""
+        if self._writer is None or self._end is not None:
+            raise self._end or Unreachable("the connection is not open")
+        try:
+            self._writer.write(codec.encode(message) + b"\n")
+            await self._writer.drain()
+        except OSError:
+            raise Unreachable(ENDED) from None
+
+    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+        """The revision is settled."""
+        self._replies.has_batches = revision.has_batches
+
+    async def until_ended(self) -> None:
+        """Wait until it ends."""
+        await self._replies.until_ended()
+
+    async def close(self) -> None:
+        """End the connection, and every exchange with it."""
+        self._end = self._end or CallError("closed while the call was under way")
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+        if self._writer is None:
+            return self._socket.close()
+        self._writer.close()
+        with suppress(OSError):
+            await self._writer.wait_closed()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        framer = LineFramer(LONGEST_LINE)
+        try:
+            while data := await reader.read(READ_BYTES):
+                for line in framer.feed(data):
+                    if line:
+                        self._replies.deliver(line, self._receive)
+                    else:
+                        self._replies.fail(
+                            InvalidAnswer(f"a line of its answer exceeds {LONGEST_LINE} bytes")
+                        )
+            self._end = Unreachable(ENDED)
+        except OSError as error:
+            self._end = Unreachable(f"{ENDED}: {error.strerror}")
+        finally:
+            self._replies.fail(self._end or Unreachable(ENDED))

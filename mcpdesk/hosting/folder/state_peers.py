@@ -1,0 +1,179 @@
+"""Other processes that use the state files of a hosted folder: each learns that the others run and write.
+
+Two cores host one folder when two stdio clients run without a desk, or with `--alone`. The files bear that:
+each piece of work is one transaction. The copies in memory would go stale, so a core that wrote sends one
+byte to the others, which read the files again. When a core begins it connects to those that run, and sends
+its process id in the first line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from mcpdesk.hosting.hosted_folder import HostedFolder
+from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.jobs.schedule import OneByOne, call_soon_safely
+from mcpdesk.transports import rendezvous
+
+WROTE = b"w"
+"""The byte of a process that has changed the state files."""
+MOST_UNREAD = 4_096
+"""Bytes a peer may leave unread before it is sent no more: it will read the files when it reads those."""
+GREET_S = 2.0
+"""How long a peer may take to say its process id."""
+CHUNK = 4_096
+
+
+class StatePeers:
+    """The other processes that use the state files of one folder. Used on the core's loop."""
+
+    def __init__(self, folder: Path, state: Path, noticed: Callable[[int, bool], object]) -> None:
+        """`noticed` is called with the id of a process that begins, or has ceased, to use the files."""
+        self.wrote: Callable[[], object] = lambda: None
+        """Called when another process has changed the files."""
+        self._folder, self._state, self._noticed = folder, str(state), noticed
+        self._place: rendezvous.MeetingSocket | None = None
+        self._server: asyncio.Server | None = None
+        self._peers: dict[asyncio.StreamWriter, int] = {}
+        """Connections, with the ids of the processes at the other ends."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def pids(self) -> set[int]:
+        """Ids of the other processes."""
+        return set(self._peers.values())
+
+    async def open(self) -> None:
+        """Listen for processes that begin later, and connect to those that run. Raises: OSError."""
+        self._place = await asyncio.to_thread(self._listen)
+        if self._place is None:
+            return  # another core of this process has the place: it has the same files in memory
+        self._server = await asyncio.start_unix_server(self._visited, sock=self._place.listener)
+        running = partial(rendezvous.state_points, self._folder, self._state)
+        for pid, point in (await asyncio.to_thread(running)).items():
+            with suppress(OSError):  # it has ended
+                reader, writer = await asyncio.open_unix_connection(point)
+                writer.write(f"{os.getpid()}\n".encode())
+                self._met(pid, writer)
+                task = asyncio.create_task(self._follow(reader, writer))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def tell(self) -> None:
+        """Let the others read the files again: this process has changed them."""
+        for peer in self._peers:
+            if peer.transport.get_write_buffer_size() < MOST_UNREAD:
+                peer.write(WROTE)
+
+    async def close(self) -> None:
+        """Leave the others."""
+        self._noticed = lambda pid, is_there: None
+        if self._place is not None:
+            self._place.withdraw()
+        if self._server is not None:
+            self._server.close()
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._peers:  # of tasks that were cancelled before they began
+            writer.close()
+        self._peers.clear()
+        if self._place is not None:
+            self._place.leave()
+
+    def _listen(self) -> rendezvous.MeetingSocket | None:
+        rendezvous.private_folder()
+        return rendezvous.listen(rendezvous.state_point(self._folder, self._state))
+
+    async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            async with asyncio.timeout(GREET_S):
+                pid = int(await reader.readline())
+        except (OSError, ValueError):  # it only looked whether this process lives
+            writer.close()
+            return
+        self._met(pid, writer)
+        await self._follow(reader, writer)
+
+    def _met(self, pid: int, writer: asyncio.StreamWriter) -> None:
+        is_known = pid in self.pids
+        self._peers[writer] = pid
+        if not is_known:
+            self._noticed(pid, True)
+            self.wrote()  # perhaps before it could say so
+
+    async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Listen to another process until it ends."""
+        try:
+            while await reader.read(CHUNK):
+                self.wrote()
+        except OSError:
+            return
+        finally:
+            pid = self._peers.pop(writer)
+            writer.close()
+            if pid not in self.pids:
+                self._noticed(pid, False)
+
+
+class FolderPeers:
+    """The other processes that use the state files of the folders of one core. Used on its loop."""
+
+    def __init__(self, journal: Journal, state: Path) -> None:
+        """`state` is the state folder of this core."""
+        self._journal = journal
+        self._state = state
+        self._peers: dict[str, StatePeers] = {}
+        self._readings = OneByOne(HostedFolder.hear)
+        self._is_over = False
+
+    def pids(self, name: str) -> set[int]:
+        """Ids of the other processes that use the state files of a server."""
+        return self._peers[name].pids if name in self._peers else set()
+
+    async def join(self, hosted: HostedFolder) -> None:
+        """Meet the processes that use the state files of a folder, and read what they write."""
+        name, state = hosted.server.name, hosted.server.hosted
+        assert state is not None
+        peers = StatePeers(hosted.folder, self._state, partial(self._noticed, name, hosted.folder))
+        peers.wrote = partial(self._readings.ask, hosted)
+        try:
+            await peers.open()
+        except OSError as error:
+            told = f"processes that use the state of {hosted.folder} as well are not noticed: {error}"
+            return self._journal.log("warning", "server", told, "", name)
+        self._peers[name] = peers
+        state.on_write = partial(call_soon_safely, asyncio.get_running_loop(), peers.tell)
+
+    async def leave(self, name: str) -> None:
+        """Leave the processes that use the state files of a server."""
+        if (peers := self._peers.pop(name, None)) is not None:
+            await peers.close()
+
+    async def close(self) -> None:
+        """Leave all processes, and read nothing more."""
+        self._is_over = True
+        await self._readings.close()
+        await asyncio.gather(*map(self.leave, list(self._peers)))
+
+    def _noticed(self, name: str, folder: Path, pid: int, is_there: bool) -> None:
+        if self._is_over:
+            return
+        if not is_there:
+            told = f"process {pid} no longer uses the state files of {folder}"
+            return self._journal.log("info", "server", told, "", name)
+        told = (
+            f"{name}: process {pid} hosts the folder as well. Both use its state files, and each reads what "
+            "the other writes; traffic, questions and programs in the background are each one's own"
+        )
+        self._journal.notify(told, Severity.INFO)

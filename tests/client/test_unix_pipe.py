@@ -1,0 +1,84 @@
+"""A server at the other end of a connected Unix socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mcpdesk.client.transport import Incoming
+from mcpdesk.client.unix_pipe import ENDED, UnixPipe
+from mcpdesk.errors import CallError, Unreachable
+from tests.support.patience import WITHIN_S
+
+
+class Ends:
+    """Both ends of a connection: the transport, and the server played by hand."""
+
+    def __init__(self, pipe: UnixPipe, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.pipe, self.reader, self.writer = pipe, reader, writer
+        self.received: asyncio.Queue[Incoming] = asyncio.Queue()
+
+    async def asked(self) -> object:
+        """The next message the server gets."""
+        return json.loads(await asyncio.wait_for(self.reader.readline(), WITHIN_S))
+
+
+@pytest.fixture
+async def ends() -> AsyncIterator[Ends]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    reader, writer = await asyncio.open_unix_connection(sock=theirs)
+    both = Ends(UnixPipe(ours, "/srv/tea"), reader, writer)
+    await both.pipe.open(both.received.put_nowait)
+    yield both
+    await both.pipe.close()
+    writer.close()
+
+
+async def test_answers_find_their_requests_and_the_rest_is_handed_on(ends: Ends) -> None:
+    first, second = (
+        asyncio.create_task(ends.pipe.exchange({"id": number, "method": "x"}, {}, ends.received.put_nowait))
+        for number in (1, 2)
+    )
+    assert [await ends.asked(), await ends.asked()] == [{"id": 1, "method": "x"}, {"id": 2, "method": "x"}]
+    ends.writer.write(b'{"jsonrpc":"2.0","id":2,"result":{"n":2}}\n{"jsonrpc":"2.0","method":"note"}\n{"json')
+    ends.writer.write(b'rpc":"2.0","id":1,"result":{"n":1}}\n')
+    replies = await asyncio.wait_for(asyncio.gather(first, second), WITHIN_S)
+    assert [each.message["result"]["n"] for each in replies] == [1, 2]
+    assert (await asyncio.wait_for(ends.received.get(), WITHIN_S)).message == {
+        "jsonrpc": "2.0",
+        "method": "note",
+    }
+    assert ends.pipe.is_open
+
+
+async def test_what_waits_fails_when_the_other_process_ends(ends: Ends) -> None:
+    waiting = asyncio.create_task(ends.pipe.exchange({"id": 1, "method": "x"}, {}, ends.received.put_nowait))
+    await ends.asked()
+    ends.writer.close()
+    with pytest.raises(Unreachable, match=ENDED):
+        await asyncio.wait_for(waiting, WITHIN_S)
+    assert not ends.pipe.is_open
+    with pytest.raises(Unreachable, match=ENDED):
+        await ends.pipe.send({"method": "later"})
+    with pytest.raises(Unreachable, match=ENDED):
+        await ends.pipe.open(ends.received.put_nowait)
+
+
+async def test_closing_ends_what_waits_and_the_connection(ends: Ends) -> None:
+    waiting = asyncio.create_task(ends.pipe.exchange({"id": 1, "method": "x"}, {}, ends.received.put_nowait))
+    await ends.asked()
+    await ends.pipe.close()
+    with pytest.raises(CallError, match="closed while the call was under way"):
+        await asyncio.wait_for(waiting, WITHIN_S)
+    assert await asyncio.wait_for(ends.reader.read(), WITHIN_S) == b""
+
+
+async def test_a_connection_that_was_never_opened_is_closed_as_well() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with theirs:
+        await UnixPipe(ours, "/srv/tea").close()
+        assert theirs.recv(1) == b""

@@ -1,0 +1,181 @@
+"""Clients over stdio bring their token in their environment, and are shown what it opens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpdesk.hosting.host import Host
+from mcpdesk.hosting.host_plan import HostPlan
+from mcpdesk.settings import resolve
+from tests.support.folders import write
+from tests.support.patience import WITHIN_S
+from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
+
+TOOLS = '''
+    from mcpdesk import Context, tool
+
+    @tool(read_only=True)
+    async def free() -> str:
+        """For everybody."""
+        return "free"
+
+    @tool(requires_jwt=True, read_only=True)
+    async def whoami(ctx: Context) -> str:
+        """For holders of a token."""
+        return ctx.claims["sub"]
+
+    @tool(scopes="send")
+    async def send() -> str:
+        """For those who may send."""
+        return "sent"
+    '''
+JWT = {"algorithms": ["HS256"], "secret_env": "SECRET", "issuer": ISSUER, "audience": AUDIENCE}
+
+
+def hosted(folder: Path, monkeypatch: pytest.MonkeyPatch, **auth: Any) -> Host:
+    monkeypatch.setenv("SECRET", SECRET)
+    manifest = json.dumps({"name": "wallet", "auth": {"requires_jwt": False, "jwt": JWT, **auth}})
+    write(folder, {"mcp.json": manifest, "tools/t.py": TOOLS, "resources/r.txt": "r", "prompts/p.md": "Hi."})
+    settings = resolve({"state_dir": str(folder / "state")}, {}).settings
+    return Host(HostPlan((folder,), settings, http=False, meet=False, watch=False))
+
+
+@pytest.fixture
+async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Host]:
+    core = hosted(tmp_path, monkeypatch)
+    await core.start()
+    yield core
+    await core.stop()
+
+
+class Client:
+    """A client over a pipe, in the handshake era."""
+
+    def __init__(self, host: Host, transport: str = "stdio", **environment: str) -> None:
+        self._lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._numbers = iter(range(1, 1000))
+        given = environment if transport == "stdio" else None
+        self.pipe = host.open_pipe(None, transport, self._came, "tester", environment=given)
+
+    def _came(self, data: bytes) -> None:
+        for line in data.splitlines():
+            self._lines.put_nowait(json.loads(line))
+
+    async def open(self) -> Client:
+        """Wait until it is known who the client is, and shake hands."""
+        await self.pipe.identify()
+        info = {"name": "tester", "version": "1"}
+        await self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
+        return self
+
+    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        """One request and its answer."""
+        number = next(self._numbers)
+        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        self.pipe.feed(json.dumps(request).encode() + b"\n")
+        async with asyncio.timeout(WITHIN_S):
+            while (answer := await self._lines.get()).get("id") != number:
+                pass
+        return answer
+
+    async def names(self, kind: str = "tools", key: str = "name") -> list[str]:
+        """What a list shows."""
+        answer = await self.ask(f"{kind}/list")
+        return sorted(each[key] for each in answer["result"][kind])
+
+    async def call(self, name: str) -> str:
+        """The text of a result, or the message of an error."""
+        answer = await self.ask("tools/call", name=name, arguments={})
+        return str(
+            answer["error"]["message"] if "error" in answer else answer["result"]["content"][0]["text"]
+        )
+
+
+def logged(host: Host) -> list[str]:
+    return [line.text for line in host.journal.lines() if "TOKEN" in line.text]
+
+
+async def test_without_a_token_what_needs_one_is_neither_listed_nor_run(host: Host) -> None:
+    client = await Client(host).open()
+    assert await client.names() == ["free"]
+    assert await client.call("free") == "free"
+    told = "Unauthorized: missing JWT; over stdio the environment of the client has it, as MCPDESK_TOKEN"
+    assert await client.call("whoami") == told
+    assert logged(host) == ["whoami, send are not listed for tester, whose environment has no MCPDESK_TOKEN"]
+    plain = await Client(host, "unix").open()
+    assert await plain.names() == ["free"]
+    assert "over a Unix socket" in await plain.call("whoami")
+
+
+async def test_a_token_opens_what_its_scopes_allow(host: Host) -> None:
+    ada = await Client(host, MCPDESK_TOKEN=token("HS256")).open()
+    assert (await ada.names(), await ada.call("whoami")) == (["free", "whoami"], "ada")
+    assert "lacks the scope send" in await ada.call("send")
+    bob = await Client(host, MCPDESK_TOKEN=token("HS256", sub="bob", scope="send")).open()
+    assert await bob.names() == ["free", "send", "whoami"]
+    assert await ada.names() == ["free", "whoami"]
+    assert logged(host) == []
+
+
+async def test_a_token_that_is_not_valid_is_reported_with_the_reason(host: Host) -> None:
+    late = await Client(host, MCPDESK_TOKEN=token("HS256", exp=1)).open()
+    assert await late.names() == ["free"]
+    assert logged(host) == ["tester: its MCPDESK_TOKEN is not valid here: it has expired"]
+    assert await late.call("whoami") == (
+        "Unauthorized: invalid JWT; of the token in MCPDESK_TOKEN: it has expired"
+    )
+
+
+async def test_a_token_that_expires_meanwhile_closes_what_it_opened(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await Client(host, MCPDESK_TOKEN=token("HS256")).open()
+    held = client.pipe.token
+    assert held is not None and await client.names() == ["free", "whoami"]
+    monkeypatch.setattr(held._held, "_clock", lambda: 1e12)
+    assert await client.names() == ["free"]
+    assert "it has expired" in await client.call("whoami")
+    assert await client.call("free") == "free"
+
+
+async def test_a_token_is_checked_again_when_mcp_json_asks_for_others(host: Host, tmp_path: Path) -> None:
+    client = await Client(host, MCPDESK_TOKEN=token("HS256")).open()
+    endpoint = host.endpoint("")
+    assert endpoint is not None and await client.names() == ["free", "whoami"]
+    manifest = json.loads((tmp_path / "mcp.json").read_text())
+    manifest["auth"]["jwt"]["leeway_s"] = 5
+    (tmp_path / "mcp.json").write_text(json.dumps(manifest))
+    before = endpoint.access
+    host.reload("wallet")
+    async with asyncio.timeout(WITHIN_S):
+        while endpoint.access is before:  # noqa: ASYNC110 (a reload tells nobody)
+            await asyncio.sleep(0.01)
+        while await client.names() != ["free", "whoami"]:  # noqa: ASYNC110 (nor does the check of a token)
+            await asyncio.sleep(0)
+
+
+async def test_a_server_that_asks_everybody_shows_nothing_without_a_token(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = hosted(tmp_path, monkeypatch, requires_jwt=True, scopes=["wallet"])
+    await host.start()
+    try:
+        nobody = await Client(host).open()
+        shown = [await nobody.names(kind) for kind in ("tools", "resources", "prompts")]
+        assert shown == [[], [], []]
+        assert logged(host) == [
+            "wallet needs a token: nothing of it is listed for tester, whose environment has no MCPDESK_TOKEN"
+        ]
+        narrow = await Client(host, MCPDESK_TOKEN=token("HS256")).open()
+        assert await narrow.names() == []
+        ada = await Client(host, MCPDESK_TOKEN=token("HS256", scope="wallet")).open()
+        shown = [await ada.names(kind) for kind in ("tools", "resources", "prompts")]
+        assert shown == [["free", "whoami"], ["r"], ["p"]]
+    finally:
+        await host.stop()

@@ -1,0 +1,140 @@
+"""Processes that use the same state files notice each other: real sockets, one process played by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mcpdesk.hosting.folder import state_peers
+from mcpdesk.hosting.folder.state_peers import StatePeers
+from mcpdesk.transports import rendezvous
+from tests.support.patience import WITHIN_S
+
+OTHER = 1
+"""A process id that no test has."""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A runtime folder of the test's own."""
+    path = tmp_path_factory.mktemp("run")
+    path.chmod(0o700)
+    monkeypatch.setattr(rendezvous, "runtime_folder", lambda: str(path))
+    return path
+
+
+class Watched:
+    """A core's view of the other processes, and everything it was told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.news: asyncio.Queue[tuple[int, bool] | str] = asyncio.Queue()
+        self.peers = StatePeers(folder, folder / "state", lambda *told: self.news.put_nowait(told))
+        self.peers.wrote = lambda: self.news.put_nowait("wrote")
+
+    async def next(self) -> tuple[int, bool] | str:
+        """What it is told next."""
+        return await asyncio.wait_for(self.news.get(), WITHIN_S)
+
+
+@pytest.fixture
+async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
+    core = Watched(tmp_path)
+    yield core
+    await core.peers.close()
+
+
+def other_point(folder: Path) -> str:
+    own = rendezvous.state_point(folder, str(folder / "state"))
+    return own.replace(f".{os.getpid()}.", f".{OTHER}.")
+
+
+async def test_a_process_that_runs_already_is_met_and_hears_of_what_is_written(
+    watched: Watched, tmp_path: Path
+) -> None:
+    visits: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+
+    async def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if line := await reader.readline():  # without one it was only looked whether this process lives
+            assert line == f"{os.getpid()}\n".encode()
+            visits.put_nowait((reader, writer))
+        else:
+            writer.close()
+
+    async with await asyncio.start_unix_server(visited, other_point(tmp_path)):
+        await watched.peers.open()
+        reader, writer = await asyncio.wait_for(visits.get(), WITHIN_S)
+        assert [await watched.next(), await watched.next()] == [(OTHER, True), "wrote"]
+        assert watched.peers.pids == {OTHER}
+        writer.write(b"w")
+        assert await watched.next() == "wrote"
+        watched.peers.tell()
+        assert await asyncio.wait_for(reader.readexactly(1), WITHIN_S) == b"w"
+        writer.close()
+        assert await watched.next() == (OTHER, False)
+        assert watched.peers.pids == set()
+
+
+async def test_a_process_that_begins_later_is_met_once_however_often_it_connects(
+    watched: Watched, tmp_path: Path
+) -> None:
+    await watched.peers.open()
+    point = rendezvous.state_point(tmp_path, str(tmp_path / "state"))
+    links = [await asyncio.open_unix_connection(point) for _ in range(2)]
+    for _, writer in links:
+        writer.write(f"{OTHER}\n".encode())
+    assert [await watched.next(), await watched.next()] == [(OTHER, True), "wrote"]
+    for _, writer in links:
+        writer.write(b"w")
+        assert await watched.next() == "wrote"
+    for _, writer in links:
+        writer.close()
+    assert await watched.next() == (OTHER, False)
+    assert watched.news.empty()
+
+
+async def test_what_is_no_process_of_ours_is_left_alone(
+    watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_peers, "GREET_S", 0.01)
+    await watched.peers.open()
+    point = rendezvous.state_point(tmp_path, str(tmp_path / "state"))
+    for greeting in (b"", b"hello\n"):
+        reader, writer = await asyncio.open_unix_connection(point)
+        writer.write(greeting)
+        assert await asyncio.wait_for(reader.read(), WITHIN_S) == b""
+        writer.close()
+    assert watched.news.empty() and watched.peers.pids == set()
+
+
+async def test_the_place_is_gone_after_the_end_and_another_state_folder_is_another_place(
+    watched: Watched, tmp_path: Path, place: Path
+) -> None:
+    await watched.peers.open()
+    assert len(list(place.iterdir())) == 1
+    stranger = StatePeers(tmp_path, tmp_path / "other", lambda *told: watched.news.put_nowait(told))
+    await stranger.open()
+    assert len(list(place.iterdir())) == 2
+    await stranger.close()
+    await watched.peers.close()
+    assert list(place.iterdir()) == [] and watched.news.empty()
+
+
+async def test_a_peer_that_reads_nothing_is_sent_a_bounded_number_of_bytes(
+    watched: Watched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_peers, "WROTE", b"w" * 1_000_000)
+    await watched.peers.open()
+    point = rendezvous.state_point(tmp_path, str(tmp_path / "state"))
+    reader, writer = await asyncio.open_unix_connection(point)
+    writer.write(f"{OTHER}\n".encode())
+    assert await watched.next() == (OTHER, True)
+    [(link, _)] = watched.peers._peers.items()
+    for _ in range(50):
+        watched.peers.tell()
+    assert 0 < link.transport.get_write_buffer_size() < 2_000_000
+    writer.close()
+    del reader
