@@ -1,8 +1,7 @@
-"""A capture file opened from disk, looked at like a running recording. Only places stay in memory.
+"""A capture opened from disk, with the same interface as a running recording. Only positions stay in memory.
 
-The file may be damaged, or made by somebody who means harm: what it says takes memory and time in proportion
-to its own size, and no line of it ends the program. Frames are numbered anew, without gaps: where some are
-missing, `gaps` says so.
+The file may be damaged or malicious: memory and time stay proportional to its size, and no line can crash the
+program. Frames are renumbered without gaps; `gaps` lists where some are missing.
 """
 
 from __future__ import annotations
@@ -49,81 +48,80 @@ from mcpdesk.recorder.record import (
 )
 
 MOST_LOGS: Final = 200_000
-"""Log lines of calls that are shown."""
+"""Maximum log lines of calls that are shown."""
 MOST_FRAMES: Final = 5_000_000
-"""Frames that are shown: each takes about a hundred bytes of memory, however few it has in the file."""
+"""Maximum frames that are shown, because each takes about a hundred bytes of memory."""
 _LONGEST_GAP: Final = 10_000_000
-"""Frames that may be missing where no line says so; more is a damaged number."""
+"""Maximum missing frames without a line that reports them; more is a damaged number."""
 _LONG_LINE: Final = 256 << 10
-"""Bytes of a line that are read at once; of a longer one with a JSON frame, only beginning and end are."""
+"""Bytes of a line read at once. Of a longer line with a JSON frame only beginning and end are read."""
 _LONGEST_OTHER: Final = 32 << 20
-"""Bytes of a line that has to be read as a whole; a longer one is damage."""
+"""Maximum bytes of a line that must be read as a whole; a longer one counts as damage."""
 _LONGEST_FRAME: Final = 64 << 20
-"""Bytes of a frame that are read back; nothing longer is written."""
+"""Maximum bytes of a frame that are read back; longer ones are never written."""
 _MOST_RUN_BYTES: Final = 4 << 20
 _HEAD_BYTES: Final = 320
 _LOOK = 1_023
-"""Lines between two looks at the clock, as a mask."""
+"""Lines between two checks of the clock, as a bit mask."""
 _NUMBER = rb"(?:0|[1-9]\d{0,14})"
 _PLAIN = re.compile(
     rb'\{"n":(%b),"t":((?:0|[1-9]\d{0,10})\.\d{1,9}),"c":%b,"d":"(?:in|out)","json":' % (_NUMBER, _NUMBER)
 )
-"""How the line of a frame begins that says nothing out of the ordinary: most of a capture."""
+"""Beginning of an ordinary frame line, which most lines of a capture are."""
 _EXCHANGE = re.compile(rb'\{"(?:number":\d+,"time":[^,]+,"kind":"|kind":"gap","frames")')
-"""How JSON Lines of exchanges begin."""
+"""Beginning of exchanges exported as JSON Lines."""
 _first = itemgetter(0)
 
 
 class Archive:
-    """Implements `Source` over the parts of a capture."""
+    """Implements `Source` for the parts of a capture."""
 
     first = removed = 0
-    """Frames are numbered anew: parts that were removed are a gap before the first one."""
+    """Always 0, because frames are renumbered; removed parts are a gap before the first frame."""
 
     def __init__(self, path: Path, first_s: float = inf) -> None:
-        """Find every line of the capture that begins at `path`, its further parts included.
+        """Index the capture that begins at `path`, including its further parts, for about `first_s` seconds.
 
-        If `path` was removed to make room, the capture begins with the next part.
+        If `path` was removed to free space, the capture begins with the next part. `read_on` continues where
+        the constructor stopped.
 
-        Only for about `first_s` seconds: what is not found then, `read_on` finds.
-
-        Raises: DeskUserError when there is no capture.
+        Raises: DeskUserError if the file is not a capture.
         """
         path = existing_part(path)
         require_capture(path)
         self.path = path
         self._first_path, self._part_number = part_of(path)
-        """Path of part 1, which may not exist any more, and the number of the part read last."""
+        """Path of part 1, which may no longer exist, and number of the part read last."""
         self.is_live = True
-        """Whether somebody writes it at present: `read_on` finds what came since."""
+        """True if another process is writing the capture; `read_on` reads new data."""
         self.is_behind = False
-        """Whether there is more than was read so far: `read_on` goes on."""
+        """True if the file has more data than was read so far; `read_on` continues."""
         self.connections: dict[int, ConnectionInfo] = {}
         self.unreadable = 0
-        """Lines that are no lines of a capture: the last one of a killed process, or damage."""
+        """Number of invalid lines: the last one of a killed process, or damage."""
         self.is_cut = False
-        """Whether there are more frames than are shown."""
+        """True if there are more frames than are shown."""
         self._places = Places()
         self._places.parts.append(path)
         self._gaps: list[Gap] = []
         self.marks: list[HeldMark] = []
-        """What became of messages that were held."""
+        """Outcomes of held messages."""
         self.remarks: list[RecordedRemark] = []
         self.remarks_left_out = 0
         self.call_logs: list[CallLog] = []
-        """What the code of calls said, as far as it is kept: the first lines."""
+        """First log lines of the code of calls, at most `MOST_LOGS`."""
         self._spans: list[tuple[int, int]] = [(0, 0)]
-        """Numbers in the file, and here, of frames from which on there are no gaps up to the next of them."""
+        """Number in the file and position here of each frame that follows a gap."""
         self._next = 0
-        """The number in the file of the frame that should come next."""
+        """Number in the file of the next expected frame."""
         self._lost: tuple[int, str] = (0, "")
-        """The last frame the file says is missing (excluded), and why."""
+        """End (excluded) of the frames that the file reports as missing, and the reason."""
         self._long: dict[int, int] = {}
         """Lengths of long lines, by frame."""
         self._encoded = array("q")
-        """Frames that do not stand in the file as they are, rising."""
+        """Ascending numbers of frames that are encoded differently in the file."""
         self._last = 0.0
-        """Unix time in seconds of the last frame."""
+        """Unix time of the last frame in seconds."""
         self._offset = 0
         """Bytes read of the last part."""
         self.read_on(first_s)
@@ -132,20 +130,20 @@ class Archive:
 
     @property
     def count(self) -> int:
-        """Frames found."""
+        """Number of frames found."""
         return len(self._places)
 
     @property
     def gaps(self) -> Sequence[Gap]:
-        """Where frames are missing."""
+        """Gaps of missing frames."""
         return self._gaps
 
     def frame(self, number: int) -> Frame | None:
-        """One frame, read from disk."""
+        """Return one frame, read from disk."""
         return self.frames(number, number + 1)[0] if 0 <= number < self.count else None
 
     def frames(self, start: int, stop: int) -> Sequence[Frame | None]:
-        """Successive frames, read from disk."""
+        """Return successive frames, read from disk."""
         if self._has_long(start, stop):
             return [self._long_or_short(number) for number in range(start, stop)]
         return [_numbered(line, start + at) for at, line in enumerate(self._places.frame_lines(start, stop))]
@@ -162,48 +160,48 @@ class Archive:
         return found if found.number == number else msgspec.structs.replace(found, number=number)
 
     def _has_long(self, start: int, stop: int) -> bool:
-        """Whether a frame is so long that its line is not read as a whole."""
+        """Return True if a frame of the range has a line that is too long to be read as a whole."""
         return bool(self._long) and any(number in self._long for number in range(start, stop))
 
     def whole(self, number: int) -> bytes:
-        """All bytes of a frame."""
+        """Return all bytes of a frame."""
         if (size := self._long.get(number)) is None:
             return read_back(self._places.frame_line(number), line_bytes) or b""
         start = json_start(self._places.read(number, 0, _HEAD_BYTES))
         return self._places.read(number, start, min(size - start - 2, _LONGEST_FRAME)) if start else b""
 
     def note(self, number: int) -> HttpNote | None:
-        """What HTTP said around a frame."""
+        """Return the HTTP note of a frame, or None."""
         return read_back(self._places.note_line(number), attrgetter("note"))
 
     def data(self, start: int, stop: int) -> list[bytes]:
-        """The bytes of successive frames, of as many as can be held."""
+        """Return the bytes of successive frames, at most `MOST_HELD` bytes."""
         if self._has_long(start, stop):
             return up_to_most(map(self.whole, range(start, stop)))
         return up_to_most(map(_bytes_of, self._places.frame_lines(start, stop)))
 
     def raw(self, start: int, stop: int) -> bytes | None:
-        """The piece of the file with successive frames; None where one is written otherwise."""
+        """Return the part of the file with successive frames; None if one is encoded differently."""
         encoded, at = self._encoded, bisect_left(self._encoded, start)
         return None if at < len(encoded) and encoded[at] < stop else self._places.piece(start, stop)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._places.close()
 
     def read_on(self, budget_s: float = inf) -> None:
-        """Read what was written since, for about `budget_s` seconds. Used by one thread at a time.
+        """Read new data for about `budget_s` seconds. Used by one thread at a time.
 
         Raises: OSError.
         """
         parts, until = self._places.parts, perf_counter() + budget_s
         while self.is_live or self.is_behind:
-            # In this order: of a part that is not held, or is followed by another one, all is there.
+            # In this order, because a part that is not held, or has a successor, is complete.
             self.is_live = private_files.is_held(parts[-1])
             further = None if self.is_live else next_part(self._first_path, self._part_number)
             try:
                 at_end = self._read_part(len(parts) - 1, parts[-1], until, grows=self.is_live)
-            except FileNotFoundError:  # removed to make room
+            except FileNotFoundError:  # removed to free space
                 at_end = True
             self.is_behind = not at_end
             if self.is_behind:
@@ -217,9 +215,9 @@ class Archive:
             self._close_connections()
 
     def _read_part(self, part: int, path: Path, until: float, *, grows: bool) -> bool:
-        """Read a part from where it was left; False when that took too long to come to its end.
+        """Read a part from the last position; return False if its end was not reached in time.
 
-        Of a part that grows, the line that is being written waits.
+        If the part `grows`, an incomplete last line is left for later.
         """
         offset, places, lines, at_end = self._offset, self._places, 0, True
         with path.open("rb") as file:
@@ -263,7 +261,7 @@ class Archive:
         return at_end
 
     def _run(self, count: int, file: IO[bytes]) -> tuple[int, int, bool]:
-        """How many lines of a run are there, their bytes, and whether one is cut off."""
+        """Return the number of complete lines of a run, their bytes, and whether a line is cut off."""
         frames = size = 0
         while frames < count and size < _MOST_RUN_BYTES:
             raw = file.readline(_LONG_LINE)
@@ -274,7 +272,7 @@ class Archive:
         return frames, size, False
 
     def _place(self, line: Line, part: int, offset: int, count: int) -> None:
-        """Remember where a line of one kind or another is; if one of frames, of `count`."""
+        """Store the position or content of a line, by its kind; a line of frames has `count` of them."""
         if line.connection is not None:
             self.connections[line.connection.number] = line.connection
         elif line.note is not None:
@@ -307,13 +305,13 @@ class Archive:
             raise ValueError("a line of no kind that is known")
 
     def _reason_before(self, part: int) -> str:
-        """Reason why frames are missing right before a part."""
+        """Return the reason why frames are missing directly before a part."""
         before = part_path(self._first_path, part - 1)
         return "they are in an earlier part" if before.is_file() else "earlier parts were removed"
 
     def _place_long(self, frame: Frame, part: int, offset: int, size: int) -> None:
         at = len(self._places)
-        self._long[at] = size  # before anybody sees the frame
+        self._long[at] = size  # before another thread sees the frame
         try:
             self._place_frames(frame.number, 1, part, offset)
         except ValueError:
@@ -322,7 +320,7 @@ class Archive:
         self._last = frame.time
 
     def _place_frames(self, number: int, count: int, part: int, offset: int, *, is_run: bool = False) -> None:
-        """Remember where frames are, of which the first has a number in the file."""
+        """Store the positions of frames, given the number in the file of the first one."""
         if not count:
             return  # a run that was cut off before its first frame
         gap, (stop, why) = number - self._next, self._lost
@@ -335,7 +333,7 @@ class Archive:
         self._next = number + count
 
     def _position(self, number: int) -> int:
-        """The number here of a frame that has a number in the file; -1 for one that is not there."""
+        """Return the position of a frame with this number in the file; -1 if it is missing."""
         if number < 0:
             return -1
         at = bisect_right(self._spans, number, key=_first)
@@ -345,18 +343,18 @@ class Archive:
         return found if found < stop else -1
 
     def _close_connections(self) -> None:
-        """What was open when the file ends is closed there: nothing more will come."""
+        """Close the connections that were open at the end of the file, because no more data will come."""
         for number, info in self.connections.items():
             if info.closed is None:
                 self.connections[number] = msgspec.structs.replace(info, closed=max(self._last, info.opened))
 
 
 def require_capture(path: Path) -> None:
-    """Refuse what is no capture, before reading all of it. Raises: DeskUserError."""
+    """Check that a file is a capture, before all of it is read. Raises: DeskUserError if not."""
     hint = "Captures lie where `mcpdesk settings` says, and end in .jsonl."
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            # Opening a pipe would wait for somebody to write to it.
+            # Opening a pipe would block until another process writes to it.
             raise DeskUserError(f"{path} is not a file.", hint)
         with path.open("rb") as file:
             start = file.readline(4096)
@@ -376,7 +374,7 @@ def require_capture(path: Path) -> None:
 
 
 def _numbered(line: bytes | None, number: int) -> Frame | None:
-    """The frame of a line, under the number it has here."""
+    """Return the frame of a line, renumbered."""
     found = read_back(line, line_frame)
     return found if found is None or found.number == number else msgspec.structs.replace(found, number=number)
 
@@ -389,7 +387,7 @@ def _bytes_of(line: bytes | None) -> bytes:
 
 
 def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
-    """The length of a line of which `raw` was read, and its end. Reads on to the next one."""
+    """Return the length of a line that begins with `raw`, and its end; read up to the next line."""
     size, tail = len(raw), raw
     while not tail.endswith(b"\n") and (piece := file.readline(_LONG_LINE)):
         size += len(piece)
@@ -398,6 +396,6 @@ def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
 
 
 def _again(file: IO[bytes], offset: int, size: int) -> bytes:
-    """A line that was passed over, as a whole."""
+    """Return a skipped line in full."""
     file.seek(offset)
     return file.read(size)

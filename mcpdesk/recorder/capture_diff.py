@@ -19,7 +19,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.readable_message import message
 
 SLOWER = 2.0
-"""Ratio of durations from which on a call counts as slower."""
+"""Minimum ratio of the durations of two calls for one to count as slower."""
 LEAST_MS = 50.0
 """Differences of durations below this value are ignored."""
 MOST_DIFFERENCES = 50

@@ -15,7 +15,7 @@ from mcpdesk.recorder.readable_message import changed_request, unmasked
 LARGEST = 16 << 10
 """Bytes above which a frame is not decoded for a summary; only its beginning is used."""
 LARGEST_LIST = 512 << 10
-"""The same limit for the response to a list request, of which only the number of items is shown."""
+"""The same limit for the response to a list request. Its summary is only the number of items."""
 LONGEST = 400
 """Maximum characters of either part."""
 LEAST_PROGRESS = 0.001
@@ -37,7 +37,7 @@ class Summary(NamedTuple):
     answered: str = ""
     has_failed: bool = False
     values: str = ""
-    """Arguments of a call without their names, for narrow columns; empty if there are none."""
+    """Arguments of a call without their names, for narrow columns; empty without arguments."""
 
 
 def summary(index: Index, exchange: Exchange) -> Summary:

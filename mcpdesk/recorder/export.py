@@ -502,7 +502,7 @@ def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
 
 
 def _har_response(index: Index, exchange: Exchange) -> dict[str, Any]:
-    """Return the response; its status is 0, as in browsers, if there is none or it is unknown."""
+    """Return the response; its status is 0, as in browsers, if the response is missing or unknown."""
     frame = exchange.response
     line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
     version, _, rest = line.partition(" ")

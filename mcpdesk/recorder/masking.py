@@ -1,4 +1,4 @@
-"""Secrets made illegible wherever frames are shown, copied or exported. The capture itself keeps them."""
+"""Masks secrets wherever frames are shown, copied or exported. The capture itself is not masked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SECRET_HEADERS: Final = frozenset(
     }
 )
 SESSION_HEADERS: Final = frozenset({"mcp-session-id"})
-"""Who knows one may speak in that session, as long as it lasts. Two of them are told apart still."""
+"""Headers with a session id, which gives access to the session. Masked ids stay distinguishable."""
 _WORDS = (
     "password passwd passphrase secret token apikey accesskey privatekey secretkey clientsecret credential "
     "credentials authorization jwt bearer cookie accesstoken refreshtoken idtoken sessiontoken authtoken pin "
@@ -50,33 +50,33 @@ _ENDINGS = (
 _HARMLESS = frozenset({"progresstoken", "maxtokens", "tokens", "canceltoken", "nexttoken", "pagetoken"})
 
 _IN_ADDRESSES = frozenset({"key", "code", "sig", "signature", "auth", "sessionid", "session_id"})
-"""Names that are secret in an address, but not in JSON."""
+"""Names that are secret in URLs, but not in JSON."""
 _PARAMETER = re.compile(
     r"""(?: [?&;#] | %(?:25)*(?:3f|26|3b|23) | \\u00(?:3f|26|3b|23) )
         (?P<name> (?: [a-z0-9._~+\[\]-] | %(?!(?:25)*3d)[0-9a-f]{2} ){1,120}+ )
         (?: = | %(?:25)*3d | \\u003d )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""A parameter of an address, up to its value. Its signs are escaped where the address is a value itself."""
+"""Parameter of a URL, up to its value. Its separators may be escaped if the URL is itself a value."""
 _VALUE = re.compile(
     r"""(?: [^&\s"'#;\\<>] | ["'\\<>](?=[a-z0-9]) | ;(?![a-z0-9._~+\[\]%-]{1,120}=) )+""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The value: a quote or a semicolon belongs to it when more of it follows."""
+"""Value of a parameter. A quote or semicolon belongs to it if more of the value follows."""
 _DEEPEST = 5
-"""How often a name may have been escaped."""
+"""Maximum levels of percent-encoding of a name."""
 _BEARER = re.compile(r"\b(Bearer|Basic)(\s+)[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
-# What follows is read over in one go where it turns out to be none: texts may be made to take long.
+# Possessive quantifiers, because crafted texts could otherwise cause backtracking.
 _JWT = re.compile(r"\beyJ[A-Za-z0-9_-]{8,}+(\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+)?")
 _USERINFO = re.compile(r"(://[^/\s:@]*+:)[^/\s@]++(@)")
 _KEY = re.compile(r"""(\\{0,63}")([A-Za-z0-9_.-]{2,40})\1\s*+:\s*+(\1|(?=[^\s"'\\,;<>{}\[\]]))""")
-"""A member up to its value: a string, or a bare number or word."""
+"""JSON member up to its value, a string or a bare number or word."""
 _STRING = re.compile(r'(?:[^"\\]|\\.)*')
 _ASSIGNED = re.compile(
     r"(?<![\w.%-])(?:--(?P<option>[A-Za-z][\w-]{1,60}+)(?:=|[ \t](?!-))|"
     r"(?P<name>[A-Za-z_][\w.-]{1,63}+)(?:=|[ \t]{1,8}=[ \t]{1,8}))"
 )
-"""A name in a command or a line of a log, up to its value: `TOKEN=...`, `--password ...`, `api_key = ...`."""
+"""Name in a command or log line, up to its value: `TOKEN=...`, `--password ...`, `api_key = ...`."""
 _ASSIGNED_VALUE = re.compile(r"""\\*+["'][^"'\\]++|[^\s"'\\&;,()<>|`]++""")
 _TOKEN = re.compile(
     r"""\b(?: gh[pousr]_[A-Za-z0-9]{30,}+ | github_pat_[A-Za-z0-9_]{22,}+ | glpat-[A-Za-z0-9_-]{20,}+
@@ -85,17 +85,17 @@ _TOKEN = re.compile(
         | [sr]k_(?:live|test)_[A-Za-z0-9]{16,}+ )""",
     re.VERBOSE,
 )
-"""Tokens known by how they begin: GitHub, GitLab, Slack, AWS, OpenAI, Anthropic, Google, npm, Stripe..."""
+"""Tokens with a known prefix: GitHub, GitLab, Slack, AWS, OpenAI, Anthropic, Google, npm, Stripe..."""
 _SIGN = re.compile(
     r'[=:"%\\]|--|gh[pousr]_|github_pat_|glpat-|xox|A(?:KI|SI|Iz)|[sr]k[-_]|npm_|hf_|pypi-|eyJ|[Bb](?i:earer|asic)'
 )
-"""Without any of these a text holds nothing to hide, which most short ones show at once."""
+"""A text without any of these contains no secret; this quickly excludes most short texts."""
 _TAILS = "|".join(sorted({word[-3:] for word in (*_NAMES, *_ENDINGS)} | {"-id"}))
 _COLON = re.compile(rf":(?:(?<=(?:{_TAILS}):)|(?<=(?:{_TAILS})[ \t']:))", re.IGNORECASE)
-"""The colon behind a name that ends like a secret one, as in YAML, logs and headers: `password: ...`."""
+"""Colon after a name with the ending of a secret one, as in YAML, logs and headers: `password: ...`."""
 _NAME = re.compile(r"(?<![\w.-])[\w.-]++(?=[ \t']?\Z)")
 _GAP = re.compile(r"[ \t]*+(?:(?:token|bearer|basic|digest|apikey)[ \t]+)?", re.IGNORECASE)
-"""What stands between a colon and the value behind it: the scheme of a token stays."""
+"""Text between the colon and the value; the scheme of a token is not masked."""
 _NAMED_VALUE = re.compile(
     r"""\\*+["'](?![\s,:;)}\]])[^"'\\]++
         | [^\s"'\\,;<>{}\[\]] (?: [^\s"'\\,;<>{}\[\]] | ["'](?=[A-Za-z0-9]) )*+""",
@@ -107,22 +107,22 @@ _PLAIN_WORDS = frozenset(
     {"str", "string", "int", "integer", "float", "number", "bool", "boolean", "bytes", "any"}
     | {"null", "none", "nil", "undefined", "true", "false", "|", ">"}
 )
-"""What stands behind the name of a secret in code and in schemas, and is none."""
+"""Words after the name of a secret, in code and schemas, that are not secrets."""
 _PRIVATE_KEY = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
-"""A private key to its last line; to the end of the text where that is cut off."""
+"""Private key up to its last line, or to the end of the text if it is cut off."""
 
 
 def holds_token(text: str) -> bool:
-    """Whether a text has a token of a kind known by how it begins, or a private key."""
+    """Return True if a text contains a token with a known prefix, or a private key."""
     return _TOKEN.search(text) is not None or _PRIVATE_KEY.search(text) is not None
 
 
 def is_secret(name: str) -> bool:
-    """Whether a JSON key, a parameter or a header of that name holds something to hide."""
+    """Return True if a JSON key, parameter or header of that name has a secret value."""
     return _is_secret_name(name) if len(name) <= _LONGEST_NAME else _judge(name)
 
 
@@ -134,25 +134,25 @@ def _judge(name: str) -> bool:
 
 
 _LONGEST_NAME = 100
-"""Characters of a name whose judgement is remembered."""
+"""Maximum characters of a name whose result is cached."""
 _is_secret_name = lru_cache(4_096)(_judge)
 
 
 def mask_headers(headers: Iterable[tuple[str, str]], also: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
-    """Headers with secret values masked; `also` names further secret ones. The scheme of a token stays."""
+    """Mask secret values of headers; `also` are additional secret names. The scheme of a token is kept."""
     secret = SECRET_HEADERS | {name.lower() for name in also}
     return tuple((name, _mask_pair(name, value, secret)) for name, value in headers)
 
 
 def _mask_pair(name: str, value: str, secret: frozenset[str]) -> str:
-    """The value of a header, as it is shown."""
+    """Return the value of a header for display."""
     if name.lower() in SESSION_HEADERS:
         return mask_session(value)
     return mask_header(value) if name.lower() in secret or is_secret(name) else mask_text(value)
 
 
 def mask_text(text: str) -> str:
-    """Text with tokens, keys in addresses and commands, and secret-looking JSON members masked."""
+    """Mask tokens, keys in URLs and commands, and JSON members with secret names in a text."""
     if _SIGN.search(text) is None:
         return text
     text = _PRIVATE_KEY.sub(MASK, text) if "-----BEGIN " in text else text
@@ -167,9 +167,9 @@ def mask_text(text: str) -> str:
 
 
 def mask_json(value: Any, schema: Any = None) -> Any:
-    """A copy of a JSON value with secrets masked: by their key, by `schema`, and inside strings.
+    """Return a copy of a JSON value with secrets masked: by key, by `schema`, and inside strings.
 
-    `schema` is a JSON Schema of the value; what it calls `writeOnly` or of format `password` is masked whole.
+    `schema` is a JSON Schema of the value; values that are `writeOnly` or of format `password` are masked.
     """
     if schema is None:
         return _mask_value(value)
@@ -184,7 +184,7 @@ def mask_json(value: Any, schema: Any = None) -> Any:
 
 
 def _mask_value(value: Any) -> Any:
-    """The same without a schema."""
+    """Mask a JSON value without a schema."""
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, dict):
@@ -196,7 +196,7 @@ def _mask_value(value: Any) -> Any:
 
 
 def mask_message(message: Any, schema: Any = None) -> Any:
-    """A copy of a JSON-RPC message with secrets masked; `schema` is the called tool's input schema."""
+    """Return a copy of a JSON-RPC message with secrets masked; `schema` is the called tool's input schema."""
     masked = mask_json(message)
     params = message.get("params") if isinstance(message, dict) else None
     if schema is not None and isinstance(params, dict) and "arguments" in params:
@@ -205,10 +205,9 @@ def mask_message(message: Any, schema: Any = None) -> Any:
 
 
 def mask_declared(value: Any, schema: Any = None) -> Any:
-    """A copy of a JSON value in which only that is masked which `schema` calls secret.
+    """Return a copy of a JSON value in which only values that `schema` declares secret are masked.
 
-    For who decides what may run: names and texts are those of the caller, and a mask made by them could hide
-    what runs.
+    For approval prompts: the caller chooses names and texts, and masking by those could hide what will run.
     """
     if _hides(schema):
         return MASK if value is not None else None
@@ -220,32 +219,32 @@ def mask_declared(value: Any, schema: Any = None) -> Any:
 
 
 def mask_header(value: str) -> str:
-    """What is shown of a secret header: the scheme of a token, where it has one."""
+    """Return a secret header for display: the scheme of a token, if any, and the mask."""
     scheme, _, rest = value.partition(" ")
     return f"{scheme} {MASK}" if rest and scheme.lower() in {"bearer", "basic", "digest"} else MASK
 
 
 def mask_session(value: str) -> str:
-    """What is shown of the id of a session: the same for the same one, and nothing to use it with."""
+    """Return a session id for display: equal for equal ids, but useless for access."""
     from hashlib import sha256
 
     return value if value.startswith(MASK) else f"{MASK}{sha256(value.encode()).hexdigest()[:6]}"
 
 
 def _mask_entry(key: str, value: Any, schema: Any) -> Any:
-    """One member."""
+    """Mask one member."""
     if is_secret(key) and _can_hide(value):
         return MASK
     return mask_json(value, _below(_below(schema, "properties"), key))
 
 
 def _can_hide(value: Any) -> bool:
-    """Whether what stands under a secret name is one: numbers and containers are no less than strings."""
+    """Return True if the value of a secret name must be masked: strings, numbers and containers."""
     return value is not None and not isinstance(value, bool) and not _is_schema(value)
 
 
 def _is_schema(value: Any) -> bool:
-    """A parameter called `password` in a listed schema is described there, not given."""
+    """Return True for a schema that describes a parameter such as `password`, without a value."""
     return isinstance(value, dict) and not value.keys().isdisjoint({"type", "$ref", "anyOf", "oneOf", "enum"})
 
 
@@ -260,7 +259,7 @@ def _below(schema: Any, key: str) -> Any:
 
 
 def _mask_parameters(text: str) -> str:
-    """Text with the values of secret parameters of addresses masked."""
+    """Mask the values of secret URL parameters in a text."""
     pieces, at = [], 0
     for parameter in _PARAMETER.finditer(text):
         if parameter.start() < at or not _is_secret_parameter(parameter["name"]):
@@ -272,7 +271,7 @@ def _mask_parameters(text: str) -> str:
 
 
 def _mask_assigned(text: str) -> str:
-    """Text with what is assigned to secret names masked, as in commands and environments."""
+    """Mask values assigned to secret names in a text, as in commands and environments."""
     pieces, at = [], 0
     for found in _ASSIGNED.finditer(text):
         if found.start() < at or not is_secret(found["option"] or found["name"]):
@@ -284,7 +283,7 @@ def _mask_assigned(text: str) -> str:
 
 
 def _mask_named(text: str) -> str:
-    """Text with what stands behind secret names and a colon masked."""
+    """Mask values after secret names with a colon in a text."""
     pieces, at = [], 0
     for colon in _COLON.finditer(text):
         name = _NAME.search(text[max(at, colon.start() - _LONGEST_NAME) : colon.start()])
@@ -315,7 +314,7 @@ def _is_secret_parameter(name: str) -> bool:
 
 
 def _mask_members(text: str) -> str:
-    """Text with the strings of secret members masked, in JSON and in JSON quoted inside JSON."""
+    """Mask the strings of secret members in a text, in JSON and in JSON quoted inside JSON."""
     pieces, at = [], 0
     for key in _KEY.finditer(text):
         if key.start() < at or not is_secret(key[2]):
@@ -329,7 +328,7 @@ def _mask_members(text: str) -> str:
 
 
 def _end_of_string(text: str, start: int, quote: str) -> int:
-    """Where the string that begins at `start` ends, by its quote; with the text if it never does."""
+    """Return the end of the string that begins at `start`; the end of the text if it is not closed."""
     if quote == '"' and (inside := _STRING.match(text, start)):
         return inside.end()
     end = text.find(quote, start)

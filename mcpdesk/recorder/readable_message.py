@@ -1,6 +1,6 @@
-"""The messages of an exchange, decoded for a person: batches taken apart, secrets masked, nothing raised.
+"""Decoded messages of an exchange for display: batches split, secrets masked, errors as text.
 
-The headers of an HTTP request are compared with its body by the checks the server itself makes.
+The headers of an HTTP request are compared with its body by the same checks as in the server.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ from mcpdesk.recorder.masking import MASK, is_secret, mask_headers, mask_message
 from mcpdesk.recorder.record import BY_MOCK, Direction
 
 LOOKED_THROUGH = 10_000
-"""Exchanges in which the request of an unexpected response is looked for."""
+"""Maximum exchanges that are searched for the request of an unexpected response."""
 LARGEST = 2 << 20
-"""Bytes beyond which a frame is not decoded but shown as the beginning of its text."""
+"""Bytes above which a frame is not decoded; only the beginning of its text is shown."""
 _BEGINNING = 16 << 10
 DEEPEST = 200
-"""Levels of a message beyond which it is shown as text."""
+"""Nesting levels above which a message is shown as text."""
 USUAL_ANSWER = ("HTTP/1.1 200 OK", (("Content-Type", "application/json"),))
-"""What is not noted around an answer to a POST: only others are."""
+"""Status line and headers of the usual answer to a POST, which is not noted."""
 
 
 class Legible(NamedTuple):
-    """A message to show: `value` is JSON, or text where `problem` says why it is not."""
+    """A message for display: `value` is JSON, or text with the reason in `problem`."""
 
     value: Any
     problem: str = ""
 
 
 def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) -> Legible:
-    """The message of `exchange` in `frame`; `schema` is the called tool's input schema, if it is known."""
+    """Return the message of `exchange` in `frame`; `schema` is the called tool's input schema, if known."""
     try:
         value = unmasked(index, exchange, frame)
         return Legible(value if index.reveals_secrets else mask_message(value, schema))
@@ -72,7 +72,7 @@ def message(index: Index, exchange: Exchange, frame: int, schema: Any = None) ->
 
 
 def remarks(index: Index, exchange: Exchange) -> list[Remark]:
-    """What is wrong with the messages of an exchange: what reading them shows, and what was recorded."""
+    """Return remarks on the messages of an exchange, found by reading them or recorded."""
     found = dict[str, Remark]()
     if index.is_remarked(exchange.number) or exchange.kind is not ExchangeKind.REQUEST:
         for frame in (exchange.request, exchange.response):
@@ -87,7 +87,7 @@ def remarks(index: Index, exchange: Exchange) -> list[Remark]:
 
 
 def _negotiated(method: str) -> Remark:
-    """The remark on a request that a server does not have, and does not need."""
+    """Return the remark on a request that a server does not implement and need not implement."""
     told = f"the server has no result for {method}"
     if method == "subscriptions/listen":
         told += ": changes of its lists are not reported; they show when the lists are read again"
@@ -99,7 +99,7 @@ def _negotiated(method: str) -> Remark:
 
 
 def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Remark]:
-    """What is wrong with one message of an exchange."""
+    """Yield remarks on one message of an exchange."""
     kept = index.frame(frame)
     if kept is None or kept.size > LARGEST:
         return
@@ -125,7 +125,7 @@ def _frame_remarks(index: Index, exchange: Exchange, frame: int) -> Iterator[Rem
 
 
 def _unexpected(index: Index, exchange: Exchange) -> Remark:
-    """The remark on a response that no request waited for."""
+    """Return the remark on a response without a pending request."""
     table, number = index.table, exchange.number
     for row in range(number - 1, max(table.base, number - LOOKED_THROUGH) - 1, -1):
         is_same = table.connection[row] == exchange.connection and table.id[row] == exchange.id
@@ -135,7 +135,7 @@ def _unexpected(index: Index, exchange: Exchange) -> Remark:
 
 
 class HoldOutcome(NamedTuple):
-    """What became of a message that was held at the desk; `was` and `now` are JSON, None without a change."""
+    """Outcome of a held message; `was` and `now` are JSON, or None if it was not changed."""
 
     side: str
     """`request`, `answer` or `notification`."""
@@ -146,7 +146,7 @@ class HoldOutcome(NamedTuple):
 
 
 def held_messages(index: Index, exchange: Exchange) -> list[HoldOutcome]:
-    """What became of the messages of an exchange that were held at the desk or met a fault there."""
+    """Return the outcomes of messages of an exchange that were held or met a fault at the desk."""
     found = []
     for mark in index.marks_of(exchange):
         side = "request" if mark.direction is exchange.direction else "answer"
@@ -158,17 +158,17 @@ def held_messages(index: Index, exchange: Exchange) -> list[HoldOutcome]:
 
 
 def changed_request(index: Index, exchange: Exchange, schema: Any = None) -> dict[str, Any] | None:
-    """What went on in the place of a request that a person changed at the desk; None where nobody did."""
+    """Return the request as changed by a person at the desk; None if it was not changed."""
     if not index.marks:
         return None
     changed = [one.now for one in held_messages(index, exchange) if one.side == "request"]
     is_request = (value for value in reversed(changed) if isinstance(value, dict) and "method" in value)
-    told = next(is_request, None)  # what was answered at the desk has its answer there
+    told = next(is_request, None)  # the replacement of a request that was answered at the desk is the answer
     return told if told is None or index.reveals_secrets else mask_message(told, schema)
 
 
 def end_at_desk(index: Index, exchange: Exchange) -> str:
-    """How a request ended at the desk, in words; empty where its server saw it."""
+    """Return how a request ended at the desk, in words; empty if its server received it."""
     how = next((mark.how for mark in index.marks_of(exchange) if mark.is_end), "")
     if not how or exchange.direction is not Direction.IN:
         return ""
@@ -186,7 +186,7 @@ def _kept_json(index: Index, text: str) -> Any:
 
 
 def http(index: Index, exchange: Exchange, frame: int) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-    """Request or status line and headers around a frame, secrets masked; None: it was not HTTP."""
+    """Return start line and headers of HTTP around a frame, with secrets masked; None if it was not HTTP."""
     note = index.note(frame)
     if note is not None and index.reveals_secrets:
         return (note.line, tuple(note.headers))
@@ -196,7 +196,7 @@ def http(index: Index, exchange: Exchange, frame: int) -> tuple[str, tuple[tuple
 
 
 def _is_posted_answer(index: Index, exchange: Exchange, frame: int) -> bool:
-    """Whether a frame without a note is what a POST was answered with."""
+    """Return True if a frame without a note is the answer to a POST."""
     info = index.connections.get(exchange.connection)
     if frame != exchange.response or exchange.request is None or info is None or info.transport != "http":
         return False
@@ -207,7 +207,7 @@ def _is_posted_answer(index: Index, exchange: Exchange, frame: int) -> bool:
 def http_checked(
     index: Index, exchange: Exchange, frame: int, schema: Any = None
 ) -> tuple[str, list[Checked]] | None:
-    """What `http` gives for the request of an exchange, each header held against the body."""
+    """Return start line and headers of the request as from `http`, each header checked against the body."""
     note = index.note(frame)
     if note is None:
         return None
@@ -220,9 +220,9 @@ def http_checked(
 
 
 def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
-    """The message of `exchange` in `frame`, secrets and all: to be sent or judged, never to be shown.
+    """Return the message of `exchange` in `frame` with secrets, to be sent or checked but never shown.
 
-    Raises: ValueError when the frame is gone, too large, not JSON, or nested too deeply.
+    Raises: ValueError if the frame is missing, too large, not JSON, or nested too deeply.
     """
     kept = index.frame(frame)
     if kept is None:
@@ -251,7 +251,7 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
 
 
 def is_deep(data: bytes, value: Any) -> bool:
-    """Whether a decoded message is nested so deeply that walking through it would end the program."""
+    """Return True if a decoded message is nested so deeply that recursion would crash the program."""
     if data.count(b"[") + data.count(b"{") <= DEEPEST:
         return False
     level = [value]
@@ -268,17 +268,17 @@ _BOTH = ("application/json", "text/event-stream")
 
 
 class HeaderVerdict(Enum):
-    """Glyph, and whether it is a fault."""
+    """Result of a header check. The value is the displayed symbol."""
 
     GOOD = "✓"
     BAD = "✗"
     OPEN = "·"
-    """Not judged, or of no meaning here."""
+    """Not checked, or not relevant here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One header to show, its secrets masked. `words` is empty for headers the protocol does not read."""
+    """A header for display, with secrets masked. `words` is empty for headers the protocol does not use."""
 
     name: str
     value: str
@@ -289,17 +289,17 @@ class Checked:
 @dataclass(frozen=True, slots=True)
 class _Request:
     headers: Mapping[str, str]
-    """By lower-case name."""
+    """Headers by lower-case name."""
     method: str
     params: Mapping[str, Any]
     revision: Revision | None
-    """None when it is not known, or none that was published."""
+    """None if the revision is unknown."""
     schema: Mapping[str, Any] | None
-    """The input schema of the called tool, where it is known."""
+    """Input schema of the called tool, if known."""
 
     @property
     def is_stateless(self) -> bool:
-        """Whether headers repeat the body."""
+        """True if headers repeat parts of the body."""
         return self.revision is not None and self.revision.is_stateless
 
 
@@ -317,10 +317,10 @@ def checked(
     schema: Mapping[str, Any] | None = None,
     secret: Iterable[str] = (),
 ) -> list[Checked]:
-    """The headers of a request in their order, then those that are missing.
+    """Return the headers of a request in their order, then missing ones.
 
-    `body` is the message, unmasked; `revision` the one its exchange states; `secret` names further headers to
-    mask.
+    `body` is the unmasked message; `revision` that of its exchange; `secret` are names of additional headers
+    to mask.
     """
     given = list(headers)
     by_name = {name.lower(): value for name, value in given}
@@ -347,7 +347,7 @@ def checked(
 
 
 def _finding(name: str, request: _Request) -> Finding | None:
-    """What there is to say of a header the protocol reads; None: nothing, for it is not there and not due."""
+    """Return the result for a header that the protocol uses; None if it is absent and not required."""
     value, words = request.headers.get(name), _unused(name, request)
     if words:
         return None if value is None else (HeaderVerdict.OPEN, words)
@@ -357,7 +357,7 @@ def _finding(name: str, request: _Request) -> Finding | None:
 
 
 def _unused(name: str, request: _Request) -> str:
-    """Why a header means nothing in this request; empty when it does."""
+    """Return the reason why a header is not relevant in this request; empty if it is."""
     revision, known = request.revision, METHODS.get(request.method)
     match name:
         case "mcp-protocol-version" if request.method == "initialize":
@@ -432,7 +432,7 @@ def _routed_name(value: str, request: _Request) -> Finding:
 
 
 def _parameters(request: _Request) -> dict[str, Finding]:
-    """One finding for every argument that is mirrored, or might be."""
+    """Return a result for every argument that is or may be mirrored in a header."""
     given = {name: value for name, value in request.headers.items() if name.startswith(PARAM_PREFIX)}
     if not request.is_stateless or request.method != "tools/call" or request.schema is None:
         words = "the tool's schema is not known" if request.is_stateless else "not used in the handshake era"
@@ -452,7 +452,7 @@ def _parameters(request: _Request) -> dict[str, Finding]:
 
 
 def _judged(value: str | None, check: Callable[[], None]) -> Finding:
-    """What a check of the server says, in words that repeat no value."""
+    """Return the result of a check of the server, in words that repeat no value."""
     try:
         check()
     except RemoteProtocolError:
@@ -467,7 +467,7 @@ def _judged(value: str | None, check: Callable[[], None]) -> Finding:
 
 
 def _legible(name: str, value: str) -> str:
-    """A masked value; what is encoded in it stands behind it."""
+    """Return a masked value, followed by its decoded form if it is encoded."""
     if not name.lower().startswith(("mcp-name", PARAM_PREFIX)) or value == MASK:
         return value
     try:
@@ -498,4 +498,4 @@ _WRITTEN = {
     "mcp-method": "Mcp-Method",
     "mcp-name": "Mcp-Name",
 }
-"""Headers that may be missing, as they are written."""
+"""Required headers, with their usual capitalization."""

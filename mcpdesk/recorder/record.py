@@ -166,7 +166,7 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     was: str = ""
     """Original message as JSON; empty if it was not changed."""
     now: str = ""
-    """Replacement as JSON; empty if there is none."""
+    """Replacement as JSON; empty if nothing replaced the message."""
 
     @property
     def is_end(self) -> bool:

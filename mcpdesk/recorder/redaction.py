@@ -1,7 +1,7 @@
-"""A capture to hand on: every frame, header, address and mark with its secrets masked, and nothing else lost.
+"""Redaction of a capture for sharing: masks secrets in frames, headers, URLs and marks.
 
-Masking for the screen looks at one text at a time. Here all of a capture is read first: what is a secret in
-one place is masked wherever else it occurs, be it in JSON within a text, in base64 or percent-encoded.
+Masking for display handles one text at a time. Here the whole capture is read first, so that a secret found
+in one place is masked everywhere else, even in JSON within a text, in base64 or percent-encoded.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from mcpdesk.recorder.readable_message import is_deep
 from mcpdesk.recorder.record import CallLog, Frame, HeldMark, HttpNote, RecordedRemark
 
 SHORTEST: Final = 6
-"""Characters of a secret that is looked for elsewhere: shorter ones are parts of too many words."""
+"""Minimum characters of a secret that is searched elsewhere; shorter ones are parts of too many words."""
 LONGEST: Final = 4_096
 _LARGEST_JSON = 8 << 20
-"""Bytes of a frame beyond which it is masked as a text."""
+"""Bytes of a frame above which it is masked as text."""
 _SPARED = frozenset({*METHODS, "2.0", MASK})
 _STRING_END = re.compile(rb'(?<!\\)(?:\\\\)*"')
 _BASE64 = re.compile(r"(?<![\w+/-])[\w+/-]{12,}+={0,2}", re.ASCII)
@@ -58,28 +58,28 @@ _COOKIE = re.compile(r"=([^;\s]+)")
 
 
 class Redactor:
-    """Masks what passes through it. Whatever it hid once, it hides everywhere from `settle` on."""
+    """Masks values. After `settle`, everything that was masked before is masked everywhere."""
 
     def __init__(self, known: Iterable[str] = (), headers: Iterable[str] = ()) -> None:
-        """`known` are secrets from elsewhere, `headers` names of further headers that carry some."""
+        """`known` are secrets from other sources, `headers` are the names of additional secret headers."""
         self._known = set[str]()
         self._headers = tuple(headers)
         self._schemas: dict[str, Any] = {}
-        """Input schemas by the names of tools, as a server listed them."""
+        """Input schemas by tool name, as listed by a server."""
         self._pattern: re.Pattern[str] | None = None
         self._is_settled = False
         for secret in known:
             self._learn(secret)
 
     def settle(self) -> None:
-        """Enough was seen: what is known by now is masked in all that follows."""
+        """End the first pass: all secrets found so far are masked in everything that follows."""
         self._is_settled = True
         forms = {form for secret in self._known for form in (secret, quote(secret, ""), _escaped(secret))}
         longest_first = sorted(forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if forms else None
 
     def message(self, data: bytes) -> bytes:
-        """The bytes of a frame. What is no JSON is masked as a text."""
+        """Mask the bytes of a frame. A frame that is not JSON is masked as text."""
         try:
             value = orjson.loads(data) if len(data) <= _LARGEST_JSON else None
         except ValueError:
@@ -90,14 +90,14 @@ class Redactor:
         return codec.dumps(parts)
 
     def beginning(self, data: bytes) -> bytes:
-        """The bytes of a frame that was cut off, perhaps in the middle of a secret."""
+        """Mask the bytes of a frame that was cut, perhaps within a secret."""
         masked = self.message(data)
         cuts = (one[:length].encode() for one in self._known for length in range(len(one) - 1, 3, -1))
         cut = next((piece for piece in cuts if masked.endswith(piece)), b"")
         return masked.removesuffix(cut) + MASK.encode() if cut else masked
 
     def note(self, note: HttpNote) -> HttpNote:
-        """Request or status line and headers."""
+        """Mask a request or status line and headers."""
         masked = mask_headers(note.headers, self._headers)
         for (name, value), (_, shown) in zip(note.headers, masked, strict=True):
             if name.lower() in SESSION_HEADERS:
@@ -110,20 +110,20 @@ class Redactor:
         return HttpNote(self.text(note.line), tuple((name, self.text(value)) for name, value in masked))
 
     def mark(self, mark: HeldMark) -> HeldMark:
-        """What became of a held message, with the message before and after."""
+        """Mask the outcome of a held message, with the message before and after."""
         was, now = (text and self.message(text.encode()).decode() for text in (mark.was, mark.now))
         return replace(mark, how=self.text(mark.how), was=was, now=now)
 
     def remark(self, remark: RecordedRemark) -> RecordedRemark:
-        """A remark on what a server sent, which may quote it."""
+        """Mask a remark on output of a server, which may quote it."""
         return replace(remark, remark=replace(remark.remark, text=self.text(remark.remark.text)))
 
     def log(self, log: CallLog) -> CallLog:
-        """What the code of a call said."""
+        """Mask a log line of the code of a call."""
         return replace(log, text=self.text(log.text), source=self.text(log.source))
 
     def text(self, text: str) -> str:
-        """A text, or JSON as a text."""
+        """Mask a text, or JSON as a text."""
         if text[:1] in ("{", "["):
             try:
                 value = orjson.loads(text)
@@ -138,7 +138,7 @@ class Redactor:
         return _BASE64.sub(self._encoded, shown)
 
     def _message(self, message: Any) -> Any:
-        """A JSON-RPC message; the arguments of a tool that was listed are masked as its schema says."""
+        """Mask a JSON-RPC message; arguments of a listed tool are masked according to its schema."""
         if not isinstance(message, dict):
             return self._value(message)
         result, params = message.get("result"), message.get("params")
@@ -151,7 +151,7 @@ class Redactor:
         return self._value(message, mask_message(message, schema))
 
     def _value(self, value: Any, masked: Any = None) -> Any:
-        """A JSON value, with what stands in its strings; `masked` is its copy for the screen."""
+        """Mask a JSON value, including JSON in its strings; `masked` is its copy masked for display."""
         masked = mask_message(value) if masked is None else masked
         if masked == MASK:
             self._learn_leaves(value)
@@ -161,14 +161,14 @@ class Redactor:
                 masked = {**masked, "value": MASK}
             return {self.text(key): item and self._value(value[key], item) for key, item in masked.items()}
         if isinstance(value, list):
-            # `--token` and its value may be two words of a command, as a header may be a pair.
+            # `--token` and its value may be adjacent words of a command, and a header may be a pair.
             befores = (None, *(one if _is_option(one) else None for one in value[:-1]))
             masked = [item if before is None else MASK for before, item in zip(befores, masked, strict=False)]
             return [item and self._value(one, item) for one, item in zip(value, masked, strict=True)]
         return self.text(value) if isinstance(value, str) else value
 
     def _learn_leaves(self, value: Any) -> None:
-        """Learn what is masked as a whole: a text or number, or each in a container, but for plain words."""
+        """Learn a value that is masked as a whole, with all texts and numbers in it except plain words."""
         if isinstance(value, dict | list):
             for each in value.values() if isinstance(value, dict) else value:
                 if isinstance(each, dict | list) or not str(each).isalpha():
@@ -177,7 +177,7 @@ class Redactor:
             self._learn(str(value))
 
     def _learn_hidden(self, text: str, shown: str) -> None:
-        """Learn what stands in a text where its masked copy has a mask."""
+        """Learn the parts of a text that are masked in `shown`."""
         if shown == text:
             return
         first, *pieces = shown.split(MASK)
@@ -193,7 +193,7 @@ class Redactor:
             self._learn(_decoded(found[1]).partition(":")[2])
 
     def _learn_word(self, word: str) -> None:
-        """Learn a piece of a text, unless it may be prose: in `token: expired` nothing is a secret."""
+        """Learn a part of a text unless it may be prose: in `token: expired` the word is not a secret."""
         if not (word.isalpha() and word.islower()):
             self._learn(word)
 
@@ -204,13 +204,13 @@ class Redactor:
             self._known.add(plain)
 
     def _encoded(self, found: re.Match[str]) -> str:
-        """What is base64 of a text with a secret in it."""
+        """Return the mask for base64 of a text that contains a secret."""
         plain = _decoded(found[0])
         return MASK if plain and self.text(plain) != plain else found[0]
 
 
 def secrets_here(environ: Mapping[str, str], state: Path) -> list[str]:
-    """The secrets in an environment, and the keys that lie in the state folder of this desk."""
+    """Return the secrets in an environment, and the keys in the state folder of this desk."""
     known = [value for name, value in environ.items() if is_secret(name)]
     for path in state.glob("*-key"):
         with suppress(OSError, ValueError):
@@ -221,9 +221,9 @@ def secrets_here(environ: Mapping[str, str], state: Path) -> list[str]:
 def redacted(
     index: Index, call_logs: Iterable[CallLog], redactor: Redactor, numbers: Iterable[int] | None = None
 ) -> Iterator[bytes]:
-    """The lines of a capture that holds what `index` does, masked; of exchanges `numbers` alone, if given.
+    """Yield the lines of a masked capture with all of `index`, or only with the exchanges `numbers`.
 
-    All of it is read for secrets first. Frames are numbered anew where others are left out.
+    Everything is searched for secrets first. If frames are left out, the others are renumbered.
     """
     marks, logs, connections = list(index.marks), list(call_logs), dict(index.connections)
     remarks = list(index.remarks)
@@ -276,7 +276,7 @@ def _frames_of(exchange: Exchange) -> Iterator[int]:
 
 
 def _frame_line(redactor: Redactor, frame: Frame, whole: bytes, number: int) -> Sequence[bytes]:
-    """The pieces of the line of one frame. Of one that was cut, `end` begins behind a whole string."""
+    """Return the pieces of the line of one frame. The `end` of a cut frame begins after a complete string."""
     is_cut, end = frame.size > len(whole), b""
     data = redactor.beginning(whole) if is_cut else redactor.message(whole)
     size = len(data)
@@ -293,14 +293,14 @@ def _is_name(name: Any) -> bool:
 
 
 def _is_option(word: Any) -> bool:
-    """Whether the word behind this one in a list is a secret; names in `required` of a schema are none."""
+    """Return True if the next word in a list is a secret. Names in `required` of a schema are not options."""
     if not isinstance(word, str):
         return False
     return is_secret(word) if word.startswith("--") and "=" not in word else word.lower() in SECRET_HEADERS
 
 
 def _decoded(text: str) -> str:
-    """What base64 of a text says; empty when it is none."""
+    """Return the text encoded as base64; empty if it is not base64."""
     plain = text.rstrip("=").replace("+", "-").replace("/", "_")
     try:
         return urlsafe_b64decode(plain + "=" * (-len(plain) % 4)).decode()

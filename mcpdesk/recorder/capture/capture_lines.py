@@ -161,7 +161,7 @@ def run_pieces(run: FrameRun) -> Sequence[bytes]:
 def run_lines(lines: Sequence[bytes]) -> list[bytes]:
     """Return the lines of a run, without their newlines, as if each frame had a complete line.
 
-    Raises: ValueError if there is no run.
+    Raises: ValueError if the lines are not a run.
     """
     first, *frames = lines
     line, rest = read_line(first), first[first.index(b",") : first.index(_RUN)]
@@ -326,7 +326,7 @@ def line_frame(line: Line) -> Frame:
 
 
 def read_back(line: bytes | None, read: Callable[[Line], Content]) -> Content | None:
-    """Decode a line and apply `read`; None if there is no such line, or it has changed."""
+    """Decode a line and apply `read`; None if the line is missing or has changed."""
     try:
         return None if line is None else read(read_line(line))
     except ValueError:

@@ -77,7 +77,7 @@ def next_part(path: Path, number: int) -> tuple[Path, int] | None:
 
 
 def existing_part(path: Path) -> Path:
-    """Return `path` or, if it was removed, the next part that exists; `path` if there is none."""
+    """Return `path` or, if it was removed, the next part that exists, otherwise `path`."""
     if path.exists():
         return path
     found = _PART.fullmatch(path.name)

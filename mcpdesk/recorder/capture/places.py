@@ -229,7 +229,7 @@ class Places:
 
 
 class _Positions:
-    """Positions by frame number, of which the oldest can be dropped. `base` never changes."""
+    """Positions by frame number. The oldest can be dropped; `base` never changes."""
 
     __slots__ = ("base", "values")
 

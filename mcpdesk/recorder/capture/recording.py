@@ -96,7 +96,7 @@ class Recording:
         `retention` limits all captures in the folder of `path`.
         """
         self.path = path
-        """File that is written; None if there is none."""
+        """File that is written, or None."""
         self._wanted = path
         self._disk_error = ""
         """Reason why the disk refused the last write; empty if it did not."""

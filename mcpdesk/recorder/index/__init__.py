@@ -1,1 +1,1 @@
-"""Frames paired into exchanges, the filter language, and views of them."""
+"""Pairing of frames into exchanges, the filter language, and filtered views."""

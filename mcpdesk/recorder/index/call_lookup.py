@@ -1,4 +1,4 @@
-"""Which exchange a log line belongs to: by the id of its request, or by what ran at its time."""
+"""Finds the exchange of a log line, by the id of its request or by the time, and log lines of an exchange."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mcpdesk.recorder.index.exchange import KINDS, Exchange, ExchangeKind, Id
 from mcpdesk.recorder.index.traffic_index import Index
 
 MOST: Final = 200_000
-"""Exchanges that are looked through, the newest first."""
+"""Maximum exchanges that are searched, newest first."""
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 
 
 def call_of(index: Index, connection: int, identifier: Id) -> int | None:
-    """The newest request with an id on a connection; None when it is not in sight."""
+    """Return the newest request with an id on a connection; None if it is not found."""
     table = index.table
     for row in _newest(index):
         if (
@@ -29,7 +29,7 @@ def call_of(index: Index, connection: int, identifier: Id) -> int | None:
 
 
 def call_at(index: Index, server: str, moment: float) -> int | None:
-    """The request of a client that the server was answering at a Unix time, the one begun last."""
+    """Return the latest client request that the server was processing at a Unix time, or None."""
     table = index.table
     own = {number for number, info in dict(index.connections).items() if info.server == server}
     for row in _newest(index):
@@ -38,18 +38,18 @@ def call_at(index: Index, server: str, moment: float) -> int | None:
             and not table.direction[row]
             and table.connection[row] in own
             and table.started[row] <= moment
-            and not table.ended[row] < moment  # NaN while it runs
+            and not table.ended[row] < moment  # NaN while it is running
         ):
             return index.operations.whole.get(row, row)
     return None
 
 
 class SaidLine(Protocol):
-    """A log line, of a capture or of a core that runs."""
+    """A log line of a capture or of a running core."""
 
     @property
     def call(self) -> tuple[int, Id] | None:
-        """Connection and id of the request it belongs to, where that is known."""
+        """Connection and id of its request, if known."""
 
     @property
     def time(self) -> float:
@@ -57,24 +57,27 @@ class SaidLine(Protocol):
 
     @property
     def level(self) -> str:
-        """A level of the specification."""
+        """A log level of the specification."""
 
     @property
     def text(self) -> str:
-        """What was said, a traceback in lines."""
+        """Text of the line, possibly a traceback with several lines."""
 
     @property
     def where(self) -> str:
-        """`file:line`, where known."""
+        """`file:line`, if known."""
 
 
 Line = TypeVar("Line", bound=SaidLine)
 CLOSE_S: Final = 0.25
-"""By how much the clocks of a line and of its call may be apart."""
+"""Maximum difference in seconds between the clocks of a line and of its call."""
 
 
 def logs_by_call(lines: Iterable[Line]) -> Callable[[Exchange], Sequence[Line]]:
-    """What finds the lines of an exchange among all of them. An id may come again: time tells them apart."""
+    """Return a function that finds the lines of an exchange.
+
+    Lines with a reused id are distinguished by time.
+    """
     found: dict[tuple[int, Id | None], list[Line]] = {}
     for line in lines:
         if line.call is not None:

@@ -1,4 +1,4 @@
-"""One line of the traffic: a request with its response, a notification, or a frame nobody can read."""
+"""Exchanges: a request with its response, a notification, or an unreadable frame."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ import msgspec
 from mcpdesk.recorder.record import Direction
 
 Id = int | str | float
-"""A JSON-RPC id as sent; `1` and `"1"` are different ids."""
+"""JSON-RPC id as sent; `1` and `"1"` are different ids."""
 
 
 class ExchangeKind(StrEnum):
-    """What a line of the traffic stands for, and what kind of message began it."""
+    """Kind of an exchange, by the message that began it."""
 
     REQUEST = "request"
     NOTIFICATION = "notification"
     RESPONSE = "response"
-    """A response to no request that is known."""
+    """Response without a known request."""
     MALFORMED = "malformed"
 
 
 KINDS = tuple(ExchangeKind)
-"""A table keeps the position of a kind in here."""
+"""All kinds. A table stores the index of a kind in this tuple."""
 
 
 class Status(StrEnum):
-    """How an exchange stands. `PENDING` and `ASKS` pass; a cancelled one may turn late."""
+    """Status of an exchange. `PENDING` and `ASKS` are temporary; `CANCELLED` may become `LATE`."""
 
     PENDING = "pending"
     OK = "ok"
     ERROR = "error"
-    """A JSON-RPC error."""
+    """JSON-RPC error."""
     TOOL_ERROR = "tool-error"
-    """A result with `isError`."""
+    """Result with `isError`."""
     CANCELLED = "cancelled"
     LATE = "late"
-    """A response nobody waited for any more, or ever."""
+    """Response to a request that was no longer pending, or never was."""
     LOST = "lost"
     """The connection closed before a response came."""
     MALFORMED = "malformed"
     SENT = "sent"
-    """A notification: nothing ever answers it."""
+    """Notification, which is never answered."""
     ASKS = "asks"
-    """The response was `input_required`, and the client has not come back with answers."""
+    """The response was `input_required`, and the client has not sent the answers yet."""
     NEGOTIATION = "negotiation"
-    """The server lacks what a client asked for to learn its revision, and does not need it."""
+    """The server lacks a method that the client used to find its revision; this is normal."""
     LEFT = "stopped-waiting"
-    """Cancelled, and the code of its call still runs; it turns into `CANCELLED`."""
+    """Cancelled, but the code of the call is still running; becomes `CANCELLED` when it ends."""
 
 
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR, Status.LOST, Status.MALFORMED})
-"""The states in which something went wrong."""
+"""Statuses that are failures."""
 STATUSES = tuple(Status)
-"""A table keeps the position of a status in here."""
+"""All statuses. A table stores the index of a status in this tuple."""
 
 
 class Exchange(msgspec.Struct, gc=False, frozen=True):
-    """An exchange as it stood when it was looked at."""
+    """Snapshot of an exchange."""
 
     number: int
     """Position in the index, from 0, without gaps."""
@@ -67,59 +67,60 @@ class Exchange(msgspec.Struct, gc=False, frozen=True):
     server: str
     peer: str
     direction: Direction
-    """The way the request went; `IN` is asked by the peer."""
+    """Direction of the request; `IN` comes from the peer."""
     method: str
     """Empty for a response without a request and for malformed frames."""
     name: str
-    """Tool or prompt name, URI, task id; empty when the method names nothing."""
+    """Name of a tool or prompt, URI, or task id; empty if the method has none."""
     id: Id | None
     status: Status
     started: float
-    """Unix time in seconds of the first frame."""
+    """Unix time of the first frame in seconds."""
     ended: float | None
     """Unix time in seconds; None while pending."""
     size: int
     """Bytes of request and response together."""
     revision: str
     request: int | None
-    """Frame number."""
+    """Number of the request frame."""
     response: int | None
-    """Frame number."""
+    """Number of the response frame."""
     notifications: tuple[int, ...]
-    """Frame numbers of the progress and log messages that came with the call."""
+    """Frame numbers of the progress and log notifications of the call."""
     is_slow: bool
-    """Took more than twice the 95th percentile of its own method and name."""
+    """True if the call took more than twice as long as 9 in 10 with the same method and name."""
     whole: int | None = None
-    """The exchange this is a part of: a later round, a question to the client, a look at the task."""
+    """Number of the exchange that this one is part of, as a later round, a question to the client, or a
+    poll of the task."""
     parts: tuple[int, ...] = ()
-    """Numbers of the exchanges that belong to this one, in the order they began."""
+    """Numbers of the exchanges that are part of this one, in order of their start."""
     rounds: int = 1
-    """Requests it took, all with the same `requestState` from one to the next."""
+    """Number of requests, linked by `requestState`."""
     waited: float = 0.0
-    """Seconds of it in which the client was asked and had not answered yet."""
+    """Seconds during which a question to the client was unanswered."""
     questions: int = 0
-    """Requests of the server to its client that came while it ran."""
+    """Number of requests of the server to its client during the call."""
     asked_at: float | None = None
-    """Unix time in seconds since when the client has a question to answer; None when it has none."""
+    """Unix time in seconds since which a question to the client is unanswered, or None."""
     replica: str = ""
-    """Of several machines that a desk looks at, the one it went through."""
+    """Replica that the exchange went through, if a desk shows several."""
 
     def elapsed(self, now: float) -> float:
-        """Seconds from request to response, or to `now` while pending."""
+        """Return the seconds from request to response, or to `now` while pending."""
         return (now if self.ended is None else self.ended) - self.started
 
     def waiting(self, now: float) -> float:
-        """Seconds waited for the client, up to `now` while it has a question."""
+        """Return the seconds waited for the client, up to `now` while a question is unanswered."""
         return self.waited + (0.0 if self.asked_at is None else max(0.0, now - self.asked_at))
 
     @property
     def looks(self) -> int:
-        """How often its task was looked at."""
+        """Number of polls of its task."""
         return len(self.parts) - (self.rounds - 1) - self.questions
 
 
 def dropped(number: int) -> Exchange:
-    """What stands for an exchange the index has dropped; the capture still has it."""
+    """Return a placeholder for an exchange that the index has dropped; the capture still has it."""
     return Exchange(
         number,
         ExchangeKind.MALFORMED,

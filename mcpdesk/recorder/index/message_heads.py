@@ -1,7 +1,7 @@
-"""What pairing needs of a frame: a few members of each message in it, the rest skipped unread.
+"""Message heads: the few members of each message that pairing needs, without decoding the rest.
 
-A head is derived when a frame is paired and thrown away; nothing here keeps state or judges whether a message
-is allowed. Of a large frame only beginning and end are kept: its members are read from both.
+A head is created when a frame is paired and then discarded. This module keeps no state and does not validate
+messages. Only beginning and end of a large frame are kept, so its members are read from both.
 """
 
 from __future__ import annotations
@@ -20,49 +20,50 @@ from mcpdesk.protocol.reading.message import has_lone_surrogate, read_frame
 from mcpdesk.recorder.index.exchange import ExchangeKind, Id
 
 _LARGEST_ID = 1 << 63
-"""Larger numbers cannot be written as JSON again."""
+"""Larger numbers cannot be encoded as JSON again."""
 MOST_HEADS = 2_048
-"""Messages of a batch that are looked at one by one; a longer array is shown as one thing."""
+"""Maximum messages of a batch that are read individually; a longer array is shown as a single malformed
+frame."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Head(msgspec.Struct, gc=False, frozen=True):
-    """One message's head."""
+    """Head of one message."""
 
     kind: ExchangeKind
     id: Id | None = None
     method: str = ""
     name: str = ""
-    """Tool or prompt name, resource URI, task id; empty when the method names nothing."""
+    """Name of a tool or prompt, URI of a resource, or task id; empty if the method has none."""
     revision: str = ""
-    """The revision this very message states or agrees on; empty when it does not."""
+    """Revision that this message states or agrees on; empty if it has none."""
     token: Id | None = None
-    """The progress token a request asks for, or a notification reports on."""
+    """Progress token of a request or of a progress notification."""
     cancels: Id | None = None
-    """The request a cancellation names."""
+    """Id of the request that a cancellation names."""
     failed: bool = False
-    """The response is a JSON-RPC error."""
+    """True if the response is a JSON-RPC error."""
     code: int = 0
-    """The code of that error; 0 if it has none."""
+    """Code of that error; 0 if it has none."""
     tool_failed: bool = False
-    """The response is a result with `isError`."""
+    """True if the response is a result with `isError`."""
     asks: bool = False
-    """The response is `input_required`: the client is to come back with answers."""
+    """True if the response is `input_required`, so that the client must send answers."""
     state: str = ""
-    """The `requestState` a response hands out or a request brings back."""
+    """`requestState` of a response or of a later request."""
     task: str = ""
-    """The task a response creates or describes, or a request belongs to by its `_meta`."""
+    """Id of the task that a response creates or describes, or that a request names in its `_meta`."""
     tokens: int = 0
-    """About what a model pays for the content of the result; 0 for a response that has none."""
+    """Approximate tokens of the content of the result; 0 if it has none."""
     is_remarked: bool = False
-    """Something is wrong with the message."""
+    """True if the message is faulty or odd."""
     is_faulty: bool = False
-    """It cannot be used because of that."""
+    """True if the message cannot be used."""
 
 
 MALFORMED = Head(ExchangeKind.MALFORMED)
 _LONGEST_WORD = 1_000
-"""Characters of a method, a name or an id that are kept: they stay in memory for every exchange."""
+"""Maximum characters of a method, name or id, because they stay in memory for every exchange."""
 
 _Maybe = int | str | float | None
 
@@ -123,7 +124,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def read_heads(data: bytes) -> list[Head]:
-    """The heads of a frame's messages: one, or several for a batch. Never empty, never raises."""
+    """Return the heads of a frame's messages: one, or several for a batch. Never empty, never raises."""
     try:
         if not data.isascii():
             data.decode()
@@ -136,13 +137,13 @@ def read_heads(data: bytes) -> list[Head]:
 
 
 def _batch(data: bytes) -> list[Head]:
-    """The heads of an array; raises what is in `UNREADABLE`."""
+    """Return the heads of an array. Raises: exceptions in `UNREADABLE`."""
     batch = _any.decode(data)
     return [loose_head(item) for item in batch] if 0 < len(batch) <= MOST_HEADS else [MALFORMED]
 
 
 def _lenient(data: bytes) -> list[Head]:
-    """The heads of a frame that is almost JSON-RPC."""
+    """Return the heads of a frame that is almost JSON-RPC."""
     read = read_frame(data)
     if read.fault is not None:
         if not read.is_response or read.id is None:
@@ -154,7 +155,7 @@ def _lenient(data: bytes) -> list[Head]:
 
 
 def _single(data: bytes) -> Head:
-    """The head of a frame that is no batch; raises what is in `UNREADABLE`."""
+    """Return the head of a frame that is not a batch. Raises: exceptions in `UNREADABLE`."""
     try:
         message = _one.decode(data)
     except msgspec.ValidationError:
@@ -167,7 +168,7 @@ def _single(data: bytes) -> Head:
 
 
 def _short(text: str) -> str:
-    """A word as it is kept: one that is too long is cut, and still differs from others."""
+    """Return a text shortened to a unique prefix with a digest, if it is too long."""
     if len(text) <= _LONGEST_WORD:
         return text
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -175,7 +176,7 @@ def _short(text: str) -> str:
 
 
 def _key(identifier: _Maybe) -> _Maybe:
-    """An id as it is kept."""
+    """Return an id in the form that is stored."""
     if isinstance(identifier, str):
         return _short(identifier)
     if isinstance(identifier, int) and not -_LARGEST_ID <= identifier < 2 * _LARGEST_ID:
@@ -184,7 +185,7 @@ def _key(identifier: _Maybe) -> _Maybe:
 
 
 def _strict(message: _Message) -> Head:
-    """The head of a message whose known members have the types the specification gives them."""
+    """Return the head of a message whose known members have the specified types."""
     given = message.id
     identifier = None if isinstance(given, msgspec.UnsetType) else given
     if message.method is not None:
@@ -197,7 +198,7 @@ def _strict(message: _Message) -> Head:
 
 
 def _code(error: bytes | msgspec.Raw) -> int:
-    """The code of an encoded error; 0 if it has none."""
+    """Return the code of an encoded error; 0 if it has none."""
     try:
         return _error(error).code
     except UNREADABLE:
@@ -205,7 +206,7 @@ def _code(error: bytes | msgspec.Raw) -> int:
 
 
 def _answering(result: _Result, identifier: Id | None, *, failed: bool) -> Head:
-    """The head of a response."""
+    """Return the head of a response."""
     return Head(
         ExchangeKind.RESPONSE,
         _key(identifier),
@@ -220,7 +221,7 @@ def _answering(result: _Result, identifier: Id | None, *, failed: bool) -> Head:
 
 
 def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) -> Head:
-    """The head of a request or a notification."""
+    """Return the head of a request or notification."""
     if has_id and identifier is None:
         return MALFORMED
     meta = params.meta or _Meta()
@@ -238,12 +239,12 @@ def _calling(method: str, params: _Params, identifier: Id | None, has_id: bool) 
 
 
 def _program(params: _Params) -> str:
-    """The tool that `callTool` of the gateway means, which names it in two parts."""
+    """Return the tool name of a `callTool` request of the gateway, which has it in two parts."""
     return f"{params.stage}-{params.command}" if params.stage and params.command else ""
 
 
 def loose_head(message: Any) -> Head:
-    """The head of a message with members of unexpected types: what fits is taken, the rest left out."""
+    """Return the head of a message with members of unexpected types, which are ignored."""
     if not isinstance(message, dict):
         return MALFORMED
     identifier, method = message.get("id"), message.get("method")
@@ -258,7 +259,7 @@ def loose_head(message: Any) -> Head:
 
 
 def _taken(value: Any, kind: type[_Part]) -> _Part:
-    """`kind` filled with the members of `value` that fit, each judged by itself."""
+    """Return a `kind` with those members of `value` that have the right type."""
     taken = kind()
     for field in msgspec.structs.fields(kind):
         if isinstance(value, dict) and field.encode_name in value:
@@ -271,7 +272,7 @@ def _taken(value: Any, kind: type[_Part]) -> _Part:
 
 
 _READ = 4 << 10
-"""Bytes of a beginning that are looked at: what counts comes first."""
+"""Bytes of the beginning that are read, because relevant members come first."""
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(rb"\s*(?:(%b)|([{}\[\]:,])|([-+.\w]+))" % _STRING, re.DOTALL)
 _FLAT = rb'\{(?:%b|[^{}"])*\}' % _STRING
@@ -285,7 +286,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def read_cut(beginning: bytes, end: bytes) -> Head:
-    """The head of the message, as far as it can be told. Never raises."""
+    """Return the head of a cut message as far as it can be determined. Never raises."""
     closed, inner = _closed(beginning[:_READ])
     try:
         message = _decode(closed)
@@ -304,7 +305,7 @@ def read_cut(beginning: bytes, end: bytes) -> Head:
 
 
 def _closed(beginning: bytes) -> tuple[bytes, str]:
-    """A message cut off somewhere, made one that ends there, and the name of its member that was cut."""
+    """Complete a truncated message, and return it with the name of the member that was cut."""
     open_parts: list[bytes] = []
     names = [""]
     whole, closers = 0, b""
@@ -335,7 +336,7 @@ def _closed(beginning: bytes) -> tuple[bytes, str]:
 
 
 def _members(text: bytes) -> dict[str, Any]:
-    """Members as they follow others in an object."""
+    """Decode trailing members of an object."""
     try:
         found = _decode(b"{%b}" % text.lstrip().removeprefix(b","))
     except UNREADABLE:

@@ -1,4 +1,4 @@
-"""Whether a filter lets a single exchange pass, as it would in the traffic."""
+"""Evaluates a traffic filter for a single exchange."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcpdesk.recorder.record import ConnectionInfo, Frame, Gap, HeldMark, HttpNo
 
 
 def is_let_pass(node: Node, frames: list[Frame], connections: Mapping[int, ConnectionInfo]) -> bool:
-    """Whether a filter lets a message, or a request and its answer, pass."""
+    """Return True if a filter matches a message, or a request with its answer."""
     index = Index(_OneExchange(frames, connections))
     index.catch_up(1.0)
     view = View(index, node)
@@ -20,7 +20,7 @@ def is_let_pass(node: Node, frames: list[Frame], connections: Mapping[int, Conne
 
 
 class _OneExchange:
-    """Implements `Source` over a request and, if there is one, its answer."""
+    """Implements `Source` for a request and, if there is one, its answer."""
 
     gaps: Sequence[Gap] = ()
     marks: Sequence[HeldMark] = ()

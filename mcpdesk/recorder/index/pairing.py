@@ -1,8 +1,8 @@
-"""Which response belongs to which request, and which exchanges are one operation.
+"""Pairing of requests with responses, and grouping of exchanges into operations.
 
-Responses are paired per connection and direction, by id, `1` and `"1"` apart. Rounds of a call are linked by
-the `requestState` they carry on, looks at a task by its id, questions of the handshake era by the one call
-that was under way. What cannot be told for certain stays an exchange of its own.
+Responses are paired per connection and direction by id; `1` and `"1"` are different ids. Rounds of a call are
+linked by their `requestState`, task requests by the task id, and questions in revisions with a handshake by
+the only call that was running. Ambiguous messages remain exchanges of their own.
 """
 
 from __future__ import annotations
@@ -30,66 +30,66 @@ from mcpdesk.recorder.record import Frame, Source
 _CANCELLATIONS = frozenset({"notifications/cancelled", "notifications/canceled"})
 _LOG = "notifications/message"
 _ASKING = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
-"""What a server asks its client while a call is under way."""
+"""Requests that a server sends to its client during a call."""
 _PROBE = "server/discover"
 _LISTEN = "subscriptions/listen"
 _STATUS = re.compile(r"HTTP\S* (\d{3})")
 _REFUSED = frozenset({"401", "403", "407", "421", "429"})
-"""HTTP statuses that say nothing of a method."""
+"""HTTP statuses that mean nothing about a method."""
 _NO_ANSWERS = frozenset({ExchangeKind.RESPONSE, ExchangeKind.MALFORMED})
-"""Messages that may be the body of an HTTP answer, and respond to no request by their id."""
+"""Messages that may be the body of an HTTP response without being the response to a request id."""
 _TASKS = "tasks/"
 _ASKED_FOR = frozenset({"tools/call", "prompts/get", "resources/read", "tasks/result"})
-"""Requests whose work may ask the client."""
+"""Requests during which the server may ask the client."""
 MOST_MOVED = 50
-"""Requests without a response that stay in sight when their rows are dropped."""
+"""Maximum pending requests that are kept when their rows are dropped."""
 MOST_FLOWS = 10_000
-"""Connections and directions whose requests may still be answered, of connections that are forgotten."""
+"""Maximum flows of forgotten connections whose requests may still be answered."""
 _MANY = 8
-"""Requests under way beyond which nobody tries to tell which one asks."""
+"""Maximum running requests among which the one that asks is searched."""
 LARGEST_READ = 4 << 20
-"""Bytes of a frame that is decoded where its beginning and end do not say enough."""
+"""Maximum bytes of a frame that is decoded if its beginning and end are not sufficient."""
 _MOST_NOTIFICATIONS = 10_000
-"""Notifications that are linked to one exchange; further ones become exchanges of their own."""
+"""Maximum notifications linked to one exchange; further ones become exchanges of their own."""
 PARTS: Final = 1_000
-"""Exchanges one operation takes in; further ones stand for themselves."""
+"""Maximum parts of one operation; further exchanges become separate lines."""
 REMEMBERED: Final = 20_000
-"""States and tasks whose next exchange is waited for; the oldest are forgotten first."""
+"""Maximum states and tasks whose next exchange is expected; the oldest are forgotten first."""
 
 Key = tuple[str, str]
 
 
 def needs_all_bytes(frame: Frame) -> bool:
-    """True if a frame that was cut can be paired only when it is decoded as a whole."""
+    """Return True if a frame that was cut can be paired only when it is decoded in full."""
     is_cut = len(frame.data) < frame.size <= LARGEST_READ
     return is_cut and read_cut(frame.data, frame.end).kind is ExchangeKind.MALFORMED
 
 
 class LinkedExchanges:
-    """An exchange and those that belong to it, all as rows of the table."""
+    """An exchange and its parts, as rows of the table."""
 
     __slots__ = ("asked", "questions", "rounds", "rows", "since", "waited")
 
     def __init__(self) -> None:
         self.rows = array("q")
-        """Without the first, in order."""
+        """Rows of the parts, in order."""
         self.rounds = 1
         self.questions = 0
         self.asked = 0
-        """Questions the client has not answered yet."""
+        """Number of questions that the client has not answered yet."""
         self.since = 0.0
-        """When the first of them was asked, Unix time in seconds."""
+        """Unix time of the first of these questions."""
         self.waited = 0.0
         """Seconds waited for the client before that."""
 
     def asked_client(self, time: float) -> None:
-        """The client has a question more."""
+        """Record a question to the client."""
         if not self.asked:
             self.since = time
         self.asked += 1
 
     def client_answered(self, time: float) -> None:
-        """The client answered one."""
+        """Record an answer of the client."""
         if self.asked:
             self.asked -= 1
             self.waited += 0 if self.asked else max(0.0, time - self.since)
@@ -101,23 +101,23 @@ class Operations:
     def __init__(self) -> None:
         self._base = 0
         self.lines = array("q")
-        """Rows that are part of no other, rising."""
+        """Ascending rows that are not part of another."""
         self.whole: dict[int, int] = {}
-        """Part -> the row it belongs to."""
+        """First row of the operation, by row of the part."""
         self._of: dict[int, LinkedExchanges] = {}
         self._awaited: dict[Key, int] = {}
 
     def get(self, row: int) -> LinkedExchanges | None:
-        """The operation that begins with `row`; None when it is an exchange and nothing else."""
+        """Return the operation that begins with `row`; None if it is a single exchange."""
         return self._of.get(row)
 
     def client_s(self, row: int) -> float:
-        """Seconds for which the operation that begins with `row` waited for its client."""
+        """Return the seconds for which the operation that begins with `row` waited for its client."""
         operation = self._of.get(row)
         return 0.0 if operation is None else operation.waited
 
     def start(self, row: int) -> LinkedExchanges:
-        """The operation of a row, begun if need be; that of its whole if it is a part."""
+        """Return the operation of a row, or of its whole if the row is a part; create it if necessary."""
         whole = self.whole.get(row, row)
         operation = self._of.get(whole)
         if operation is None:
@@ -125,11 +125,11 @@ class Operations:
         return operation
 
     def add_line(self, row: int) -> None:
-        """Take a new row that belongs to no other."""
+        """Add a new row that belongs to no other."""
         self.lines.append(row)
 
     def join(self, row: int, to: int) -> LinkedExchanges | None:
-        """Make a new row part of the operation of `to`; None when that has enough parts."""
+        """Make a new row part of the operation of `to`; return None if it has too many parts already."""
         operation = self.start(to)
         if len(operation.rows) >= PARTS:
             self.lines.append(row)
@@ -139,19 +139,19 @@ class Operations:
         return operation
 
     def expect(self, key: Key, row: int) -> None:
-        """Remember what a later exchange of this operation will carry."""
+        """Remember the key that a later exchange of this operation will carry."""
         self._awaited.pop(key, None)
         self._awaited[key] = self.whole.get(row, row)
         if len(self._awaited) > REMEMBERED:
             del self._awaited[next(iter(self._awaited))]
 
     def expected(self, key: Key) -> int | None:
-        """The row that an exchange carrying `key` belongs to; None when it was dropped."""
+        """Return the row that an exchange with this key belongs to; None if it is unknown or was dropped."""
         row = self._awaited.get(key)
         return row if row is not None and row >= self._base else None
 
     def move(self, row: int, to: int) -> None:
-        """Make `to`, a new row, what `row` was."""
+        """Replace `row` by the new row `to`."""
         self.lines.append(to)
         operation = self._of.pop(row, None)
         if operation is not None:
@@ -170,62 +170,62 @@ class Operations:
             operation.rows = array("q", (row for row in operation.rows if row >= base))
 
     def with_parts(self, rows: Sequence[int]) -> Iterator[tuple[int, Sequence[int]]]:
-        """The wholes of some rows, each once with all its rows, rising."""
+        """Yield the operations of some rows, each once with all its rows in ascending order."""
         for line in sorted({self.whole.get(row, row) for row in rows}):
             operation = self._of.get(line)
             yield line, (line, *operation.rows) if operation else (line,)
 
 
 def drop_before(base: int, table: dict[int, Any]) -> None:
-    """Delete the entries of rows, or frames, before `base`, in place."""
+    """Delete entries of rows, or frames, before `base`, in place."""
     for key in [key for key in table if key < base]:
         del table[key]
 
 
 def state_key(server: str, state: str) -> Key:
-    """What stands for a `requestState` without keeping all of it."""
+    """Return the key of a `requestState`, a digest to save memory."""
     return server, blake2b(state.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def task_key(server: str, task: str) -> Key:
-    """What stands for a task."""
+    """Return the key of a task."""
     return server, f"task {task}"
 
 
 class RequestFlow:
-    """The requests that went one way over one connection and may still be answered."""
+    """Requests of one direction on one connection that may still be answered."""
 
     __slots__ = ("agreed_at", "cancelled", "malformed", "probes", "token_of", "tokens", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[Id, deque[int]] = {}
-        """Rows by id, oldest first: ids may clash where a peer breaks the rules."""
+        """Rows by id, oldest first. Several rows share an id if a peer reuses it."""
         self.cancelled: dict[Id, int] = {}
         self.tokens: dict[Id, int] = {}
-        """Rows by the token their progress is reported with."""
+        """Rows by progress token."""
         self.token_of: dict[int, Id] = {}
-        """The other way round."""
+        """Progress token of each row."""
         self.malformed = NO_FRAME
         self.agreed_at = inf
-        """Unix time in seconds of the first result."""
+        """Unix time of the first result."""
         self.probes = deque[int](maxlen=_MANY)
-        """Rows of opening requests that failed before that."""
+        """Rows of opening requests that failed before the first result."""
 
 
 class Pairing:
-    """Takes frames in order and grows the table. Not safe to use from two threads at once."""
+    """Pairs frames in order and extends the table. Not thread-safe."""
 
     def __init__(
         self, source: Source, *, rolling: bool = False, held_s: Callable[[int], float] = lambda row: 0.0
     ) -> None:
-        """`held_s` tells for how many seconds a person held a row, and its answer, at the desk."""
+        """`held_s` returns the seconds for which a row and its answer were held at the desk."""
         self.table = Table(rolling=rolling)
         self.operations = Operations()
         self.altered = RollingColumn[int]("q")
         self.notifications: dict[int, array[int]] = {}
         self.parts: dict[tuple[int, int], int] = {}
         self.row_of: ColumnValues[int] = column_of("q", rolling=rolling)
-        """The first row of every frame."""
+        """First row of every frame."""
         self.first_frame = 0
         """Frames before this one were dropped."""
         self._source = source
@@ -235,10 +235,10 @@ class Pairing:
         self._flows: dict[int, RequestFlow] = {}
         self.slow_calls = SlowCallDetector()
         self.remarked: set[int] = set()
-        """Rows with a message that something is wrong with."""
+        """Rows with a faulty or odd message."""
 
     def add(self, frame: Frame) -> None:
-        """Take the next frame."""
+        """Add the next frame."""
         heads = read_heads(frame.data) if frame.size == len(frame.data) else self._large(frame)
         rows = [self._enter(head, frame) for head in heads]
         if heads[0].is_remarked or (b"\n" in frame.data and self._is_pipe(frame.connection)):
@@ -249,46 +249,46 @@ class Pairing:
             self.parts.update({(row, frame.number): part for part, row in enumerate(rows)})
 
     def skip(self) -> None:
-        """Pass over a frame that is gone."""
+        """Skip a missing frame."""
         self.row_of.append(NO_FRAME)
 
     def skip_to(self, frame: int) -> None:
-        """Pass over all frames before `frame`, which are gone. Only for rolling columns."""
+        """Skip all frames before `frame`, which are missing. Only for rolling columns."""
         assert isinstance(self.row_of, RollingColumn)
         self.row_of.drop(frame)
         drop_before(frame, self._batches)
         self.first_frame = max(self.first_frame, frame)
 
     def rows_of(self, frame: int) -> tuple[int, ...]:
-        """The rows a frame belongs to."""
+        """Return the rows that a frame belongs to."""
         if not self.first_frame <= frame < len(self.row_of) or (row := self.row_of[frame]) == NO_FRAME:
             return ()
         rows, base = self._batches.get(frame) or (row,), self.table.base
         return rows if min(rows) >= base else tuple(row for row in rows if row >= base)
 
     def pending(self) -> list[int]:
-        """Rows that wait for a response."""
+        """Return rows that wait for a response."""
         waiting = [rows for flow in list(self._flows.values()) for rows in list(flow.waiting.values())]
         return sorted(row for rows in waiting for row in rows)
 
     def give_up_closed(self) -> None:
-        """End the requests nobody can answer any more, since their connection is closed."""
+        """End pending requests of closed connections, which can no longer be answered."""
         for key, flow in list(self._flows.items()):
             info = self._source.connections.get(key >> 1)
             if info is None and (len(self._flows) <= MOST_FLOWS or not self._is_rolling):
                 continue
             if info is not None and info.closed is None:
                 continue
-            # Of a running core the connections that closed longest ago are forgotten.
+            # A running core forgets the connections that closed longest ago.
             closed = 0.0 if info is None or info.closed is None else info.closed
             for row in [row for rows in flow.waiting.values() for row in rows]:
                 self._stop(row, max(closed, self.table.started[row]), Status.LOST)
             del self._flows[key]
 
     def give_up(self, row: int, time: float, status: Status) -> bool:
-        """End a request as lost or malformed; False if it is not pending.
+        """End a request as lost or malformed; return False if it is not pending.
 
-        A response to a lost one still counts if it comes.
+        A later response to a lost request is still accepted.
         """
         flow = self._flows.get(self.table.connection[row] << 1 | self.table.direction[row])
         identifier = self.table.id[row]
@@ -305,7 +305,7 @@ class Pairing:
     def drop(self, base: int) -> None:
         """Forget the rows before `base`, and their frames. Only for rolling columns.
 
-        Of those that still wait for a response the newest move to the end, so that they stay in sight.
+        The newest pending requests among them are moved to the end, so that they stay visible.
         """
         stale = [row for row in self.pending() if row < base]
         moved = {row: self._moved(row) for row in stale[-MOST_MOVED:]}
@@ -332,14 +332,14 @@ class Pairing:
         self.slow_calls.forget(self.table.drop(base))
         if isinstance(self.row_of, RollingColumn):
             self.row_of.drop(self.first_frame)
-        # A change of a row that is gone says nothing. They are about in the order of the rows.
+        # Changes of dropped rows are meaningless. They are approximately in the order of the rows.
         start, stop = self.altered.base, len(self.altered)
         while start < stop and self.altered[start] < base:
             start += 1
         self.altered.drop(start)
 
     def _moved(self, row: int) -> int:
-        """A pending row made anew at the end; returns it."""
+        """Copy a pending row to the end and return the new row."""
         fresh = self.table.copy(row, max(0, len(self.row_of) - 1))
         self.operations.move(row, fresh)
         frame = self.table.request[row]
@@ -372,7 +372,7 @@ class Pairing:
         return flow
 
     def _enter(self, head: Head, frame: Frame) -> int:
-        """Take one message and return its row."""
+        """Add one message and return its row."""
         if head.kind is ExchangeKind.RESPONSE and (row := self._answered(head, frame)) is not None:
             return row
         if head.kind in _NO_ANSWERS and (row := self._refused_probe(head, frame)) is not None:
@@ -399,7 +399,7 @@ class Pairing:
         return info.server if info else ""
 
     def _link(self, head: Head, frame: Frame, row: int) -> None:
-        """Make a request a line of its own, or a part of the operation it goes on with."""
+        """Add a request as a separate line, or as part of the operation that it continues."""
         operations = self.operations
         if head.state:
             first = operations.expected(state_key(self._server(frame.connection), head.state))
@@ -423,7 +423,7 @@ class Pairing:
         operations.add_line(row)
 
     def _go_on(self, row: int, first: int, frame: Frame) -> None:
-        """The client comes back with answers: another round of the operation that began with `first`."""
+        """Add a round to the operation that began with `first`: the client has sent answers."""
         if (operation := self.operations.join(row, first)) is not None:
             operation.rounds += 1
             operation.client_answered(frame.time)
@@ -431,7 +431,7 @@ class Pairing:
             self.altered.append(first)
 
     def _asker(self, head: Head, frame: Frame) -> int | None:
-        """The call a server asks its client for: that of the task named, else the only one under way."""
+        """Return the call for which a server asks its client: that of the task, or the only running one."""
         if head.task:
             return self.operations.expected(task_key(self._server(frame.connection), head.task))
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
@@ -451,7 +451,7 @@ class Pairing:
             flow.token_of[row] = head.token
 
     def _answered(self, head: Head, frame: Frame) -> int | None:
-        """The row a response ends, or None when nothing waits for it."""
+        """Return the row that a response ends, or None if no request waits for it."""
         flow = self._flow(frame.connection, 1 - frame.direction)
         if (identifier := head.id) is None:
             malformed = self._answer_malformed(flow, frame)
@@ -477,7 +477,7 @@ class Pairing:
         return row
 
     def _update_operation(self, row: int, head: Head, frame: Frame) -> None:
-        """Enter what a response means for the operation its request belongs to."""
+        """Record the effect of a response on the operation of its request."""
         operations, table = self.operations, self.table
         whole = operations.whole.get(row)
         if whole is not None:
@@ -494,7 +494,7 @@ class Pairing:
             operations.expect(task_key(self._server(frame.connection), head.task), row)
 
     def _stop(self, row: int, time: float, status: Status) -> None:
-        """End a request without a response, and with it a round or a question of its operation."""
+        """End a request without a response, and with it a round or question of its operation."""
         table, whole = self.table, self.operations.whole.get(row)
         if self._is_negotiation(row, self._flow(table.connection[row], table.direction[row])):
             status = Status.NEGOTIATION
@@ -509,7 +509,7 @@ class Pairing:
         self.altered.append(whole)
 
     def _end(self, row: int, head: Head, frame: Frame, flow: RequestFlow) -> None:
-        """Enter a response in time, with what it says."""
+        """Record a response that came in time."""
         status = _status(head)
         if status not in (Status.ERROR, Status.MALFORMED):
             if flow.agreed_at == inf:
@@ -529,7 +529,7 @@ class Pairing:
             del flow.tokens[token]
 
     def code_runs(self, row: int, *, runs: bool) -> None:
-        """Code of a cancelled call still runs, or has ended."""
+        """Record whether the code of a cancelled call is still running."""
         before, after = (Status.CANCELLED, Status.LEFT) if runs else (Status.LEFT, Status.CANCELLED)
         if STATUSES[self.table.status[row]] is before:
             self.table.end(row, self.table.ended[row], after)
@@ -539,11 +539,11 @@ class Pairing:
         return STATUSES[self.table.status[row]] in (Status.LOST, Status.NEGOTIATION)
 
     def is_negotiation(self, row: int) -> bool:
-        """Whether a request ended as a part of the negotiation."""
+        """Return True if a request ended as part of the negotiation."""
         return STATUSES[self.table.status[row]] is Status.NEGOTIATION
 
     def _agreed(self, flow: RequestFlow, time: float) -> None:
-        """Note the first result of a flow: what failed before it was a part of the negotiation."""
+        """Record the first result of a flow. Requests that failed before it were part of the negotiation."""
         flow.agreed_at = time
         for row in flow.probes:
             if row >= self.table.base and self._is_unsuccessful(row):
@@ -556,10 +556,10 @@ class Pairing:
         return STATUSES[self.table.status[row]] in (Status.ERROR, Status.LOST, Status.MALFORMED)
 
     def _is_negotiation(self, row: int, flow: RequestFlow, code: int = 0, frame: int = NO_FRAME) -> bool:
-        """Whether a request without a result is a part of the negotiation; `code` is of an error in `frame`.
+        """Return True if a request without a result is part of the negotiation.
 
-        Clients ask for `server/discover` before anything else to find the era. Many servers of the stateless
-        era have no `subscriptions/listen`.
+        `code` is that of the error in `frame`. Clients send `server/discover` first to find out the protocol
+        era. Many stateless servers do not implement `subscriptions/listen`.
         """
         method = self.table.method(row)
         if method == _LISTEN:
@@ -573,10 +573,10 @@ class Pairing:
         return not is_refused_handshake and code != 0 and not self._is_refused_by_http(frame)
 
     def _refused_probe(self, head: Head, frame: Frame) -> int | None:
-        """The opening request that HTTP refused with this body, which is no response to it.
+        """Return the opening request that HTTP refused with this body, which does not respond to its id.
 
-        Servers whose clients must have a session refuse it so before they read it: with words, or with an
-        error that has an id of their own. Steps of a login are no such bodies.
+        Servers that require a session refuse the request before they read it, with plain text or with an
+        error that has an id of its own. Steps of a login are no such bodies.
         """
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
         if flow is None or flow.malformed != NO_FRAME or (row := _only(flow)) is None:
@@ -590,18 +590,18 @@ class Pairing:
         return row
 
     def _is_refused_by_http(self, frame: int) -> bool:
-        """Whether the status of an answer says that any other request would have been refused as well."""
+        """Return True if the HTTP status means that any request would have been refused."""
         status = self._http_status(frame)
         return status in _REFUSED or status >= "500"
 
     def _http_status(self, frame: int) -> str:
-        """The status of HTTP that came with an answer; empty if none was recorded."""
+        """Return the HTTP status of a response; empty if none was recorded."""
         note = self._source.note(frame)
         status = _STATUS.match(note.line) if note is not None else None
         return "" if status is None else status[1]
 
     def _answer_malformed(self, flow: RequestFlow, frame: Frame) -> int | None:
-        """The malformed frame an error without id speaks of, if it is still unanswered."""
+        """Return the row of the unanswered malformed frame that an error without id refers to, or None."""
         row, flow.malformed = flow.malformed, NO_FRAME
         if row == NO_FRAME:
             return None
@@ -610,7 +610,7 @@ class Pairing:
         return row
 
     def _answer_only(self, head: Head, flow: RequestFlow, frame: Frame) -> int | None:
-        """The request that a response without id ends: the only one under way, as its client takes it."""
+        """Return the request that a response without id ends: the only running one, as its client assumes."""
         row = _only(flow)
         if row is None or sum(map(len, flow.waiting.values())) > 1:
             return None
@@ -621,7 +621,7 @@ class Pairing:
         return row
 
     def _notified(self, head: Head, frame: Frame, row: int) -> None:
-        """Put a notification under the call it belongs to, and end the one it cancels."""
+        """Link a notification to its call, or end the call that it cancels."""
         call = self._subject(head, frame)
         if call is not None:
             call = self.operations.whole.get(call, call)
@@ -634,7 +634,7 @@ class Pairing:
         self.operations.add_line(row)
 
     def _subject(self, head: Head, frame: Frame) -> int | None:
-        """The call a notification is about, if that can be told."""
+        """Return the call that a notification belongs to, if it can be determined."""
         if head.method in _CANCELLATIONS and head.cancels is not None:
             return self._cancelled(head.cancels, frame)
         flow = self._flows.get(frame.connection << 1 | (1 - frame.direction))
@@ -648,7 +648,7 @@ class Pairing:
         return row
 
     def _cancelled(self, identifier: Id, frame: Frame) -> int | None:
-        """End the request that is cancelled; returns it."""
+        """End the request that is cancelled, and return it."""
         flow = self._flow(frame.connection, frame.direction)
         rows = flow.waiting.pop(identifier, None)
         given_up = flow.cancelled.get(identifier)
@@ -661,7 +661,7 @@ class Pairing:
 
 
 def _only(flow: RequestFlow) -> int | None:
-    """The one request under way, or None when there are several."""
+    """Return the only running request, or None if there are several."""
     if len(flow.waiting) != 1:
         return None
     (rows,) = flow.waiting.values()
@@ -669,7 +669,7 @@ def _only(flow: RequestFlow) -> int | None:
 
 
 def _same_id(identifier: Id, waiting: Collection[Id]) -> Id | None:
-    """The id of a request that a response means which has it in another type; None if there is none."""
+    """Return the id of a request that equals a response's id except for its type, or None."""
     if len(waiting) > _MANY:
         return None
     return next((key for key in waiting if not isinstance(key, float) and same_id(identifier, key)), None)

@@ -1,4 +1,4 @@
-"""An exchange as a row of phases, in the order of time, that add up to what it took."""
+"""Phases of an exchange in order of time; their durations add up to that of the exchange."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcpdesk.recorder.record import Direction, Frame
 
 
 class PhaseKind(StrEnum):
-    """What an exchange spent time on. Its value is what a person reads."""
+    """What an exchange spent time on. The value is the displayed text."""
 
     QUEUE = "parse and queue"
     HANDLER = "handler"
@@ -23,22 +23,22 @@ class PhaseKind(StrEnum):
     SHAPING = "shaping"
     WRITE = "write"
     HELD = "at the desk"
-    """Held there, or answered there in the server's stead."""
+    """Held at the desk, or answered there instead of by the server."""
     SERVER = "in the server"
-    """Seen from outside, or not measured: everything but waiting for the client."""
+    """Observed from outside, or not measured: everything except waiting for the client."""
 
 
 class PhaseSpan(Struct, gc=False, frozen=True):
-    """One phase and its length in seconds."""
+    """One phase and its duration in seconds."""
 
     kind: PhaseKind
     seconds: float
 
 
 def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]:
-    """The phases of a request, those of all its rounds; `now` is the end of one that is pending.
+    """Return the phases of a request, including all its rounds; empty for other exchanges.
 
-    Empty for what is no request.
+    A pending request ends at `now`.
     """
     if exchange.kind is not ExchangeKind.REQUEST or exchange.started == 0:
         return []
@@ -58,7 +58,7 @@ def phase_spans(index: Index, exchange: Exchange, now: float) -> list[PhaseSpan]
 
 
 def _held(index: Index, one: Exchange) -> tuple[float, float]:
-    """For how many seconds a request was held at the desk, and its answer; all, where it ended there."""
+    """Return the seconds for which a request and its answer were held; infinity if it ended at the desk."""
     marks = index.marks_of(one)
     if one.direction is Direction.IN and any(mark.is_end for mark in marks):
         return inf, 0.0
@@ -73,7 +73,7 @@ def _response(index: Index, one: Exchange) -> Frame | None:
 def _split(
     answer: Frame | None, started: float, ended: float, waited: float, held: tuple[float, float]
 ) -> Iterator[PhaseSpan]:
-    """The phases between two moments; without phases in the answer only what was waited for is known."""
+    """Yield the phases between two times. If the answer has no phases, only the waiting times are known."""
     took = max(0.0, ended - started)
     phases = None if answer is None else answer.phases
     if phases is None:
@@ -92,7 +92,8 @@ def _split(
             (PhaseKind.PERSON, phases.person / 1e6),
             (PhaseKind.SHAPING, phases.shaping / 1e6),
         ]
-        # Two clocks, one of which may be set while a call runs: what was measured never exceeds the whole.
+        # The two clocks differ, and one may be set during a call. The measured times must not exceed the
+        # total.
         left = took - write
         total = sum(seconds for _, seconds in measured)
         share = min(1.0, left / total) if total else 1.0

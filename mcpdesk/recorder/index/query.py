@@ -1,13 +1,13 @@
-"""The filter language of the traffic, parsed: the same on the screen and on the command line.
+"""Parser of the traffic filter language, which is the same on the screen and on the command line.
 
-    user-profile                     bare words search names, peers and the bytes of every frame
-    "hello world"                    quotes keep blanks together
+    user-profile                     plain words search names, peers and the bytes of every frame
+    "hello world"                    quotes for text with blanks
     method:tools/call tool:Bash peer:claude server:profiles replica:web-1 dir:in kind:notification
     status:error|pending is:held id:42 rev:2026-07-28 >200ms <=1s >10kb since:5m since:12:03
     not status:ok (tool:Bash or method:resources/)
 
-Fields side by side must all hold; `or` binds weaker than that, `not` stronger. Values match parts of the text
-without regard to case; `a|b` means either. Knows nothing of how exchanges are kept.
+All adjacent fields must match; `or` has a lower precedence than adjacency, `not` a higher one. Values match
+substrings, ignoring case; `a|b` matches either. The parser does not depend on the storage of exchanges.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 
 
 class QueryError(DeskUserError):
-    """A filter that cannot be understood. `position` counts characters from 0."""
+    """Invalid filter. `position` is the offset of the error in characters, from 0."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -33,20 +33,20 @@ class QueryError(DeskUserError):
 
 
 class Word(Struct, frozen=True):
-    """Text that occurs anywhere: names, peer, or the bytes of a frame. In lower case."""
+    """Text that occurs anywhere: in names, the peer, or the bytes of a frame. Lower case."""
 
     text: str
 
 
 class Field(Struct, frozen=True):
-    """A named property that has any of the values."""
+    """Named property that must have one of the values."""
 
     name: str
     values: tuple[str, ...]
 
 
 class Limit(Struct, frozen=True):
-    """A bound on seconds (`elapsed`) or bytes (`size`)."""
+    """Bound on seconds (`elapsed`) or bytes (`size`)."""
 
     what: str
     sign: str
@@ -55,31 +55,31 @@ class Limit(Struct, frozen=True):
 
 
 class Since(Struct, frozen=True):
-    """Begun at or after this Unix time in seconds."""
+    """Started at or after this Unix time in seconds."""
 
     time: float
 
 
 class Within(Struct, frozen=True):
-    """Begun in the last so many seconds, whenever that is asked."""
+    """Started within the last seconds, relative to the time of evaluation."""
 
     seconds: float
 
 
 class Not(Struct, frozen=True):
-    """What does not match."""
+    """Negation."""
 
     node: Node
 
 
 class All(Struct, frozen=True):
-    """What matches every part."""
+    """Conjunction."""
 
     nodes: tuple[Node, ...]
 
 
 class Either(Struct, frozen=True):
-    """What matches any part."""
+    """Disjunction."""
 
     nodes: tuple[Node, ...]
 
@@ -101,17 +101,17 @@ _STATES: dict[str, tuple[str, ...]] = {
     word: (word,)
     for word in ("held", "changed", "answered", "dropped", "mocked", "faulty", Status.NEGOTIATION.value)
 }
-"""Fates of messages at the desk, and parts of the negotiation."""
+"""Outcomes of messages at the desk, and parts of the negotiation."""
 _OPERATORS = frozenset({"not", "or", "and"})
 TEXT_FIELDS = ("method", "tool", "name", "peer", "server", "replica", "rev")
-"""The fields whose values are parts of a text."""
+"""Fields whose values are substrings."""
 FIXED_VALUES = {
     "status": tuple(_STATUSES),
     "is": tuple(_STATES),
     "kind": tuple(_KINDS),
     "dir": tuple(_DIRECTIONS),
 }
-"""The fields that have only these values."""
+"""Fields with a fixed set of values."""
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<open>\() | (?P<close>\))
@@ -135,14 +135,15 @@ class _Token(NamedTuple):
 
 
 def quoted(text: str) -> str:
-    """`text` as one value of a filter, whatever characters it has."""
+    """Return `text` as a single quoted filter value."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def parse(text: str, now: float) -> Node:
-    """Read a filter; `since:12:03` is before `now`, Unix time in seconds. Empty text matches all.
+    """Parse a filter; empty text matches everything.
 
-    Raises: QueryError saying what is wrong and where.
+    `now` is Unix time in seconds; `since:12:03` is before it.
+    Raises: QueryError with message and position.
     """
     return _Parser(list(_tokens(text)), len(text), now).whole()
 
@@ -161,7 +162,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Parser:
-    """Recursive descent over the tokens; one method per level of binding."""
+    """Recursive descent parser with one method per precedence level."""
 
     def __init__(self, tokens: list[_Token], end: int, now: float) -> None:
         self._tokens = tokens
@@ -171,7 +172,7 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> Node:
-        """The whole filter."""
+        """Parse the whole filter."""
         if not self._tokens:
             return EVERYTHING
         node = self._either()
@@ -183,7 +184,7 @@ class _Parser:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
 
     def _skip(self, kind: str) -> bool:
-        """Pass over the next token if it is of this kind; whether it was."""
+        """Skip the next token if it is of this kind; return whether it was."""
         token = self._peek()
         is_next = token is not None and token.kind == kind
         self._at += is_next
@@ -250,7 +251,7 @@ class _Parser:
 
 
 def _refuse_comparison(token: _Token) -> None:
-    """A plain word that is meant to compare a field finds nothing, and would not say why."""
+    """Reject a word that looks like a comparison, because it would silently match nothing."""
     is_text = "; in quotes it is a text to find"
     if (found := _EQUAL.fullmatch(token.text)) and (name := found[1].lower()) in {*_FIELDS, "since"}:
         _fail(f"write {name}:{found[2]}{is_text}", token.position)
@@ -271,21 +272,24 @@ def _unquoted(text: str, position: int) -> str:
 
 
 def _texts(value: str, position: int) -> tuple[str, ...]:
-    """Values to find in a text; a quoted one is a single value, blanks, bars and all."""
+    """Return the substrings to search for; a quoted value is a single one, including blanks and bars."""
     if value.startswith('"'):
         return (_unquoted(value, position).lower(),)
     return tuple(part.lower() for part in value.split("|") if part)
 
 
 def _ids(value: str, position: int) -> tuple[str, ...]:
-    """Ids as JSON text in quotes means the string only, bare digits the number or the string."""
+    """Return the ids to search for.
+
+    A quoted value means only the string; bare digits mean number or string.
+    """
     if value.startswith('"'):
         return ('"' + _unquoted(value, position),)
     return tuple(part for part in value.split("|") if part)
 
 
 def _one_of(known: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str, ...]]:
-    """A reader of values out of a fixed set."""
+    """Return a parser for values of a fixed set."""
 
     def read(value: str, position: int) -> tuple[str, ...]:
         found: list[str] = []
@@ -309,7 +313,7 @@ _FIELDS: dict[str, Callable[[str, int], tuple[str, ...]]] = {
 
 
 def _limit(token: _Token) -> Limit:
-    """`>200ms`, `<=10kb`."""
+    """Parse `>200ms` or `<=10kb`."""
     sign = token.text[:2] if token.text[1:2] == "=" else token.text[0]
     amount = token.text[len(sign) :].strip()
     match = _NUMBER.fullmatch(amount)
@@ -321,21 +325,21 @@ def _limit(token: _Token) -> Limit:
 
 
 def moment_of(text: str, now: float) -> float:
-    """The Unix time that `5m` (ago) or `12:03` means at `now`. Raises: QueryError."""
+    """Return the Unix time of `5m` (ago) or `12:03`, relative to `now`. Raises: QueryError."""
     text = text.strip().removeprefix("-")
     seconds = _span(text)
     return _clock(text, 0, now) if seconds is None else now - seconds
 
 
 def _span(value: str) -> float | None:
-    """The seconds of `5m`; None for what is no span."""
+    """Return the seconds of `5m`; None for other texts."""
     match = _NUMBER.fullmatch(value)
     unit = match and _SECONDS.get(match[2].lower())
     return float(match[1]) * unit if match and unit else None
 
 
 def _clock(value: str, position: int, now: float) -> float:
-    """A time of day not in the future."""
+    """Return the latest Unix time with this time of day that is not in the future."""
     if match := _CLOCK.fullmatch(value):
         hour, minute, second = (int(part or 0) for part in match.groups())
         if hour < 24 and minute < 60 and second < 60:

@@ -1,4 +1,4 @@
-"""Calls that take longer than others with their method and name."""
+"""Detection of calls that take longer than others with the same method and name."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from math import floor, inf, log2
 from typing import Final
 
 _ENOUGH: Final = 20
-"""Calls of a label below which none is slow."""
+"""Minimum calls of a label before any of them counts as slow."""
 _USUAL: Final = 0.9
-"""The share of calls whose time is usual."""
+"""Share of calls whose duration is normal."""
 _STEPS: Final = 4
-"""Steps in which times are counted, until they are twice as long."""
+"""Number of histogram steps per doubling of the duration."""
 _SHORTEST_S: Final = 1e-6
 _LEAST_S: Final = 0.01
-"""No call that took less is slow for a person."""
+"""Shorter calls never count as slow."""
 _RENEWED: Final = 16
-"""When there are more calls by this part of them, the limit is found anew."""
+"""The limit is computed again when the number of calls has grown by this fraction (1/16)."""
 
 
 class SlowCallDetector:
-    """Counts the seconds of calls per label. A call is slow that took over twice as long as 9 in 10 of them.
+    """Histogram of call durations per label. Calls that take over twice as long as 9 in 10 are slow.
 
-    The limit is that of all calls so far, whenever they were: of equal ones, none is slow or all are.
+    The limit follows from all calls so far, so calls of equal duration are either all slow or all not slow.
     """
 
     def __init__(self) -> None:
         self._counts: dict[int, dict[int, int]] = {}
-        """Label -> step -> calls."""
+        """Number of calls by label and step."""
         self._totals: dict[int, int] = {}
         self._limits: dict[int, tuple[int, float]] = {}
-        """Label -> calls when its limit was found, and that, in seconds."""
+        """Limit in seconds, and number of calls when it was computed, by label."""
         self.version = 0
-        """Grows when a limit changes."""
+        """Increases when a limit changes."""
 
     def forget(self, labels: Collection[int]) -> None:
-        """Forget labels nothing has any more."""
+        """Forget labels that are no longer used."""
         for label in labels:
             for known in (self._counts, self._totals, self._limits):
                 known.pop(label, None)
@@ -48,7 +48,7 @@ class SlowCallDetector:
         self._totals[label] = self._totals.get(label, 0) + 1
 
     def is_slow(self, label: int, elapsed: float) -> bool:
-        """Whether a call of so many seconds is slow among those of its label."""
+        """Return True if a call of that duration in seconds is slow among those of its label."""
         total = self._totals.get(label, 0)
         if total < _ENOUGH:
             return False

@@ -1,7 +1,7 @@
-"""The lines of a view by the values of a column, however many there are.
+"""Lines of a view sorted by a column, for any number of lines.
 
-Lines are dealt out to pieces by their keys, in slices of time; a piece is sorted when somebody looks at it.
-What came or changed afterwards is moved from piece to piece, so that the order is never made anew for it.
+Lines are distributed to pieces by their keys, in slices of time; a piece is sorted when it is read. New and
+changed lines are moved between pieces, so that the whole need not be sorted again.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
 
 _BLOCK = 2_048
-"""Lines dealt out between two looks at the clock; about as many come to lie in one piece."""
+"""Lines distributed between two checks of the clock; a piece holds about as many."""
 _MOST_BOUNDS = 256
 _SAMPLES = 4
-"""Keys looked at for each bound between pieces."""
+"""Keys sampled for each bound between pieces."""
 _GOLDEN = 0.6180339887
-"""Multiples of this are spread evenly between whole numbers, and repeat no pattern."""
+"""Multiples of this number, modulo 1, are evenly spread and repeat no pattern."""
 _GROWTH = 4
-"""Times as many lines as the bounds were chosen for: they are chosen anew."""
+"""The bounds are chosen again when there are this many times more lines than expected."""
 _CLOCK_S = 1.0
-"""How often what waits for an answer is moved: its duration grows."""
+"""Minimum seconds between two moves of pending lines, whose duration grows."""
 _NOWHERE: Final = 0xFFFF
 _STATUS_ORDER = (
     Status.MALFORMED, Status.LOST, Status.ERROR, Status.TOOL_ERROR, Status.LATE, Status.LEFT,
@@ -45,58 +45,58 @@ SORTABLE = {
     "id": False,
     "revision": False,
 }
-"""The columns that lines can be sorted by -> whether the largest comes first."""
+"""Sortable columns; True if the largest value comes first."""
 _OF_CONNECTIONS = frozenset({"peer", "server", "revision"})
-"""The columns whose values connections tell, some of them late."""
+"""Columns whose values are properties of connections, which may become known late."""
 
 Key = Callable[[int], Any]
 
 
 class SortedLines:
-    """The lines of a view by the values of a column; equal ones as they came."""
+    """Lines of a view sorted by a column; lines with equal values stay in their order."""
 
     raw = False
 
     def __init__(self, view: View, index: Index, column: str, is_falling: bool) -> None:
-        """`column` is one of `SORTABLE`. There are no lines before `advance`."""
+        """`column` is a key of `SORTABLE`. The sequence is empty before the first call of `advance`."""
         self.column = column
         self.is_falling = is_falling
         self._view = view
         self._index = index
         self._pieces = self._coming = LinePieces([], lambda line: line, is_falling)
         self._next = 0
-        """Lines before this one are dealt out, or were no lines of the view."""
+        """First line that was not distributed yet."""
         self._altered = self._moved = 0
         self._base = 0
         self._told: Mapping[int, str] = {}
         self._clock_due = 0.0
         self._begin()
-        self._pieces = self._coming  # there is no order to be shown meanwhile
+        self._pieces = self._coming  # a previous order to show in the meantime does not exist
 
     @property
     def lines(self) -> Sequence[int]:
-        """The lines in order; until `done` is 1 those that were dealt out so far."""
+        """Lines in order; while `done` is below 1, only the distributed ones."""
         return self._pieces
 
     @property
     def done(self) -> float:
-        """The share of the lines that is in order, 0 to 1."""
+        """Share of the lines that is sorted, 0 to 1."""
         whole = len(self._view.lines)
         return min(1.0, len(self._coming) / whole) if self._is_behind and whole else 1.0
 
     def position(self, line: int) -> int:
-        """Where a line stands; behind all others for one that is not among them."""
+        """Return the position of a line; after all others if the line is not included."""
         return self._pieces.position(line)
 
     def advance(self, budget_s: float = 0.005) -> bool:
-        """Bring the order up to date, for about `budget_s` seconds; True when lines may differ."""
+        """Update the order for about `budget_s` seconds; return True if lines may have changed."""
         until = perf_counter() + budget_s
         changed = self._drop()
         self._coming.key = self._pieces.key = _KEYS[self.column](self._index)
         if len(self._coming) > _GROWTH * max(_BLOCK, self._coming.meant_for) or self._is_told_otherwise():
             self._begin()
         if self._moved < self._view.moved.base:
-            self._begin()  # some lines that came or went are forgotten
+            self._begin()  # some lines that were added or removed are no longer known
         while self._is_behind:
             self._deal()
             changed = True
@@ -115,12 +115,12 @@ class SortedLines:
         return bool(lines) and lines[-1] >= self._next
 
     def _begin(self) -> None:
-        """Deal all lines out anew; the order there is stays until that is done."""
+        """Start distributing all lines again; the current order is kept until that is done."""
         lines, key = self._view.lines, _KEYS[self.column](self._index)
         self._altered, self._moved = len(self._index.altered), len(self._view.moved)
         self._base = self._index.table.base
         pieces = min(_MOST_BOUNDS, len(lines) // _BLOCK)
-        # Not every so many lines: clients and tools may come in turns.
+        # Evenly spaced samples would be biased, because clients and tools may alternate.
         shares = (number * _GOLDEN % 1.0 for number in range(pieces * _SAMPLES))
         sample = (lines[int(share * len(lines))] for share in shares)
         bounds = sorted(map(key, sample))[_SAMPLES // 2 :: _SAMPLES]
@@ -129,7 +129,7 @@ class SortedLines:
         self._next = 0
 
     def _deal(self) -> None:
-        """Deal out one block of lines."""
+        """Distribute one block of lines."""
         lines = self._view.lines
         at = bisect_left(lines, self._next)
         block = lines[at : at + _BLOCK]
@@ -137,7 +137,7 @@ class SortedLines:
         self._next = block[-1] + 1
 
     def _move_some(self) -> bool:
-        """Find the places of some lines that changed, came or went; False when there are none."""
+        """Move some lines that changed, were added or removed; return False if nothing is left to do."""
         altered, moved = self._index.altered, self._view.moved
         start, self._altered = self._altered, min(self._altered + _BLOCK, len(altered))
         came, self._moved = self._moved, min(self._moved + _BLOCK, len(moved))
@@ -146,7 +146,7 @@ class SortedLines:
         return self._altered > start or self._moved > came
 
     def _move_pending(self) -> bool:
-        """Find the places of what takes longer the longer nobody answers, from time to time."""
+        """Move the lines of pending requests from time to time, because their duration grows."""
         if self.column != "took" or monotonic() < self._clock_due:
             return False
         began = monotonic()
@@ -156,7 +156,7 @@ class SortedLines:
         return bool(pending)
 
     def _move(self, changed: Iterable[int]) -> None:
-        """Find the places of some lines, which may be none of the view any more."""
+        """Move some lines; lines that are not in the view are removed."""
         lines, pieces = self._view.lines, self._pieces
         for line in sorted(changed):
             if self._base <= line < self._next:
@@ -166,7 +166,7 @@ class SortedLines:
                     pieces.add((line,))
 
     def _drop(self) -> bool:
-        """Forget what the index has dropped."""
+        """Remove lines that the index has dropped."""
         if (base := self._index.table.base) <= self._base:
             return False
         self._base = base
@@ -175,7 +175,7 @@ class SortedLines:
         return True
 
     def _is_told_otherwise(self) -> bool:
-        """Whether a connection has told a name, or a revision, that it had not told before."""
+        """Return True if a name or revision of a connection has changed."""
         if self.column not in _OF_CONNECTIONS:
             return False
         before, infos = self._told, _connections(self._index)
@@ -184,26 +184,26 @@ class SortedLines:
 
 
 class LinePieces(Sequence[int]):
-    """Lines in pieces, all of one piece before all of the next; a piece is sorted when it is looked at.
+    """Lines in pieces in the order of their keys; each piece is sorted when it is read.
 
-    Every second piece holds lines of one and the same key. It may become long, where many lines have it, but
-    needs no sorting: its lines rise.
+    Every second piece holds lines with the same key. Such a piece may become long, but needs no sorting,
+    because its lines are in ascending order.
     """
 
     def __init__(self, bounds: Iterable[Any], key: Key, is_falling: bool, meant_for: int = 0) -> None:
-        """`bounds` are some keys, rising, of the `meant_for` lines that are expected."""
+        """`bounds` are some ascending keys of the `meant_for` lines that are expected."""
         self.key = key
         self.meant_for = meant_for
         self._is_falling = is_falling
         self._bounds = list(dict.fromkeys(bounds))
         self._pieces = [array("q") for _ in range(2 * len(self._bounds) + 1)]
-        """In the order of the keys, whichever way the lines are shown."""
+        """Pieces in ascending order of the keys, whatever the display order."""
         self._unsorted: set[int] = set()
         self._piece_of = array("H")
-        """Line - `_base` -> its piece."""
+        """Piece of each line; the index is the line minus `_base`."""
         self._base = 0
         self._ends: list[int] | None = None
-        """How many lines there are up to the end of each piece as they are shown; None: count them anew."""
+        """Number of lines up to the end of each piece in display order; None if it must be counted again."""
 
     def __len__(self) -> int:
         return self._counted()[-1]
@@ -225,7 +225,7 @@ class LinePieces(Sequence[int]):
             yield from self._sorted(self._turned(place))
 
     def position(self, line: int) -> int:
-        """Where a line stands; behind all others for one that is not among them."""
+        """Return the position of a line; after all others if the line is not included."""
         number = self._number_of(line)
         if number == _NOWHERE:
             return len(self)
@@ -234,7 +234,7 @@ class LinePieces(Sequence[int]):
         return self._counted()[self._turned(number)] - len(piece) + at
 
     def add(self, lines: Sequence[int]) -> None:
-        """Add lines that are not among them."""
+        """Add lines that are not included yet."""
         bounds, pieces, count = self._bounds, self._pieces, len(self._bounds)
         highest = max(lines) - self._base
         self._piece_of.extend([_NOWHERE] * (highest + 1 - len(self._piece_of)))
@@ -254,7 +254,7 @@ class LinePieces(Sequence[int]):
         self._ends = None
 
     def remove(self, line: int) -> None:
-        """Remove a line, if it is among them."""
+        """Remove a line if it is included."""
         number = self._number_of(line)
         if number == _NOWHERE:
             return
@@ -276,7 +276,7 @@ class LinePieces(Sequence[int]):
         return self._piece_of[at] if 0 <= at < len(self._piece_of) else _NOWHERE
 
     def _turned(self, number: int) -> int:
-        """Between the number of a piece and its place as it is shown, either way."""
+        """Convert between the number of a piece and its position on display, in either direction."""
         return len(self._pieces) - 1 - number if self._is_falling else number
 
     def _counted(self) -> list[int]:

@@ -1,8 +1,8 @@
-"""Calls counted by tool and by client: how many, how they ended, how long they took, bytes and tokens.
+"""Call statistics by tool and by client: counts, results, durations, bytes and tokens.
 
-Counted from the paired exchanges, for a running core and for a capture alike, and only when somebody looks:
-a call itself does nothing for it. Each pair of a client and what it called has one `CallTally`, the rows of a
-table are sums of them. Memory is bounded: durations are counted in ranges of a few percent, times in slots.
+They are computed from the paired exchanges, for a running core as for a capture, and only on demand: a call
+itself causes no work. Each combination of client and called item has one `CallTally`; table rows are sums of
+them. Memory is bounded: durations are counted in ranges of a few percent, times in slots.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ if TYPE_CHECKING:
 
 OTHER: Final = "(other)"
 MOST_TALLIES: Final = 1_000
-"""Pairs of a client and what it called that are counted apart; further ones are counted together."""
+"""Maximum combinations of client and called item that are counted separately; further ones share one
+tally."""
 SLOTS: Final = 240
-"""Slots of time; when they are full, each two become one."""
+"""Maximum time slots; when they are full, adjacent slots are merged."""
 _BOUNDS: Final = tuple(50e-6 * 2 ** (place / 8) for place in range(190))
-"""Upper ends of the ranges durations are counted in, in seconds up to ten minutes; a last one has no end."""
+"""Upper bounds of the duration ranges in seconds, up to ten minutes; the last range is unbounded."""
 _LISTS: Final = 50
-"""Listings of tools that are remembered: what definitions cost is read in the latest."""
+"""Number of tool listings that are remembered; the costs of definitions are read from the latest."""
 _STEP = 256
-"""Exchanges between two looks at the clock."""
+"""Exchanges between two checks of the clock."""
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 _OK = STATUSES.index(Status.OK)
 _OPEN = frozenset(STATUSES.index(status) for status in (Status.PENDING, Status.ASKS))
@@ -51,15 +52,15 @@ _FAILED = frozenset(map(STATUSES.index, FAILED))
 
 
 class SlotTimes:
-    """From when on a slot of time counts, and how long one is; the same for all tallies."""
+    """Start and length of the time slots, shared by all tallies."""
 
     def __init__(self) -> None:
         self.began: int | None = None
-        """Unix time in seconds of the first slot; None before the first call."""
+        """Unix time of the first slot in seconds; None before the first call."""
         self.length_s = 1
 
     def slot(self, moment: float) -> int:
-        """The slot of a time; slots become longer where there are not enough of them."""
+        """Return the slot of a time; double the length of the slots as often as necessary."""
         if self.began is None:
             self.began = int(moment)
         while (slot := int(moment - self.began) // self.length_s) >= SLOTS:
@@ -68,7 +69,7 @@ class SlotTimes:
 
 
 class CallTally:
-    """Calls of one kind, added up."""
+    """Sums over calls of one kind."""
 
     __slots__ = ("_durations", "_length_s", "_times", "_tops", "calls", "errors", "longest", "rates",
                  "received", "seen", "sent", "slowest_s", "tokens", "total_s", "waited_s")  # fmt: skip
@@ -76,28 +77,28 @@ class CallTally:
     def __init__(self, times: SlotTimes) -> None:
         self.calls = 0
         self.errors = 0
-        """Answers that are errors, results of tools that say so, and calls whose connection was lost."""
+        """Errors, tool results with `isError`, and calls whose connection was lost."""
         self.received = 0
         """Bytes of requests."""
         self.sent = 0
         """Bytes of responses."""
         self.tokens = 0
-        """About what a model pays for the results."""
+        """Approximate tokens of the results."""
         self.total_s = 0.0
-        """Of all calls that were answered, without waiting for clients and people."""
+        """Seconds of all answered calls, without waiting for clients and people."""
         self.waited_s = 0.0
-        """What they waited for clients and people."""
+        """Seconds these calls waited for clients and people."""
         self.seen = 0.0
-        """Unix time in seconds at which the last of them began."""
+        """Unix time at which the last call began, in seconds."""
         self.slowest_s = 0.0
         self.rates = array("L")
-        """Calls in each slot of time."""
+        """Number of calls in each time slot."""
         self.longest = array("f")
         """Seconds of the longest call in each slot."""
         self._durations = array("L", [0]) * (len(_BOUNDS) + 1)
-        """Calls that were answered, by the range of their duration."""
+        """Number of answered calls in each duration range."""
         self._tops = array("d", [0.0]) * (len(_BOUNDS) + 1)
-        """Seconds of the longest of them in each range."""
+        """Seconds of the longest call in each range."""
         self._times = times
         self._length_s = times.length_s
 
@@ -105,7 +106,7 @@ class CallTally:
         self, status: int, began: float, took_s: float | None, received: int, sent: int, tokens: int,
         waited_s: float = 0.0,
     ) -> None:  # fmt: skip
-        """Count one call; `took_s` is without `waited_s`, and None for one that was not answered in time."""
+        """Count one call. `took_s` excludes `waited_s`, and is None if the call was not answered in time."""
         self.calls += 1
         self.errors += status in _FAILED
         self.received += received
@@ -131,7 +132,7 @@ class CallTally:
             self._tops[place] = took_s
 
     def join(self, other: CallTally) -> None:
-        """Add everything another tally has."""
+        """Add the counts of another tally."""
         self.calls += other.calls
         self.errors += other.errors
         self.received += other.received
@@ -151,13 +152,13 @@ class CallTally:
 
     @property
     def answered(self) -> int:
-        """Calls that were answered in time."""
+        """Number of calls that were answered in time."""
         return sum(self._durations)
 
     def at(self, share: float) -> float | None:
-        """What `share` of the answered calls did not exceed, in seconds; None before the first.
+        """Return the duration in seconds that `share` of the answered calls did not exceed, or None.
 
-        The time of one of them: the longest in the range where the share is reached.
+        The value is a real duration: that of the longest call in the range at which the share is reached.
         """
         left = share * self.answered
         for count, top_s in zip(self._durations, self._tops, strict=True):
@@ -166,7 +167,7 @@ class CallTally:
         return None
 
     def _fit(self, slot: int) -> None:
-        """Make room for a slot, with slots as long as they are for all."""
+        """Adopt the current slot length and make room for a slot."""
         while self._length_s < self._times.length_s:
             self.rates = array("L", [sum(self.rates[at : at + 2]) for at in range(0, len(self.rates), 2)])
             self.longest = array(
@@ -190,7 +191,7 @@ _read_list = msgspec.json.Decoder(_Listed).decode
 
 
 class Subject(StrEnum):
-    """By what calls are added up."""
+    """Grouping of the statistics."""
 
     TOOL = "tool"
     CLIENT = "client"
@@ -198,75 +199,78 @@ class Subject(StrEnum):
 
 
 class Caller(Struct, frozen=True):
-    """Who called what of which server."""
+    """Combination of server, client, method and tool."""
 
     server: str
     peer: str
     method: str
-    """The standard name; of a tool the one for calling it."""
+    """Standard name of the method; `tools/call` for every way to call a tool."""
     tool: str
     """Empty for other methods."""
 
 
 def _counts(subject: Subject, caller: Caller) -> bool:
-    """Whether what somebody did is in the sums of a subject: what calls nothing is in those of methods."""
+    """Return True if a subject's sums include the requests.
+
+    Requests that are not calls count only for methods.
+    """
     if subject is Subject.METHOD:
         return True
     return bool(caller.tool) if subject is Subject.TOOL else caller.method in CALLS
 
 
 class PairedFrames(Protocol):
-    """What is counted: the exchanges of an index, and what their frames say."""
+    """Interface to the exchanges of an index and their frames."""
 
     table: Table
     operations: Operations
     altered: RollingColumn[int]
-    """Rows that changed after they were made, in the order they did."""
+    """Rows that changed after they were created, in order of the changes."""
     paired: int
-    """Frames looked at so far."""
+    """Number of paired frames."""
 
     @property
     def connections(self) -> Mapping[int, ConnectionInfo]:
-        """The latest of every connection, by number."""
+        """Latest data of every connection, by number."""
 
     @property
     def whole(self) -> Callable[[int], bytes]:
-        """All bytes of a frame."""
+        """Returns all bytes of a frame."""
 
     def held_s(self, row: int) -> float:
-        """Seconds for which a person held what a row stands for at the desk."""
+        """Return the seconds for which the messages of a row were held at the desk."""
 
 
 class CallStatistics:
-    """The tallies of one index. Any thread may count and read."""
+    """Tallies of one index. Thread-safe."""
 
     def __init__(self, index: PairedFrames) -> None:
         self._index = index
         self.times = SlotTimes()
         self.version = 0
-        """Grows with every call that is counted."""
+        """Increases with every counted call."""
         self._tallies: dict[Caller, CallTally] = {}
         self._found: dict[tuple[str, str, int], CallTally] = {}
-        """Server, peer and label -> where such calls are counted."""
+        """Tally of each combination of server, peer and label."""
         self._lock = Lock()
         self._rows = 0
         self._altered = 0
         self._open: set[int] = set()
-        """Rows that are not over."""
+        """Rows that have not ended."""
         self._list_labels: set[int] = set()
         self._lists: deque[int] = deque(maxlen=_LISTS)
-        """The latest rows that list tools."""
+        """Latest rows that list tools."""
 
     @property
     def done(self) -> float:
-        """The share of what is paired that was counted, 0 to 1."""
+        """Share of the paired rows that was counted, 0 to 1."""
         rows = len(self._index.table)
         return self._rows / rows if rows else 1.0
 
     def update(self, budget_s: float = 0.005) -> bool:
-        """Count what came since, for about `budget_s` seconds; True when there is more to count.
+        """Count new calls for about `budget_s` seconds; return True if there are more.
 
-        Another thread already at it: True at once.
+        Return True at once if another thread is counting.
         """
         if not self._lock.acquire(blocking=False):
             return True
@@ -280,7 +284,7 @@ class CallStatistics:
         table, altered = index.table, index.altered
         self._rows, self._altered = max(self._rows, table.base), max(self._altered, altered.base)
         changed = len(altered)
-        # Rows of frames that are being paired just now are not linked to others yet.
+        # Rows of frames that are being paired now are not linked to others yet.
         ready = bisect_left(table.first, index.paired, lo=self._rows)
         while self._rows < ready:
             stop = min(self._rows + _STEP, ready)
@@ -298,7 +302,7 @@ class CallStatistics:
         return False
 
     def sums(self, subject: Subject) -> dict[tuple[str, str], CallTally]:
-        """Server and name of each tool, client or method -> the sum of its calls or requests."""
+        """Return the sums of calls or requests, by server and name of the tool, client or method."""
         found: dict[tuple[str, str], CallTally] = {}
         for caller, tally in list(self._tallies.items()):
             if subject is Subject.TOOL and not caller.tool:
@@ -312,7 +316,7 @@ class CallStatistics:
         return found
 
     def whole(self, subject: Subject = Subject.METHOD) -> CallTally:
-        """All calls of tools together, all calls of clients, or all requests."""
+        """Return the sum of all tool calls, of all calls of clients, or of all requests."""
         together = CallTally(self.times)
         for caller, tally in list(self._tallies.items()):
             if _counts(subject, caller):
@@ -320,7 +324,7 @@ class CallStatistics:
         return together
 
     def tools_of(self, server: str, peer: str) -> list[tuple[str, CallTally]]:
-        """The tools a client called, the one called most first."""
+        """Return the tools that a client called, most called first."""
         used = [
             (caller.tool, tally)
             for caller, tally in list(self._tallies.items())
@@ -329,7 +333,7 @@ class CallStatistics:
         return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
 
     def clients_of(self, server: str, tool: str) -> list[tuple[str, CallTally]]:
-        """The clients that called a tool, the one that called most first."""
+        """Return the clients that called a tool, most calls first."""
         used = [
             (caller.peer, tally)
             for caller, tally in list(self._tallies.items())
@@ -338,7 +342,7 @@ class CallStatistics:
         return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
 
     def definitions(self) -> dict[tuple[str, str], int]:
-        """Server and tool -> about how many tokens its definition has, as clients were told last."""
+        """Return approximate tokens of tool definitions, by server and tool, as last sent to clients."""
         index, found = self._index, dict[tuple[str, str], int]()
         for row in list(self._lists):
             if row < index.table.base or (frame := index.table.response[row]) == NO_FRAME:
@@ -351,9 +355,10 @@ class CallStatistics:
         return found
 
     def _count(self, start: int, stop: int) -> None:
-        """Count the requests of peers among some rows that are over and part of no other.
+        """Count ended requests of peers in a range of rows, except parts of other operations.
 
-        What a call waited for its client or for people, who may have held it, is no part of what it took.
+        Time spent waiting for the client or for people, including holds at the desk, is not part of the
+        duration.
         """
         table, whole, found = self._index.table, self._index.operations.whole, self._found
         client_s, person_s = self._index.operations.client_s, table.person_s
@@ -383,7 +388,7 @@ class CallStatistics:
             self.version += 1
 
     def _find(self, server: str, peer: str, label: int) -> CallTally:
-        """Where such calls are counted."""
+        """Return the tally for such calls."""
         method, name = self._index.table.labels[label]
         is_tool = method in TOOL_CALLS
         if method == "tools/list":

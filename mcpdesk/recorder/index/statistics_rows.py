@@ -1,4 +1,4 @@
-"""The statistics as rows of a table, and those as CSV and JSON."""
+"""Statistics as rows of a table, and rows as CSV and JSON."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from mcpdesk.recorder.masking import mask_text
 
 ALL = "all calls"
 ALL_REQUESTS = "all requests"
-"""The name of the row that sums all others up; of methods those requests count as well that call nothing."""
+"""Name of the row with the sum of all others. For methods, it also counts requests that are not calls."""
 Definitions = Mapping[tuple[str, str], int]
-"""Server and tool -> about how many tokens its definition has."""
+"""Approximate tokens of a definition, by server and tool."""
 
 
 class StatisticsRow(Struct, frozen=True):
-    """The calls of one tool, client or method. Times are Unix seconds, durations seconds."""
+    """Statistics of one tool, client or method. Times are Unix seconds, durations seconds."""
 
     by: Subject
     name: str
     server: str
-    """Empty for all together."""
+    """Empty in the row with all calls."""
     calls: int
-    """Of tools, resources and prompts; of a method, its requests."""
+    """Number of tool calls, resource reads and prompt requests; for a method, number of its requests."""
     errors: int
     p50_s: float | None
-    """None before a call was answered."""
+    """None before the first answered call."""
     p95_s: float | None
     p99_s: float | None
     bytes_in: int
     bytes_out: int
     result_tokens: int
-    """About how many tokens the results of tools had."""
+    """Approximate tokens of tool results."""
     definition_tokens: int | None
-    """Of the tool, or of all tools a client is offered; None where that is not known."""
+    """Approximate tokens of the tool's definition, or of all tools offered to a client; None if unknown."""
     last: float
-    """When the last call began."""
+    """Start of the last call."""
 
 
 def rows_of(statistics: CallStatistics, subject: Subject, definitions: Definitions) -> list[StatisticsRow]:
-    """One row a tool, client or method, whatever was called most first, after the row of all calls."""
+    """Return the row of all calls, then one row for each tool, client or method, most called first."""
     costs: dict[str, int] = {}
     for (server, _), tokens in definitions.items():
         costs[server] = costs.get(server, 0) + tokens
@@ -93,7 +93,7 @@ def _row(by: Subject, name: str, server: str, tally: CallTally, definition: int 
 
 
 def as_csv(rows: Iterable[StatisticsRow]) -> str:
-    """The rows as CSV with a line of heads."""
+    """Return the rows as CSV with a header line."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(StatisticsRow.__struct_fields__)
@@ -103,12 +103,12 @@ def as_csv(rows: Iterable[StatisticsRow]) -> str:
 
 
 def as_json(rows: Iterable[StatisticsRow]) -> str:
-    """The rows as a JSON array."""
+    """Return the rows as a JSON array."""
     return json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False) + "\n"
 
 
 def _harmless(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula: names come from strangers."""
+    """Return a cell that spreadsheets do not interpret as a formula, because names are untrusted."""
     return (
         f"'{value}"
         if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))

@@ -1,4 +1,4 @@
-"""Exchanges in columns: about 145 bytes each, and nothing the garbage collector has to visit."""
+"""Exchanges in columns: about 145 bytes each, without objects for the garbage collector to visit."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ _BEGINS = {
     ExchangeKind.RESPONSE: Status.LATE,
     ExchangeKind.MALFORMED: Status.MALFORMED,
 }
-"""How an exchange stands that a message of this kind has just begun."""
+"""Initial status of an exchange, by the kind of its first message."""
 
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 _STATUS_CODES = {status: code for code, status in enumerate(STATUSES)}
 
 Label = tuple[str, str]
-"""Method and name: what exchanges of one sort have in common."""
+"""Method and name of an exchange."""
 
 
 class Table:
-    """One row per exchange; a row is its number. A rolling table can drop its oldest rows."""
+    """Table with one row per exchange; the row is its number. A rolling table can drop its oldest rows."""
 
     def __init__(self, *, rolling: bool = False) -> None:
         self.base = 0
-        """The oldest row there is."""
+        """Oldest row that exists."""
         self._columns: list[Any] = []
         self._is_rolling = rolling
         self.kind: ColumnValues[int] = self._column("B")
         self.status: ColumnValues[int] = self._column("B")
         self.direction: ColumnValues[int] = self._column("B")
         self.pace: ColumnValues[float] = self._column("f")
-        """Seconds the server took for its last answer, without those it waited for others."""
+        """Seconds the server took for its last answer, without waiting for others."""
         self.connection: ColumnValues[int] = self._column("q")
         self.label: ColumnValues[int] = self._column("l")
         self.revision: ColumnValues[int] = self._column("H")
         self.first: ColumnValues[int] = self._column("q")
-        """The frame a row was made for; never falls from row to row."""
+        """Frame for which a row was created; never decreases from row to row."""
         self.request: ColumnValues[int] = self._column("q")
         self.response: ColumnValues[int] = self._column("q")
         self.started: ColumnValues[float] = self._column("d")
@@ -54,16 +54,16 @@ class Table:
         """NaN while pending."""
         self.size: ColumnValues[int] = self._column("Q")
         self.asked: ColumnValues[int] = self._column("Q")
-        """Those bytes of `size` that the request has."""
+        """Part of `size` that belongs to the request."""
         self.tokens: ColumnValues[int] = self._column("L")
-        """About what a model pays for the result."""
+        """Approximate tokens of the result."""
         self.under: ColumnValues[int] = self._column("q")
-        """The row of the call that a notification belongs to; -1 where it stands for itself."""
+        """Row of the call that a notification belongs to; -1 if it is a separate line."""
         self.id: ColumnValues[Id | None] = self._column("")
         self.person_s: dict[int, float] = {}
-        """Seconds a row waited for people, where it did."""
+        """Seconds a row waited for people, for rows that did."""
         self.labels: dict[int, Label] = {}
-        """By code. A code is never used again."""
+        """Labels by code. A code is never reused."""
         self.revisions: list[str] = [""]
         self._label_of: dict[Label, int] = {}
         self._next_label = 0
@@ -72,13 +72,13 @@ class Table:
         return len(self.kind)
 
     def _column(self, code: str) -> Any:
-        """An empty column; `code` is the type code of an array, empty for any objects."""
+        """Create an empty column; `code` is the type code of an array, or empty for any objects."""
         column = column_of(code, rolling=self._is_rolling)
         self._columns.append(column)
         return column
 
     def drop(self, base: int) -> frozenset[int]:
-        """Drop the rows before `base`; returns the codes of the labels no row has any more."""
+        """Drop the rows before `base`; return the codes of labels that are no longer used."""
         self.base = base
         for column in self._columns:
             column.drop(base)
@@ -90,13 +90,13 @@ class Table:
         return unused
 
     def copy(self, row: int, first: int) -> int:
-        """Make a new row with the values of another one; `first` is the newest frame."""
+        """Append a copy of a row and return it; `first` is the newest frame."""
         for column in self._columns:
             column.append(first if column is self.first else column[row])
         return len(self) - 1
 
     def add(self, head: Head, frame: Frame) -> int:
-        """Make the row of a message that begins one; returns it."""
+        """Append the row of a message that begins an exchange, and return it."""
         number, direction = frame.number, frame.direction
         status = _BEGINS[head.kind]
         asks = status is not Status.LATE
@@ -121,7 +121,7 @@ class Table:
         return len(self.kind) - 1
 
     def answer(self, row: int, frame: Frame, status: Status) -> float:
-        """Enter the response of a row; returns the seconds it took without those it waited for people."""
+        """Set the response of a row; return the seconds it took, without waiting for people."""
         self.status[row] = _STATUS_CODES[status]
         self.response[row] = frame.number
         self.size[row] += frame.size
@@ -138,14 +138,14 @@ class Table:
         self.ended[row] = time
 
     def resume(self, row: int, size: int) -> None:
-        """Go on with a row that has a response, in a further request of `size` bytes."""
+        """Resume a row that has a response, with a further request of `size` bytes."""
         self.status[row] = _STATUS_CODES[Status.PENDING]
         self.ended[row] = nan
         self.size[row] += size
         self.asked[row] += size
 
     def conclude(self, row: int, last: int, size: int) -> None:
-        """End a row as its last round `last` ended, with a response of `size` bytes."""
+        """End a row like its last round `last`, with a response of `size` bytes."""
         self.status[row] = self.status[last]
         self.ended[row] = self.ended[last]
         self.pace[row] = max(self.pace[row], self.pace[last])
@@ -155,11 +155,11 @@ class Table:
             self.person_s[row] = self.person_s.get(row, 0.0) + self.person_s[last]
 
     def method(self, row: int) -> str:
-        """The method of a row."""
+        """Return the method of a row."""
         return self.labels[self.label[row]][0]
 
     def revision_code(self, revision: str) -> int:
-        """The small number of a revision; a peer that makes up thousands of them gets none."""
+        """Return the code of a revision; 0 if there are too many, which a peer could make up."""
         if revision in self.revisions:
             return self.revisions.index(revision)
         if len(self.revisions) > 100:
@@ -178,10 +178,10 @@ Value = TypeVar("Value")
 
 
 class ColumnValues(Protocol[Value]):
-    """What the index needs of an array."""
+    """Array methods that the index needs."""
 
     def append(self, value: Value, /) -> None:
-        """Add a value at the end."""
+        """Append a value."""
 
     def __getitem__(self, at: int, /) -> Value: ...
     def __setitem__(self, at: int, value: Value, /) -> None: ...
@@ -189,9 +189,9 @@ class ColumnValues(Protocol[Value]):
 
 
 class RollingColumn(Generic[Value]):
-    """A column that can drop its oldest values. Positions count from the first value there ever was.
+    """Column that can drop its oldest values. Positions count from the first value ever appended.
 
-    One thread changes it. Others may read at any time: what they see is from before a `drop` or after it.
+    One thread changes it. Others may read at any time; they see the state before or after a `drop`.
     """
 
     __slots__ = ("_held",)
@@ -207,7 +207,7 @@ class RollingColumn(Generic[Value]):
         return self._held[0]
 
     def append(self, value: Value, /) -> None:
-        """Add a value at the end."""
+        """Append a value."""
         self._held[1].append(value)
 
     def drop(self, base: int) -> None:
@@ -217,7 +217,7 @@ class RollingColumn(Generic[Value]):
             self._held = base, values[base - before :]
 
     def between(self, start: int, stop: int) -> MutableSequence[Value]:
-        """A copy of the values from `start` up to `stop`, as far as they were not dropped."""
+        """Return a copy of the values from `start` up to `stop` that were not dropped."""
         base, values = self._held
         return values[max(0, start - base) : max(0, stop - base)]
 
@@ -238,14 +238,14 @@ class RollingColumn(Generic[Value]):
 
 
 def column_of(code: str, *, rolling: bool) -> Any:
-    """An empty column; `code` is the type code of an array, empty for any objects."""
+    """Return an empty column; `code` is the type code of an array, or empty for any objects."""
     if rolling:
         return RollingColumn[Any](code)
     return array(code) if code else []
 
 
 def between(values: ColumnValues[Any], start: int, stop: int) -> Sequence[Any]:
-    """A copy of the values of a column from `start` up to `stop`."""
+    """Return a copy of the values of a column from `start` up to `stop`."""
     if isinstance(values, RollingColumn):
         return values.between(start, stop)
     return cast("Sequence[Any]", values)[start:stop]

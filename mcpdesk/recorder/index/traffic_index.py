@@ -1,6 +1,6 @@
-"""Frames paired into exchanges, lazily: only what somebody looks at is ever parsed.
+"""Lazy pairing of frames into exchanges: frames are parsed only on demand.
 
-One reader at a time advances the index with `catch_up`; everything else may be read from any thread.
+One thread at a time advances the index with `catch_up`; everything else is thread-safe for reading.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from mcpdesk.recorder.index.table import NO_FRAME
 from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, RecordedRemark, Source, keep_gap
 
 STEPS = ("GET http", "POST http", "HTTP ")
-"""How the HTTP of a login begins: a request names a whole address, an answer its status."""
+"""Prefixes of HTTP start lines in a login: a request has an absolute URL, a response its status."""
 _SLICE = 64
-"""Frames between two looks at the clock; segments of a ring are a multiple of it."""
+"""Frames between two checks of the clock; the segment size of a ring is a multiple of it."""
 _RATE_S = 600
 _TOLD = "notifications/"
-"""How the mark of a notification begins that was held on its own."""
+"""Prefix of the id in a mark on a notification that was held."""
 _REMARK_S = 60.0
-"""How long after its answer an exchange may be remarked on."""
+"""Seconds after its end during which an exchange may get remarks."""
 _REMARKED_ROWS = 10_000
-"""Rows in which the exchange of a new remark is looked for; the newest."""
+"""Number of newest rows that are searched for the exchange of a new remark."""
 _CLOSE_S = 0.1
-"""How far the times of a message and of what is noted about it may be apart."""
+"""Maximum difference in seconds between the time of a message and that of a mark or remark on it."""
 
 
 class Exchanges:
-    """All exchanges in the order they began; values are made when looked at."""
+    """All exchanges in order of their start; values are created on access."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -51,94 +51,96 @@ class Exchanges:
 
 
 class Index:
-    """What was recorded, as exchanges."""
+    """Recorded traffic as exchanges."""
 
     def __init__(self, source: Source, most: int | None = None) -> None:
-        """At least `most` exchanges are kept, and some more; None: all. Numbers stay the same."""
+        """Keep at least `most` exchanges, and some more; None means all. Numbers never change."""
         self._source = source
         self._most = most
         self._pairing = pairing = Pairing(source, rolling=most is not None, held_s=self.held_s)
         self.table = pairing.table
-        """The exchanges' columns."""
+        """Columns of the exchanges."""
         self.operations = pairing.operations
-        """Which exchanges belong together."""
+        """Groups of exchanges that belong together."""
         self.altered = pairing.altered
-        """Rows that changed after they were made, in the order of the changes."""
+        """Rows that changed after they were created, in order of the changes."""
         self.row_of = pairing.row_of
-        """The first exchange of every paired frame, by frame number; -1 for a frame that is gone."""
+        """First exchange of every paired frame, by frame number; -1 for a missing frame."""
         self.rows_of = pairing.rows_of
         self.pending = pairing.pending
         self.connections = source.connections
-        """The latest of every connection, by number."""
+        """Latest data of every connection, by number."""
         self.frame = source.frame
         self.frames = source.frames
         self.whole = source.whole
         self.note = source.note
         self.data = source.data
         self.raw: Callable[[int, int], bytes | None] | None = None
-        """Bytes in which those of frames from one up to another stand as they are; None: ask `data`."""
+        """Returns the bytes of a range of frames in one piece, or None to use `data` instead. None if not
+        supported."""
         self.fetched_until: Callable[[int, int], int] | None = None
-        """First of some frames whose bytes are on their way from another process; None: all are here."""
+        """Returns the first frame of a range that is being fetched from another process. None if all
+        frames are local."""
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)
         self.statistics = CallStatistics(self)
         self.secret_headers: frozenset[str] = frozenset()
-        """Names of headers to mask besides those known to be secret."""
+        """Names of additional headers to mask."""
         self.former_replicas: frozenset[str] = frozenset()
-        """Of several machines, those that have ended."""
+        """Names of replicas that have ended."""
         self._ends_seen = 0
-        """How many connections were looked through for their servers and replicas."""
+        """Number of connections that were checked for their servers and replicas."""
         self._servers_seen: set[str] = set()
-        """Their servers, no more than it takes to know whether there are several."""
+        """Servers of these connections; at most as many as needed to know whether there are several."""
         self._has_replicas = False
         self.held: Collection[tuple[int, Id | None]] = ()
-        """Connections and ids of exchanges of which a message waits at the desk."""
+        """Connections and ids of exchanges with a held message."""
         self.reveals_secrets = False
-        """Whether messages and headers are shown as they were, nothing masked."""
+        """True if messages and headers are shown without masking."""
         self.version = 0
-        """Grows with every change."""
+        """Increases with every change."""
         self.paired = 0
-        """Frames looked at so far."""
+        """Number of paired frames."""
         self._marks: dict[tuple[int, int | str | float], list[HeldMark]] = {}
         self._marks_lock = Lock()
         self._marked = 0
-        """Marks of the source that are in there."""
+        """Number of the source's marks that are in `_marks`."""
         self._remarks: dict[tuple[int, Id | None], list[RecordedRemark]] = {}
-        """By connection and id of the request."""
+        """Remarks by connection and id of the request."""
         self._login_remarks: dict[int, list[RecordedRemark]] = {}
         """Remarks on steps of a login, which have no ids, by row."""
         self._remarks_taken = 0
-        """Remarks of the source that are in there."""
+        """Number of the source's remarks that were processed."""
         self._known_gaps = source.gaps
         self._found_gaps: list[Gap] = []
-        """Frames that have numbers, and were gone before anybody looked."""
+        """Gaps of numbered frames that were lost before they were paired."""
         self._gone = self._summed = 0
 
     def is_here(self, frame: int) -> bool:
-        """False while bytes of a frame are on their way from another process; they are asked for."""
+        """Return False if bytes of a frame must come from another process, and request them if necessary."""
         return self.fetched_until is None or self.fetched_until(frame, frame + 1) > frame
 
     @property
     def frame_count(self) -> int:
-        """Frames recorded, paired or not."""
+        """Number of recorded frames, paired or not."""
         return self._source.count
 
     @property
     def first_frame(self) -> int:
-        """The oldest frame whose exchange is known."""
+        """Oldest frame whose exchange is known."""
         return self._pairing.first_frame
 
     @property
     def removed(self) -> int:
-        """Frames at the beginning that were removed from the disk to make room."""
+        """Number of frames at the beginning that were removed from disk to free space."""
         return self._source.removed
 
     @property
     def gone(self) -> int:
-        """Frames nobody can look at: in no file, or they had left memory before anybody looked."""
+        """Number of frames that are missing in the file or were dropped from memory before pairing."""
         known = self._known_gaps
-        if self._most is not None:  # few, of which some may have become one
+        if self._most is not None:  # few gaps, and some may have been merged
             return self._gone + sum(gap.frames for gap in known)
         while self._summed < len(known):
             self._gone += known[self._summed].frames
@@ -147,13 +149,13 @@ class Index:
 
     @property
     def gaps(self) -> Sequence[Gap]:
-        """Where frames are missing, rising."""
+        """Gaps of missing frames, in ascending order."""
         return sorted((*self._known_gaps, *self._found_gaps), key=lambda gap: gap.before)
 
     def catch_up(self, budget_s: float = 0.005) -> bool:
-        """Pair frames that came since, for about `budget_s` seconds; True when anything changed.
+        """Pair new frames for about `budget_s` seconds; return True if anything changed.
 
-        Another thread already at it: False at once.
+        Return False at once if another thread is pairing.
         """
         if not self._lock.acquire(blocking=False):
             return False
@@ -171,7 +173,7 @@ class Index:
                 self._pairing.give_up_closed()
             changed = (self.paired, len(self.altered)) != before
             if changed and self._most is not None:
-                # Of a running core exchanges are dropped: they are counted as they come.
+                # A running core drops exchanges, so they are counted when they arrive.
                 self.statistics.update(inf)
             if self._most is not None and len(self.table) - self.table.base > self._most + (self._most >> 2):
                 self._pairing.drop(len(self.table) - self._most)
@@ -181,9 +183,9 @@ class Index:
             self._lock.release()
 
     def exchange(self, number: int) -> Exchange:
-        """One exchange as it stands now; of one that was dropped nothing but its number.
+        """Return a snapshot of an exchange; a placeholder if it was dropped.
 
-        Raises: IndexError when there is none of that number.
+        Raises: IndexError if the exchange does not exist.
         """
         try:
             return self._exchange(number)
@@ -230,22 +232,22 @@ class Index:
         )
 
     def is_slow(self, number: int) -> bool:
-        """Whether an exchange took long among all of its method and name."""
+        """Return True if an exchange took long compared to others with its method and name."""
         table = self.table
         return self._pairing.slow_calls.is_slow(table.label[number], table.pace[number])
 
     @property
     def slow_version(self) -> int:
-        """Grows when exchanges may be slow that were not, or the other way round."""
+        """Increases when the result of `is_slow` may have changed."""
         return self._pairing.slow_calls.version
 
     @property
     def has_folded(self) -> bool:
-        """Whether some exchange has no line of its own."""
+        """True if some exchanges have no line of their own."""
         return bool(self.operations.whole or self._pairing.notifications)
 
     def line_of(self, number: int) -> int:
-        """The exchange whose line stands for this one: the whole of a part, the call of a notification."""
+        """Return the exchange whose line shows this one: the whole of a part, the call of a notification."""
         whole = self.operations.whole.get(number)
         if whole is not None or number < self.table.base:
             return number if whole is None else whole
@@ -253,14 +255,14 @@ class Index:
         return under if under >= self.table.base else number
 
     def folded_in(self, number: int) -> list[int]:
-        """The exchanges without a line of their own that belong to one, in the order they began."""
+        """Return the exchanges without their own line that belong to an exchange, in order of their start."""
         operation = self.operations.get(number)
         frames = self._pairing.notifications.get(number, ())
         folded = {row for frame in frames for row in self.rows_of(frame) if self.table.under[row] == number}
         return sorted(folded.union(operation.rows if operation else ()))
 
     def revision(self, number: int) -> str:
-        """The revision an exchange states, else its connection's; empty for one that was dropped."""
+        """Return the revision of an exchange, otherwise that of its connection; empty if it was dropped."""
         table = self.table
         if number < table.base:
             return ""
@@ -268,25 +270,25 @@ class Index:
         return table.revisions[table.revision[number]] or (info.revision if info else "")
 
     def mark_former(self, replicas: frozenset[str]) -> None:
-        """Mark what went through these replicas as that of ones that have ended."""
+        """Set the names of the replicas that have ended."""
         if replicas != self.former_replicas:
             self.former_replicas = replicas
             self.version += 1
 
     @property
     def has_replicas(self) -> bool:
-        """Whether this is the traffic of several machines."""
+        """True if the traffic is that of several replicas."""
         self._look_at_ends()
         return self._has_replicas
 
     @property
     def has_servers(self) -> bool:
-        """Whether this is the traffic of several servers."""
+        """True if the traffic is that of several servers."""
         self._look_at_ends()
         return len(self._servers_seen) > 1
 
     def _look_at_ends(self) -> None:
-        """Look through the connections that came since, through all again where some were forgotten."""
+        """Check new connections; all of them again if some were forgotten."""
         if len(self.connections) == self._ends_seen:
             return
         infos = list(self.connections.values())
@@ -298,18 +300,18 @@ class Index:
 
     @property
     def marks(self) -> Sequence[HeldMark]:
-        """What became of messages that were held at the desk, oldest first."""
+        """Outcomes of held messages, oldest first."""
         return self._source.marks
 
     def marks_of(self, exchange: Exchange) -> list[HeldMark]:
-        """What became of the messages of an exchange that were held at the desk."""
+        """Return the outcomes of the held messages of an exchange."""
         if not self._source.marks:
             return []
-        if exchange.id is None:  # a client's came when it began to wait, a server's went when it had waited
+        if exchange.id is None:  # started: arrival for a client's, release for a server's
             told = self._marks_under(exchange.connection, exchange.method)
             waits = ((mark, mark.held if mark.direction is Direction.IN else 0.0) for mark in told)
             return [mark for mark, held in waits if abs(mark.at - held - exchange.started) < _CLOSE_S]
-        # Ids may be used again once their request is over.
+        # Ids may be reused once their request has ended.
         ended = inf if exchange.ended is None else exchange.ended + _CLOSE_S
         found = self._marks_under(exchange.connection, exchange.id)
         return [
@@ -317,7 +319,7 @@ class Index:
         ]
 
     def marks_at(self, row: int) -> list[HeldMark]:
-        """The same for the exchange of a row."""
+        """Return the outcomes of the held messages of a row."""
         if not self._source.marks:
             return []
         table = self.table
@@ -325,7 +327,7 @@ class Index:
         return self.marks_of(self.exchange(row)) if self._marks_under(table.connection[row], key) else []
 
     def rows_marked(self, mark: HeldMark, stop: int) -> list[int]:
-        """The rows before `stop` that a mark may be about."""
+        """Return the rows before `stop` that a mark may belong to."""
         table = self.table
         start = bisect_left(
             table.started, mark.at - mark.held - _CLOSE_S, lo=table.base, hi=max(stop, table.base)
@@ -335,20 +337,20 @@ class Index:
 
     @property
     def remarks(self) -> Sequence[RecordedRemark]:
-        """Remarks on what servers sent that were recorded, oldest first."""
+        """Recorded remarks on output of servers, oldest first."""
         return self._source.remarks
 
     @property
     def remarks_left_out(self) -> int:
-        """Number of later remarks, which are not kept."""
+        """Number of later remarks that are not kept."""
         return self._source.remarks_left_out
 
     def is_remarked(self, row: int) -> bool:
-        """Whether something is wrong with a message of an exchange."""
+        """Return True if a message of an exchange is faulty or odd."""
         return row in self._pairing.remarked
 
     def recorded_remarks(self, exchange: Exchange) -> list[RecordedRemark]:
-        """The remarks on an exchange that were recorded."""
+        """Return the recorded remarks on an exchange."""
         if exchange.id is None:
             return self._login_remarks.get(exchange.number, [])
         found = self._remarks.get((exchange.connection, exchange.id), ())
@@ -356,7 +358,7 @@ class Index:
         return [each for each in found if exchange.started - _CLOSE_S < each.time < ended]
 
     def _take_remarks(self) -> None:
-        """Mark the exchanges that new remarks are about; one that has a fault is malformed."""
+        """Assign new remarks to their exchanges. An exchange with a fault becomes malformed."""
         remarks, table = self._source.remarks, self.table
         while self._remarks_taken < len(remarks):
             one = remarks[self._remarks_taken]
@@ -388,7 +390,7 @@ class Index:
             self.altered.append(row)
 
     def _row_remarked(self, one: RecordedRemark) -> int:
-        """The latest row that a remark may be about, -1 if there is none."""
+        """Return the latest row that a remark may belong to, or -1."""
         table = self.table
         start, is_silence = (
             max(table.base, len(table) - _REMARKED_ROWS),
@@ -407,9 +409,9 @@ class Index:
         return -1
 
     def held_s(self, row: int) -> float:
-        """Seconds for which a person held the rounds of an operation, and its answer, at the desk.
+        """Return the seconds for which the rounds of an operation, and its answer, were held at the desk.
 
-        What a rule delays, and notifications that are held while the call goes on, do not count.
+        Delays by fault rules, and notifications held during the call, do not count.
         """
         if not self._source.marks:
             return 0.0
@@ -422,7 +424,7 @@ class Index:
         return sum(mark.held for mark in marks if FAULT not in mark.how and not mark.how.startswith(_TOLD))
 
     def _marks_under(self, connection: int, key: int | str | float | None) -> Sequence[HeldMark]:
-        """The marks of one id, or of one method of notifications."""
+        """Return the marks of one id, or of one notification method."""
         with self._marks_lock:
             marks = self._source.marks
             while self._marked < len(marks):
@@ -432,28 +434,31 @@ class Index:
         return () if key is None else self._marks.get((connection, key), ())
 
     def _http_line(self, frame: int) -> str:
-        """What HTTP said of a frame that is no message of the protocol, but a step of a login."""
+        """Return the HTTP start line of a frame that is a step of a login; empty for other frames."""
         note = self._source.note(frame)
         return "" if note is None or not note.line.startswith(STEPS) else note.line.partition("?")[0]
 
     def part_of(self, number: int, frame: int) -> int | None:
-        """Where in a batch frame the message of an exchange stands; None when it is the whole frame."""
+        """Return the position of an exchange's message in a batch frame; None if the frame is not a batch."""
         return self._pairing.parts.get((number, frame))
 
     def rates(self, seconds: int) -> list[float]:
-        """Messages in each of the last `seconds` whole seconds, newest last. Catches up a little first."""
+        """Return the messages in each of the last `seconds` seconds, newest last.
+
+        Pairs some new frames first.
+        """
         self.catch_up(0.002)
         now = int(time())
         return [float(self._rates.get(second, 0)) for second in range(now - seconds, now)]
 
     def _skip_to(self, first: int) -> None:
-        """Pass over frames that left memory, and what can be read of the disk, before they were paired."""
+        """Skip frames that left memory, and readable disk, before they were paired."""
         self._miss(self.paired, first)
         self._pairing.skip_to(first)
         self.paired = first
 
     def _miss(self, start: int, stop: int) -> None:
-        """Note that frames from `start` up to `stop` are gone; those that follow each other are one gap."""
+        """Record that the frames from `start` up to `stop` are missing; adjacent gaps are merged."""
         gaps, count = self._found_gaps, stop - start
         self._gone += count
         if gaps and gaps[-1].before == start:
@@ -480,11 +485,11 @@ class Index:
 
 
 _REASONS = 20
-"""Gaps whose reasons are told together."""
+"""Maximum gaps whose reasons are listed."""
 
 
 def gaps_in_words(index: Index) -> str:
-    """One sentence on all gaps; empty when nothing is missing."""
+    """Return one sentence about all gaps; empty if no frames are missing."""
     gaps = index.gaps
     missing = sum(gap.frames for gap in gaps)
     if not missing:
@@ -494,7 +499,7 @@ def gaps_in_words(index: Index) -> str:
 
 
 def gap_in_words(gap: Gap) -> str:
-    """One sentence on one gap."""
+    """Return one sentence about one gap."""
     return _sentence(gap.frames, gap.why)
 
 
@@ -504,7 +509,7 @@ def _sentence(frames: int, why: str) -> str:
 
 
 def with_gaps(index: Index, numbers: Iterable[int]) -> Iterator[int | Gap]:
-    """Exchanges, and before each the gaps that lie between it and the one before it."""
+    """Yield exchanges, and before each the gaps between it and the previous one."""
     gaps = iter(index.gaps)
     gap = next(gaps, None)
     for number in numbers:
@@ -519,12 +524,12 @@ def with_gaps(index: Index, numbers: Iterable[int]) -> Iterator[int | Gap]:
 
 
 def is_round(one: Exchange, whole: Exchange) -> bool:
-    """Whether a part of an operation, or itself, is one of its rounds: each repeats the same method."""
+    """Return True if an exchange is a round of an operation: a request with the same method and direction."""
     return one.direction is whole.direction and one.method == whole.method
 
 
 def last_round(index: Index, whole: Exchange) -> Exchange:
-    """The round that gave the operation its result, or is about to."""
+    """Return the round that gives the operation its result."""
     if whole.rounds == 1:
         return whole
     rounds = (index.exchange(row) for row in reversed(whole.parts))
@@ -532,7 +537,7 @@ def last_round(index: Index, whole: Exchange) -> Exchange:
 
 
 def parts_in_words(whole: Exchange) -> str:
-    """`3 rounds · 1 question · 2 polls`; empty where the request and its response are all."""
+    """Return `3 rounds · 1 question · 2 polls`; empty for a single request with its response."""
     counts = (
         (whole.rounds if whole.parts and whole.rounds > 1 else 0, "round"),
         (whole.questions, "question"),

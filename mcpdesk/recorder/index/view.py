@@ -1,9 +1,7 @@
-"""Filters applied to an index, and the lines they leave.
+"""Filtered lines of an index, updated in slices while exchanges arrive and change.
 
-They are kept up to date in slices, while exchanges come and change.
-
-Lines are exchange numbers or, in raw form, frame numbers; either way they rise from line to line. Exchanges
-that are part of another one have no line of their own: theirs is shown when any of its parts matches.
+Lines are exchange numbers or, in raw form, frame numbers, always in ascending order. Exchanges that are part
+of another one have no line of their own: the line of the whole is shown if any part matches.
 """
 
 from __future__ import annotations
@@ -24,17 +22,17 @@ from mcpdesk.recorder.record import BY_HAND, BY_MOCK, FAULT
 
 _SEPARATOR = b"\0"
 _BLOCK = 128
-"""Frames searched at once; segments of a ring are a multiple of it."""
+"""Frames searched at once; the segment size of a ring is a multiple of it."""
 _LATEST = 1_000
-"""Rows, and lines, that are judged anew when others tell how long their kind takes."""
+"""Number of latest rows and lines that are evaluated again when the limits of slow calls change."""
 _MOVED = 50_000
-"""Lines that came or went whose numbers are kept, and up to as many more."""
+"""Number of added and removed lines that are remembered; up to twice as many are kept."""
 _CLOCKS = 200
-"""At most so many pending rows are judged anew by the clock each time."""
+"""Maximum pending rows that are evaluated again in each update as time passes."""
 
 
 class View:
-    """Lines of one index under one filter."""
+    """Lines of one index that match one filter."""
 
     def __init__(self, index: Index, node: Node = EVERYTHING, *, raw: bool = False) -> None:
         self.raw = raw
@@ -45,23 +43,23 @@ class View:
         self._matcher = Matcher(index, node, raw=raw)
         self._lines: array[int] = array("q")
         self.moved = RollingColumn[int]("q")
-        """Lines that came or went elsewhere than at the end, in the order they did: the newest of them."""
+        """Latest lines that were added or removed at another place than the end, in order."""
         self._held: tuple[array[int], int] | None = None
         self._rows = self._base = 0
         self._frames = 0
         self._altered = len(index.altered)
         self._marks = len(index.marks)
         self._looks_below = not _negates(node)
-        """Whether a call is shown for what its notifications say: not where a filter has a `not`."""
+        """True if a call is shown because of its notifications. Not for filters that contain `not`."""
         self._by_folded: set[int] = set()
-        """Lines that are shown for a notification below them, whatever they say themselves."""
+        """Lines that are shown because of a notification of the call, whatever the call itself contains."""
         self._ageing = [self._begun_before(time() - span) for span in self._matcher.spans]
-        """For each span of the filter the first row that was within it when it was judged."""
+        """For each time span of the filter, first row that was within it at the last evaluation."""
         self._pace_seen = 0
 
     @property
     def lines(self) -> Sequence[int]:
-        """The lines, rising."""
+        """Matching lines in ascending order."""
         if not self._is_all:
             return self._lines
         lines, frames = self._held or (self._operations.lines, self._index.paired)
@@ -69,18 +67,18 @@ class View:
 
     @property
     def total(self) -> int:
-        """How many lines there would be without a filter."""
+        """Number of lines without a filter."""
         return self._index.paired - self._index.first_frame if self.raw else len(self._operations.lines)
 
     @property
     def done(self) -> float:
-        """The share of what is there that the filter has seen, 0 to 1."""
+        """Share of the frames that the filter has evaluated, 0 to 1."""
         frames = self._held[1] if self._held else self._index.paired
         return 1.0 if self._is_all or not frames else self._frames / frames
 
     @property
     def held_back(self) -> int:
-        """Lines that came since `hold`, whether the filter lets them pass or not."""
+        """Number of lines that arrived since `hold`, matching or not."""
         if self._held is None:
             return 0
         lines, frames = self._held
@@ -90,19 +88,19 @@ class View:
         return len(there) - bisect_right(there, lines[-1]) if lines else len(there)
 
     def hold(self) -> None:
-        """Take in no further lines."""
+        """Stop adding lines."""
         self._held = (self._operations.lines[:], self._index.paired)
 
     def release(self) -> None:
-        """Take in lines again, with everything that came meanwhile."""
+        """Add lines again, including those that arrived in the meantime."""
         self._held = None
 
     def position(self, line: int) -> int:
-        """Where a line stands, or would stand."""
+        """Return the position of a line, or where it would be inserted."""
         return bisect_left(self.lines, line)
 
     def advance(self, budget_s: float = 0.005) -> bool:
-        """Look at what came or changed, for about `budget_s` seconds; True when lines may differ."""
+        """Evaluate rows for about `budget_s` seconds; return True if lines may have changed."""
         if self._is_all:
             return False
         self._drop()
@@ -117,7 +115,7 @@ class View:
         except IndexError:
             if self._table.base == self._base:
                 raise
-            return True  # another thread has just dropped what was looked at: the next look goes on behind it
+            return True  # another thread has just dropped these rows; the next call continues after them
         if self._matcher.depends_on_marks and not self._held:
             self._review_marked()
         if self._matcher.depends_on_clock and not self._held:
@@ -130,17 +128,17 @@ class View:
         return before != (len(self._lines), self._rows, self._altered)
 
     def _near_the_end(self) -> list[int]:
-        """The rows that were judged last, and those of the last lines."""
+        """Return the rows that were evaluated last, and those of the last lines."""
         lines = [] if self.raw else self._lines[-_LATEST:]
         return sorted({*lines, *range(max(self._table.base, self._rows - _LATEST), self._rows)})
 
     def _begun_before(self, moment: float) -> int:
-        """How many rows began before a time: the first that did not has this number."""
+        """Return the first row that began at or after a time."""
         started = self._table.started
         return bisect_left(started, moment, lo=self._table.base)
 
     def _age(self, number: int, moment: float, until: float) -> None:
-        """Judge rows anew that are no longer within a span of the filter, as far as they were judged."""
+        """Evaluate rows again that have left a time span of the filter."""
         started, base = self._table.started, self._table.base
         row = max(self._ageing[number], base)
         while row < self._rows and started[row] < moment and perf_counter() < until:
@@ -152,7 +150,7 @@ class View:
         self._ageing[number] = row
 
     def _drop(self) -> None:
-        """Forget what the index has dropped."""
+        """Remove lines that the index has dropped."""
         base, frame = self._table.base, self._index.first_frame
         if base <= self._base:
             return
@@ -165,7 +163,7 @@ class View:
             needle.frames.difference_update([each for each in needle.frames if each < frame])
 
     def _step(self) -> bool:
-        """Take one block of frames and the rows that begin in it; False when there is nothing to do."""
+        """Process one block of frames and the rows that begin in it; return False if nothing was left."""
         more = self._held is None and self._review_altered()
         ready = self._held[1] if self._held else self._index.paired
         stop = min((self._frames | _BLOCK - 1) + 1, ready)
@@ -181,7 +179,7 @@ class View:
         return True
 
     def _take(self, rows: Sequence[int]) -> None:
-        """Show rows that come after all that were judged so far."""
+        """Show matching rows that come after all evaluated ones."""
         if self.raw:
             for row in rows:
                 self._show(row)
@@ -200,7 +198,7 @@ class View:
                 latest = call
 
     def _search(self, start: int, stop: int) -> None:
-        """Search frames for the filter's words; an earlier row may match by what came for it now."""
+        """Search frames for the words of the filter. Earlier rows may match now because of a new frame."""
         look = self._index.raw if self._matcher.needles else None
         raw = look(start, stop) if look else None
         if raw is not None:
@@ -213,7 +211,7 @@ class View:
             start += len(pieces)
 
     def _search_pieces(self, start: int, pieces: Sequence[bytes]) -> None:
-        """Search some frames, of which the first has the number `start`."""
+        """Search some frames; `start` is the number of the first one."""
         block = _SEPARATOR.join(pieces).lower()
         needles = [needle for needle in self._matcher.needles if needle.bytes in block]
         if not needles:
@@ -226,7 +224,7 @@ class View:
             self._review([row for frame in earlier for row in self._index.rows_of(frame) if row < self._rows])
 
     def _review_altered(self) -> bool:
-        """Judge anew some rows that changed since they were judged; True when more are left."""
+        """Evaluate some changed rows again; return True if more are left."""
         altered = self._index.altered
         stop = min(self._altered + _BLOCK, len(altered))
         base, changed = self._table.base, set(altered.between(self._altered, stop))
@@ -235,7 +233,7 @@ class View:
         return stop < len(altered)
 
     def _review_marked(self) -> None:
-        """Judge anew what became something at the desk: that is known later than the message itself."""
+        """Evaluate rows with new marks again, because marks are recorded later than the messages."""
         marks = self._index.marks
         while self._marks < len(marks):
             mark = marks[self._marks]
@@ -243,7 +241,7 @@ class View:
             self._review(self._index.rows_marked(mark, self._rows))
 
     def _review(self, judged: Sequence[int]) -> None:
-        """Judge rows anew, each with the operation it belongs to, as far as that was searched."""
+        """Evaluate rows again, each with its whole operation, as far as it was searched."""
         if not judged:
             return
         if not self.raw:
@@ -265,7 +263,7 @@ class View:
                 self._show(line)
 
     def _of(self, row: int) -> list[int]:
-        """The lines a row stands for."""
+        """Return the lines of a row."""
         if not self.raw:
             return [row]
         frames, oldest = (self._table.request[row], self._table.response[row]), self._index.first_frame
@@ -290,7 +288,7 @@ class View:
 
 
 def _negates(node: Node) -> bool:
-    """Whether a filter has a `not` in it."""
+    """Return True if a filter contains `not`."""
     if isinstance(node, All | Either):
         return any(map(_negates, node.nodes))
     return isinstance(node, Not)
@@ -300,11 +298,11 @@ Rows = Sequence[int]
 Keep = Callable[[Rows], Rows]
 Holds = Callable[[float, float], bool]
 _VERDICTS = 10_000
-"""Methods with names a filter remembers its verdict on."""
+"""Maximum labels for which a filter remembers its result."""
 
 
 class Needle:
-    """One text, and the frames found to contain it so far."""
+    """A text, and the frames that are known to contain it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -312,7 +310,7 @@ class Needle:
         self.bytes = text.encode("utf-8", "surrogatepass")
 
     def scan(self, start: int, pieces: Sequence[bytes]) -> list[int]:
-        """Look through successive frames from `start`, in lower case."""
+        """Search successive lower-case frames from number `start`; return those with the text."""
         text = self.bytes
         found = [start + at for at, piece in enumerate(pieces) if text in piece]
         self.frames.update(found)
@@ -320,19 +318,19 @@ class Needle:
 
 
 class Matcher:
-    """A filter made ready for one index."""
+    """A filter compiled for one index."""
 
     def __init__(self, index: Index, node: Node, *, raw: bool = False) -> None:
         self._raw = raw
         self.needles: list[Needle] = []
         self.depends_on_clock = False
-        """Whether a pending row may begin to match by waiting."""
+        """True if a pending row may start to match as time passes."""
         self.depends_on_pace = False
-        """Whether rows may begin or cease to match by how long others of their kind take."""
+        """True if rows may start or stop to match when the limits of slow calls change."""
         self.spans: list[float] = []
-        """Seconds after whose end a row may match no more, or begin to."""
+        """Time spans in seconds after which a row may start or stop to match."""
         self.depends_on_marks = False
-        """Whether a row may begin to match by what becomes of it at the desk."""
+        """True if a row may start to match because of a mark."""
         self._index = index
         self._table = index.table
         self._whole = index.operations.whole
@@ -363,7 +361,7 @@ class Matcher:
                 return self._field(name, values)
 
     def _word(self, text: str) -> Keep:
-        """Text in the frames of a row, or in the name of its peer."""
+        """Match text in the frames of a row, or in the name of its peer."""
         needle = Needle(text)
         self.needles.append(needle)
         table, frames = self._table, needle.frames
@@ -413,7 +411,7 @@ class Matcher:
                     self._by_label(lambda method, name: method in TOOL_CALLS and _has(name, values))
                 )
             case "peer" | "server" | "replica":
-                # Looked up anew each time: peers tell their names late.
+                # Evaluated each time, because the names of peers become known late.
                 return _by_code(table.connection, lambda number: _has(self._end(number, name), values))
             case "kind":
                 return _by_code(table.kind, lambda kind: KINDS[kind].value in values)
@@ -429,7 +427,7 @@ class Matcher:
                 return self._by_status(values)
 
     def _of_calls(self, keep: Keep) -> Keep:
-        """What holds for a call holds for its notifications."""
+        """Apply a condition on a call also to its notifications."""
         under, index = self._table.under, self._index
         if self._raw:
             return keep
@@ -449,12 +447,12 @@ class Matcher:
         return _by_code(self._table.label, lru_cache(_VERDICTS)(lambda label: fits(*labels[label])))
 
     def _end(self, connection: int, name: str) -> str:
-        """The peer, the server or the replica of a connection; empty when it is not known."""
+        """Return the peer, server or replica of a connection; empty if it is unknown."""
         info = self._index.connections.get(connection)
         return "" if info is None else str(getattr(info, name))
 
     def _in_state(self, values: tuple[str, ...]) -> Keep:
-        """Rows that wait at the desk, met one of these fates there, or are parts of the negotiation."""
+        """Match rows that are held at the desk, had such an outcome there, or are part of the negotiation."""
         table, index, whole = self._table, self._index, self._whole
         tests = [_AT_DESK[value] for value in values if value in _AT_DESK]
         has_held = "held" in values
@@ -473,7 +471,7 @@ class Matcher:
         return lambda rows: [row for row in rows if is_so(row)]
 
     def _by_status(self, values: tuple[str, ...]) -> Keep:
-        """How the whole operation of a row stands."""
+        """Match the status of the whole operation of a row."""
         table, whole = self._table, self._whole
         codes = {code for code, status in enumerate(STATUSES) if status.value in values}
         slow, is_slow = "slow" in values, self._index.is_slow
@@ -495,7 +493,7 @@ _AT_DESK: dict[str, Callable[[str], bool]] = {
     "mocked": lambda how: how == BY_MOCK,
     "faulty": lambda how: FAULT in how,
 }
-"""Whether `HeldMark.how` says so."""
+"""Tests of `HeldMark.how`."""
 
 
 def _every(parts: list[Keep]) -> Keep:
@@ -524,7 +522,7 @@ def _none(part: Keep) -> Keep:
 
 
 def _by_code(column: ColumnValues[int], fits: Callable[[int], bool]) -> Keep:
-    """Rows whose value in a column fits. Each value is judged once for all rows that have it."""
+    """Match rows by their value in a column. Each distinct value is evaluated once."""
 
     def keep(rows: Rows) -> Rows:
         found = [column[row] for row in rows]
