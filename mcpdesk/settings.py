@@ -89,11 +89,11 @@ SEARCH_ENGINES = (
     "brave", "duckduckgo", "grokipedia", "mojeek", "startpage", "wikipedia", "yahoo", "stackexchange",
     "hackernews", "github", "arxiv", "searxng",
 )  # fmt: skip
-"""What WebSearch can ask. Named here as well, so that no search code is loaded to read a setting."""
+"""Engines of WebSearch. Listed here as well, so that reading a setting loads no search code."""
 
 
 WEB_PLACE = r"((?:(\[[0-9a-fA-F:]+\]|[^:\s/]+)?:)?(\d{1,5}))?"
-"""How `HOST:PORT` looks, of which the host may be left out."""
+"""Pattern of `HOST:PORT`; the host is optional."""
 USUAL_WEB_PLACE = "127.0.0.1:3334"
 
 
@@ -103,18 +103,18 @@ class Settings(Struct, frozen=True):
     host: str
     port: int
     socket: Path | None
-    """None: chosen when TCP listening is not permitted."""
+    """None to choose one if TCP listening is not permitted."""
     tool_timeout_ms: int
     question_timeout_ms: int
     api_key: str
-    """Empty: none was configured; one is made when a key is due."""
+    """Empty if not configured; a key is then made when one is required."""
     api_key_header: str
     operator_key: str
-    """Empty: a random one is made for each start."""
+    """Empty to make a random one at each start."""
     token: str
-    """Of this process as a client over stdio, or of a command that asks a folder; empty: none."""
+    """Bearer token of this process as a client over stdio, or of a command that asks a folder; or empty."""
     request_state_secret: str
-    """One or more with commas between them. Empty: one is made, and kept in the state folder."""
+    """One or more, separated by commas. Empty to make one and keep it in the state folder."""
     no_auth: bool
     enable_mcp: bool
     max_body_bytes: int
@@ -136,24 +136,24 @@ class Settings(Struct, frozen=True):
     max_threads: int
     max_tasks: int
     task_ttl_s: int
-    """0: kept for good."""
+    """0 to keep them."""
     job_timeout_ms: int
     job_ttl_s: int
     jobs_at_once: int
     output_dirs: tuple[str, ...]
     resume_bytes: int
-    """Of one session."""
+    """Limit of one session."""
     outputs_keep_bytes: int
-    """Of one server."""
+    """Limit of one server."""
     capture: bool
     capture_keep_bytes: int
-    """Of all captures in the folder; 0: no limit."""
+    """Limit of all captures in the folder; 0 for no limit."""
     capture_keep_age: int
-    """Seconds; 0: no limit."""
+    """Seconds; 0 for no limit."""
     capture_max_bytes: int
-    """Of one file; 0: no limit."""
+    """Limit of one file; 0 for no limit."""
     capture_body_bytes: int
-    """Of one message; 0: all of it."""
+    """Limit of one message; 0 for no limit."""
     capture_memory_bytes: int
     allowed_origins: tuple[str, ...]
     allowed_hosts: tuple[str, ...]
@@ -163,25 +163,25 @@ class Settings(Struct, frozen=True):
     """`TOOL=policy`."""
     output_chars: int
     search_engines: tuple[str, ...]
-    """Empty: the usual ones."""
+    """Empty for the default ones."""
     search_urls: tuple[str, ...]
     """`NAME=URL`."""
     search_timeout_ms: int
     read_private_urls: bool
     watch_polling: bool
     web: str
-    """`HOST:PORT`, or a port. Empty: the desk is not shown in browsers."""
+    """`HOST:PORT`, or a port. Empty to keep the desk out of browsers."""
     log_format: str
     shared: str
-    """The URL of a Valkey or Redis server; empty: nothing is shared."""
+    """URL of a Valkey or Redis server, or empty."""
     shared_name: str
     shared_mask: bool
     replica_url: str
-    """Empty: the address it listens on."""
+    """Empty for the address it listens on."""
     otel_endpoint: str
-    """Empty: nothing is sent."""
+    """Empty to send nothing."""
     otel_headers: str
-    """`NAME=VALUE`, with commas between them."""
+    """`NAME=VALUE`, separated by commas."""
     otel_metrics_ms: int
     otel_traces_percent: int
     trust: bool
@@ -190,200 +190,209 @@ class Settings(Struct, frozen=True):
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("host", SettingKind.TEXT, "127.0.0.1", ("MCPDESK_HOST", "DZX_HOST"),
-            "The address to listen on.", pattern=r"[^\s/]+", allowed="a host name or an address"),
+            "Address to listen on.", pattern=r"[^\s/]+", allowed="a host name or an address"),
     Setting("port", SettingKind.INTEGER, 3333, ("MCPDESK_PORT", "PORT"),
-            "The TCP port; 0 takes any free one. The desk moves to the next free one, serve does not.",
+            "TCP port; 0 chooses a free one. If it is in use, the desk takes the next free one and serve "
+            "fails.",
             most=65535),
     Setting("socket", SettingKind.PATH, None, ("MCPDESK_SOCKET", "DZX_SOCKET"),
-            "The Unix socket for HTTP when TCP listening is not permitted; as a flag, instead of TCP."),
+            "Unix socket for HTTP if TCP listening is not permitted; as a flag, instead of TCP."),
     Setting("tool_timeout_ms", SettingKind.INTEGER, 30_000,
             ("MCPDESK_TOOL_TIMEOUT_MS", "DZX_TOOL_TIMEOUT_MS"),
-            "A tool that runs longer is cancelled. Waiting for a person does not count.", least=1,
+            "Time limit of a tool call. Waiting for a person does not count.", least=1,
             folder=FolderMay.SET),
     Setting("question_timeout_ms", SettingKind.INTEGER, 600_000, ("MCPDESK_QUESTION_TIMEOUT_MS",),
-            "A question nobody answers times out after this long.", least=1, folder=FolderMay.SET),
+            "Time limit of a question to a person.", least=1, folder=FolderMay.SET),
     Setting("api_key", SettingKind.SECRET, "", ("MCPDESK_API_KEY", "ZYRA_API_KEY"),
-            "The key clients have to send over HTTP.", pattern=r"[!-~]+", allowed="visible ASCII characters"),
+            "API key that clients must send over HTTP.", pattern=r"[!-~]+", allowed="visible ASCII "
+            "characters"),
     Setting("api_key_header", SettingKind.TEXT, "X-API-Key", ("MCPDESK_API_KEY_HEADER", "API_KEY_HEADER"),
-            "The header that carries the key.",
+            "Header with the API key.",
             pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", allowed="an HTTP header name"),
     Setting("operator_key", SettingKind.SECRET, "", ("MCPDESK_OPERATOR_KEY",),
-            "Signs in the operator on the dashboard and on `--web` pages. Without it a random one is made at "
-            "each start, and kept in the folder `operator` of the state folder. Callers do not need it.",
+            "Key that signs in the operator on the dashboard and on `--web` pages. By default, each start "
+            "makes "
+            "a random one in the folder `operator` of the state folder. Callers do not need it.",
             pattern=r"[!-~]+", allowed="visible ASCII characters"),
     Setting("token", SettingKind.SECRET, "", ("MCPDESK_TOKEN",),
             "The bearer token of a client that starts `mcpdesk stdio FOLDER`, and of `call`, `list` and the "
             "like on a folder. Without it, tools that need a token are not listed there.",
             pattern=r"[!-~]+", allowed="visible ASCII characters"),
     Setting("request_state_secret", SettingKind.SECRET, "", ("MCPDESK_REQUEST_STATE_SECRET",),
-            "Signs requestState: the same on several machines, each goes on with what another asked. The "
-            "first of several signs, all are accepted.", pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",
-            allowed="32 or more visible ASCII characters, several with commas between them"),
+            "Secret that signs requestState. Processes with the same secret can continue each other's "
+            "rounds. "
+            "The first of several signs; all are accepted.", pattern=r"[!-+\--~]{32,}(,[!-+\--~]{32,})*",
+            allowed="32 or more visible ASCII characters, several separated by commas"),
     Setting("no_auth", SettingKind.SWITCH, False, ("MCPDESK_NO_AUTH",),
-            "Ask for no key even when a tool can run programs."),
+            "Do not require the API key, even if a tool can run programs."),
     Setting("enable_mcp", SettingKind.SWITCH, True, ("MCPDESK_ENABLE_MCP", "ZYRA_ENABLE_MCP"),
-            "false: the MCP endpoints answer 404; health and status stay.", folder=FolderMay.SET),
+            "If false, MCP endpoints answer 404; health and status remain.", folder=FolderMay.SET),
     Setting("max_body_bytes", SettingKind.BYTES, 16 << 20,
             ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
-            "A larger request body is refused with 413; to other servers more passes: 64M, to URLs any.",
+            "Limit of a request body; a larger one is refused with 413. Upstream programs accept 64M, URLs "
+            "any size.",
             least=1024, folder=FolderMay.SET),
     Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
-            "Large requests being received or answered, all together; a further one is refused.",
+            "Total size of large requests being received or answered; a further one is refused.",
             least=1024, folder=FolderMay.SET),
     Setting("unread_answers_max_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_UNREAD_ANSWERS_MAX_BYTES",),
-            "Answers of 64K and more that clients have not read yet, all together; a further one waits up to "
+            "Total size of answers of 64K and more that clients have not read yet; a further one waits up to "
             "15 s and is then refused with 503.", least=1 << 20),
     Setting("tools", SettingKind.SWITCH, True, ("MCPDESK_TOOLS", "TOOLS"),
-            "false: no tools are offered or called.", folder=FolderMay.SET),
+            "If false, no tools are offered.", folder=FolderMay.SET),
     Setting("streaming", SettingKind.SWITCH, True, ("MCPDESK_STREAMING", "STREAMING"),
-            "false: answers come whole, over HTTP as JSON; no progress is sent on the way, nor on pipes.",
+            "If false, answers over HTTP are JSON instead of event streams, and no progress is sent.",
             folder=FolderMay.SET),
     Setting("model", SettingKind.TEXT, "", ("MCPDESK_MODEL", "MODEL"),
-            "The model to hint at when a tool asks for sampling; schemas are made for the API of its maker.",
+            "Model that sampling requests prefer; its vendor's API decides the form of schemas.",
             folder=FolderMay.SET),
     Setting("page_size", SettingKind.INTEGER, 1000, ("MCPDESK_PAGE_SIZE",),
-            "Items on a page of a list answer. Many clients read the first page only.", least=1, most=10_000,
+            "Items on one page of a list. Many clients read only the first page.", least=1, most=10_000,
             folder=FolderMay.SET),
     Setting("session_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_SESSION_TTL_S",),
-            "An HTTP session nobody uses ends after this long.", least=1, folder=FolderMay.SET),
+            "Idle time after which an HTTP session ends.", least=1, folder=FolderMay.SET),
     Setting("request_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_REQUEST_TIMEOUT_S",),
-            "An HTTP request that takes longer to arrive is refused with 408; large bodies get longer.",
+            "Time limit for receiving an HTTP request, else 408; large bodies have more time.",
             least=1, folder=FolderMay.SET),
     Setting("connect_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_CONNECT_TIMEOUT_S",),
-            "A server that is not ours and has not answered the first request by then counts as down.",
+            "Time limit for an upstream server's first answer.",
             least=1, folder=FolderMay.SET),
     Setting("drain_timeout_s", SettingKind.INTEGER, 30, ("MCPDESK_DRAIN_TIMEOUT_S",),
-            "How long running calls and jobs may go on once serve was asked to end.", folder=FolderMay.SET),
+            "Time that running calls and jobs have to finish after SIGTERM.", folder=FolderMay.SET),
     Setting("lame_duck_s", SettingKind.INTEGER, 5, ("MCPDESK_LAME_DUCK_S",),
-            "How long a replica that was asked to end still serves new connections, with 503 at /ready.",
+            "Time that a replica still serves new connections after SIGTERM, with 503 at /ready.",
             most=600, folder=FolderMay.SET),
     Setting("max_connections", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_CONNECTIONS",),
-            "HTTP connections at a time; an idle one makes room, else a new one is refused with 503.",
+            "Most HTTP connections; an idle one is closed for a new one, else the new one gets 503.",
             least=1, folder=FolderMay.SET),
     Setting("max_sessions", SettingKind.INTEGER, 10_000, ("MCPDESK_MAX_SESSIONS",),
-            "HTTP sessions at a time; an idle one makes room, else a new one is refused with 503.", least=1,
+            "Most HTTP sessions; an idle one is ended for a new one, else the new one gets 503.", least=1,
             folder=FolderMay.SET),
     Setting("max_in_flight", SettingKind.INTEGER, 1024, ("MCPDESK_MAX_IN_FLIGHT",),
-            "Requests a connection or session may have in flight; further ones are refused.", least=1,
+            "Most running requests of a connection or session; further ones are refused.", least=1,
             folder=FolderMay.SET),
     Setting("max_subscriptions", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_SUBSCRIPTIONS",),
-            "Resources a connection or session may subscribe to; further ones are refused.", least=1,
+            "Most subscriptions of a connection or session; further ones are refused.", least=1,
             folder=FolderMay.SET),
     Setting("max_threads", SettingKind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
-            "Plain functions (`def`) that run at a time; others wait 5 s for a thread, then are refused.",
+            "Most plain functions (`def`) that run at a time; others wait 5 s for a thread, then are "
+            "refused.",
             least=1, folder=FolderMay.SET),
     Setting("max_tasks", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
-            "Tasks and jobs kept for a server, half of them for one client; then a further one is refused.",
+            "Most tasks and jobs of a server, half of them for one client; further ones are refused.",
             least=1, folder=FolderMay.SET),
     Setting("task_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_TASK_TTL_S",),
-            "A task and its result are forgotten this long after it began; 0 keeps them for good.",
+            "Time from the start of a task until it and its result are deleted; 0 keeps them.",
             folder=FolderMay.SET),
     Setting("job_timeout_ms", SettingKind.INTEGER, 3_600_000, ("MCPDESK_JOB_TIMEOUT_MS",),
-            "A job or a task that runs longer is ended, unless its tool has a timeout of its own.",
+            "Time limit of a job or task whose tool has no timeout.",
             least=1, folder=FolderMay.SET),
     Setting("job_ttl_s", SettingKind.INTEGER, 3600, ("MCPDESK_JOB_TTL_S",),
-            "A job of the gateway and its result are forgotten this long after its end.", least=1,
+            "Time from the end of a gateway job until it and its result are deleted.", least=1,
             folder=FolderMay.SET),
     Setting("jobs_at_once", SettingKind.INTEGER, 16, ("MCPDESK_JOBS_AT_ONCE",),
-            "Jobs of the gateway that run at a time for a server; others wait for their turn.", least=1,
+            "Most gateway jobs of a server that run at a time; others wait.", least=1,
             folder=FolderMay.SET),
     Setting("output_dirs", SettingKind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
-            "Folders in which clients may have programs make new files, and out of which a job's files come.",
+            "Folders in which programs may create files for clients, and from which a job's files are "
+            "served.",
             pattern=r"[/~].*", allowed="absolute paths"),
     Setting("resume_bytes", SettingKind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
-            "What a session keeps of its streams for a client whose connection broke.", folder=FolderMay.SET),
+            "Events of a session kept for clients that reconnect.", folder=FolderMay.SET),
     Setting("outputs_keep_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_OUTPUTS_KEEP_BYTES",),
             "Disk space for the output of one server's programs. The oldest files go first.",
             least=64 << 10),
     Setting("capture", SettingKind.SWITCH, True, ("MCPDESK_CAPTURE",),
-            "false: no capture file is written; the newest frames are kept in memory only."),
+            "If false, no capture file is written; the newest frames are in memory only."),
     Setting("capture_keep_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_KEEP_BYTES",),
             "Disk space for all captures together. The oldest parts are removed first; 0 sets no limit."),
     Setting("capture_keep_age", SettingKind.DURATION, 30 * 86_400, ("MCPDESK_CAPTURE_KEEP_AGE",),
-            "Captures not written to for this long are removed; 0 sets no limit."),
+            "Age at which a capture is removed, counted from the last write; 0 sets no limit."),
     Setting("capture_max_bytes", SettingKind.BYTES, 1 << 30, ("MCPDESK_CAPTURE_MAX_BYTES",),
-            "The capture continues in another file at this size, or an eighth of capture_keep_bytes if that "
+            "Size at which a capture continues in another file, or an eighth of capture_keep_bytes if that "
             "is less; 0 sets no limit.", folder=FolderMay.SET),
     Setting("capture_body_bytes", SettingKind.BYTES, 64 << 10, ("MCPDESK_CAPTURE_BODY_BYTES",),
-            "What a capture keeps of a client's large message besides its end: 64 KiB or more; 0: all.",
+            "Part of a client's large message that a capture keeps besides its end; 0 keeps all.",
             folder=FolderMay.SET),
     Setting("capture_memory_bytes", SettingKind.BYTES, 64 << 20, ("MCPDESK_CAPTURE_MEMORY_BYTES",),
             "Frames kept in memory; older ones are read back from the file.", least=1 << 20,
             folder=FolderMay.SET),
     Setting("allowed_origins", SettingKind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
-            "Web origins that may call besides the server's own, and whose pages may read the answers, "
-            "for example http://localhost:5173."),
+            "Further web origins whose pages may call and read the answers, such as "
+            "http://localhost:5173."),
     Setting("allowed_hosts", SettingKind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
-            "Host names a request may be addressed to besides this machine's own."),
+            "Further host names that requests may use, besides this machine's."),
     Setting("desk_revision", SettingKind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
-            "The revision in which the desk itself calls what it hosts.",
+            "Protocol revision of the desk's own calls to hosted servers.",
             pattern="2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28", allowed="a published revision",
             folder=FolderMay.SET),
     Setting("ask_order", SettingKind.TEXT, "desk-first", ("MCPDESK_ASK_ORDER",),
-            "Where AskUserQuestion asks: on the desk, of the calling client, or both at once.",
+            "Where AskUserQuestion asks: at the desk, at the calling client, or both at once.",
             pattern="desk-first|client-first|both", allowed="desk-first, client-first or both"),
     Setting("approvals", SettingKind.LIST, (), ("MCPDESK_APPROVALS",),
-            "Tools clients may call, may call once the desk approves, or may not: Bash=ask, *=allow.",
+            "Policy of each tool, such as Bash=ask or *=allow. With ask, a call waits for approval at the "
+            "desk.",
             pattern=r"[^\s,=]+=(allow|ask|deny)", allowed="TOOL=allow, TOOL=ask or TOOL=deny",
             folder=FolderMay.TIGHTEN),
     Setting("output_chars", SettingKind.INTEGER, 30_000, ("MCPDESK_OUTPUT_CHARS",),
-            "Characters of a program's output or a page that a model is given; the whole is in a file then.",
+            "Characters of an output or page in a result; a file has the rest.",
             least=2000, most=1_000_000, folder=FolderMay.SET),
     Setting("search_engines", SettingKind.LIST, (), ("MCPDESK_SEARCH_ENGINES",),
-            "Engines WebSearch asks; none: the usual eleven and those of search_urls. Known: "
+            "Engines of WebSearch; by default eleven, and those of search_urls. Known: "
             f"{', '.join(SEARCH_ENGINES)}.",
             pattern="|".join(SEARCH_ENGINES), allowed=f"names of engines ({', '.join(SEARCH_ENGINES)})",
             folder=FolderMay.SET),
     Setting("search_urls", SettingKind.LIST, (), ("MCPDESK_SEARCH_URLS",),
-            "Mirrors to ask instead of engines, such as searxng=https://search.example.",
+            "Mirrors of engines, such as searxng=https://search.example.",
             pattern=rf"({'|'.join(SEARCH_ENGINES)})=https?://[^\s,]+",
             allowed=f"NAME=URL where NAME is an engine ({', '.join(SEARCH_ENGINES)})", folder=FolderMay.SET),
     Setting("search_timeout_ms", SettingKind.INTEGER, 8000, ("MCPDESK_SEARCH_TIMEOUT_MS",),
-            "An engine that takes longer is left out of an answer.", least=1, folder=FolderMay.SET),
+            "Time limit of one engine; later answers are ignored.", least=1, folder=FolderMay.SET),
     Setting("read_private_urls", SettingKind.SWITCH, False, ("MCPDESK_READ_PRIVATE_URLS",),
-            "Let ReadDocs read pages of private networks, besides those of this machine."),
+            "Allow ReadDocs to read pages of private networks, besides those of this machine."),
     Setting("watch_polling", SettingKind.SWITCH, False, ("MCPDESK_WATCH_POLLING",),
-            "Look for changed files by polling, for network and container mounts.", folder=FolderMay.SET),
+            "Poll for changed files, for network and container mounts.", folder=FolderMay.SET),
     Setting("web", SettingKind.TEXT, "", ("MCPDESK_WEB",),
-            "Where browsers find the desk; without a value: 127.0.0.1:3334. Needs the extra web.",
+            "Address of the desk in a browser; without a value, 127.0.0.1:3334. Needs the extra web.",
             pattern=WEB_PLACE, allowed="HOST:PORT, or a port alone"),
     Setting("log_format", SettingKind.TEXT, "text", ("MCPDESK_LOG_FORMAT",),
-            "How serve and stdio log to stderr: as text, or as one JSON object a line.",
+            "Format of logs on stderr of serve and stdio: text, or one JSON object a line.",
             pattern="text|json", allowed="text or json"),
     Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
-            "Valkey or Redis in which several machines with the same servers share sessions, jobs and state: "
+            "Valkey or Redis engine in which replicas share sessions, jobs and state: "
             "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.",
             pattern=r"(rediss?(\+sentinel|\+cluster)?|unix)://\S+", allowed="the URL of an engine"),
     Setting("shared_name", SettingKind.TEXT, "mcpdesk", ("MCPDESK_SHARED_NAME",),
-            "Those that share have the same name; another name is for another deployment on the same engine.",
+            "Name of the deployment on the engine; replicas with the same name share.",
             pattern=r"[A-Za-z0-9_.-]+", allowed="letters, digits, _, . and -"),
     Setting("shared_mask", SettingKind.SWITCH, False, ("MCPDESK_SHARED_MASK",),
-            "true: what desks on other machines are told goes to `shared` with its secrets masked."),
+            "If true, secrets are masked in what is sent to desks on other machines."),
     Setting("replica_url", SettingKind.TEXT, "", ("MCPDESK_REPLICA_URL",),
-            "Where the other replicas reach this one, if not where it listens: http://10.0.0.7:3333.",
+            "Address at which other replicas reach this one, such as http://10.0.0.7:3333; by default where "
+            "it listens.",
             pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT"),
     Setting("otel_endpoint", SettingKind.TEXT, "", ("MCPDESK_OTEL_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
-            "Where traces and metrics go, by OTLP over HTTP, such as http://127.0.0.1:4318; none: nowhere. "
+            "Collector of traces and metrics, OTLP over HTTP, such as http://127.0.0.1:4318. "
             "Needs the extra otel.",
             pattern=r"(https?://[^\s/@]+(/[^\s@]*)?)?", allowed="an http or https URL without a password"),
     Setting("otel_headers", SettingKind.SECRET, "", ("MCPDESK_OTEL_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"),
-            "Headers the collector wants, such as Authorization=Bearer%20TOKEN.",
+            "Headers for the collector, such as Authorization=Bearer%20TOKEN.",
             pattern=r"([^\s,=]+=[^\s,]*(,\s*[^\s,=]+=[^\s,]*)*)?",
-            allowed="NAME=VALUE, several with commas between them; a space in a value is %20"),
+            allowed="NAME=VALUE, several separated by commas; a space in a value is %20"),
     Setting("otel_metrics_ms", SettingKind.INTEGER, 60_000,
             ("MCPDESK_OTEL_METRICS_MS", "OTEL_METRIC_EXPORT_INTERVAL"),
-            "How often metrics are sent; traces go once a second.", least=100),
+            "Interval of metrics; traces are sent once a second.", least=100),
     Setting("otel_traces_percent", SettingKind.INTEGER, 100, ("MCPDESK_OTEL_TRACES_PERCENT",),
-            "The share of traces that is sent; of those a caller began, the caller decides.", most=100),
+            "Share of traces that is sent; for a trace of a caller, the caller decides.", most=100),
     Setting("trust", SettingKind.SWITCH, False, ("MCPDESK_TRUST",),
-            "Use every configuration file that is named without asking whether its content is trusted."),
+            "Use configuration files without asking whether their content is trusted."),
     Setting("state_dir", SettingKind.PATH, None, ("MCPDESK_STATE_DIR",),
-            "Where captures, the key and histories are kept."),
+            "Folder for captures, the key and histories."),
 )  # fmt: skip
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 BY_VARIABLE = {variable: setting for setting in SETTINGS for variable in setting.environment}
 OTHER_VARIABLES = frozenset({"MCPDESK_CONFIG_DIR", "MCPDESK_PROGRAM"})
-"""Variables of ours that are no settings; read by `paths` and `client.configs.own_program`."""
+"""Our variables that are not settings; read by `paths` and `client.configs.own_program`."""
 
 
 class Resolved(Struct, frozen=True):
