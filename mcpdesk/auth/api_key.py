@@ -1,5 +1,4 @@
-"""The key of a desk: when it is asked for, made once, kept in a file only its owner can read, compared in
-constant time."""
+"""API key of a desk: created once, stored in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -17,15 +16,17 @@ log = logging.getLogger(__name__)
 
 
 def is_due(*, runs_programs: bool, over_tcp: bool, no_auth: bool, configured: bool) -> bool:
-    """Whether callers have to send the key: always when one was configured, and on TCP when a tool can run
-    programs. `no_auth` is the user's word against both."""
+    """Return True if callers must send the key.
+
+    They must if a key was configured, and on TCP if a tool can run programs. `no_auth` overrides both.
+    """
     return not no_auth and (configured or (runs_programs and over_tcp))
 
 
 def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
-    """The key kept in the folder `state` under that name, or a new one.
+    """Return the key stored in the folder `state`, or create one.
 
-    A folder that cannot be written costs only the keeping: the key then lives as long as the process.
+    If the folder cannot be written, the key is valid only for the lifetime of the process.
     """
     import secrets
 
@@ -42,7 +43,7 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
 
 
 def matches(given: str | None, expected: str) -> bool:
-    """Whether the given key is the expected one; takes equally long whatever is wrong with it."""
+    """Return True if the given key is the expected one, in constant time."""
     import hmac
 
     return given is not None and hmac.compare_digest(
@@ -51,7 +52,7 @@ def matches(given: str | None, expected: str) -> bool:
 
 
 def _read(path: Path) -> str:
-    """The kept key; empty when there is none, or others could have read it."""
+    """Return the stored key; empty if it does not exist, or if other users could have read it."""
     try:
         with path.open(encoding="ascii") as file:
             status = os.fstat(file.fileno())
@@ -64,7 +65,7 @@ def _read(path: Path) -> str:
 
 
 def _keep(path: Path, key: str) -> str:
-    """Write the key and return the one that is kept: another process may have been first."""
+    """Write the key and return the stored one, because another process may have been first."""
     data = f"{key}\n".encode()
     try:
         private_files.write(path, data, replaces=False)

@@ -1,7 +1,7 @@
-"""Who may speak to a server over HTTP before any key is looked at: Origin and Host.
+"""Origin and Host checks of HTTP requests, made before any key is checked.
 
-A web page in the user's own browser is the stranger here: `Origin` tells which page calls, `Host` tells a
-name that was made to point at this machine (DNS rebinding). Source: spec 2025-11-25, transports, security.
+The threat is a web page in the user's own browser: `Origin` identifies the page that calls, `Host` reveals a
+name that was made to resolve to this machine (DNS rebinding). Source: spec 2025-11-25, transports, security.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class Authority(NamedTuple):
-    """The `host[:port]` of a URL or a Host header; `port` is empty when none was written."""
+    """`host[:port]` of a URL or a Host header; `port` is empty if it is omitted."""
 
     name: str
     port: str
@@ -32,11 +32,11 @@ def check_origin(
     bound: str = "127.0.0.1",
     port: int = 0,
 ) -> bool:
-    """Whether a request with this Origin header may be served. Programs send none; `null` is nobody.
+    """Return True if a request with this Origin header may be served. Programs send none; `null` is rejected.
 
-    Only pages this server gave out and those of listed origins may call: another port of this machine is
-    another origin. `host` is the request's Host header, which `check_host` has accepted; `bound` and `port`
-    are where the server listens, port 0 stands for a Unix socket.
+    Only pages of this server and of allowed origins may call; another port of this machine is another origin.
+    `host` is the Host header of the request, which `check_host` has accepted. `bound` and `port` are the
+    address the server listens on; port 0 means a Unix socket.
     """
     if origin is None or is_same_site(origin, host) or is_listed(origin, allowed):
         return True
@@ -48,9 +48,9 @@ def check_origin(
 
 
 def is_same_site(origin: str, host: str | None) -> bool:
-    """Whether a page of this origin was loaded from the host it now calls, as browsers tell in both headers.
+    """Return True if a page of this origin was loaded from the host that it calls.
 
-    The scheme may be either: a proxy in front of us may speak TLS.
+    The schemes may differ, because a reverse proxy may terminate TLS.
     """
     site, authority = _site(origin), _authority(host or "")
     if site is None or authority is None:
@@ -61,16 +61,16 @@ def is_same_site(origin: str, host: str | None) -> bool:
 
 
 def is_listed(origin: str, allowed: Iterable[str]) -> bool:
-    """Whether an origin is among those somebody named."""
+    """Return True if an origin is in the list of allowed ones."""
     site = _site(origin)
     return site is not None and site in {_site(entry.rstrip("/")) for entry in allowed}
 
 
 def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.0.0.1") -> bool:
-    """Whether a request addressed to this Host may be served by a listener bound to `bound`.
+    """Return True if a request with this Host header may be served by a listener bound to `bound`.
 
-    `bound` is the address listened on; empty stands for a Unix socket. An entry of `allowed` without a port
-    allows every port. On other than loopback addresses an IP literal is safe: rebinding needs a name.
+    `bound` is the address listened on; empty means a Unix socket. An entry of `allowed` without a port allows
+    every port. On addresses other than loopback an IP literal is safe, because rebinding needs a name.
     """
     authority = _authority(host or "")
     if authority is None:
@@ -78,19 +78,19 @@ def check_host(host: str | None, allowed: Iterable[str] = (), bound: str = "127.
     if _is_local(authority.name) or _listed(authority, allowed):
         return True
     if is_loopback(bound) or not bound:
-        # 127.0.0.2 goes by its own number; no name may lead to it.
+        # 127.0.0.2 is reached by its number; no name may resolve to it.
         return _is_address(authority.name) and authority.name == _bare(bound)
     return _is_address(authority.name) or authority.name in {_bare(bound), socket.gethostname().lower()}
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach a listener bound to `address`."""
+    """Return True if only this machine can connect to a listener bound to `address`."""
     name = _bare(address)
     return name == "localhost" or (_is_address(name) and ipaddress.ip_address(name).is_loopback)
 
 
 def _site(origin: str) -> tuple[str, Authority] | None:
-    """Scheme and authority of an origin with its default port left out; None for anything else."""
+    """Return scheme and authority of an origin, without the default port; None if it is invalid."""
     scheme, _, rest = origin.lower().partition("://")
     authority = _authority(rest)
     if scheme not in _DEFAULT_PORTS or authority is None:
@@ -123,6 +123,6 @@ def _is_address(name: str) -> bool:
 
 
 def _bare(name: str) -> str:
-    """A name in lower case; an IPv6 literal without its brackets, in its shortest spelling."""
+    """Return a name in lower case; an IPv6 literal without brackets, in its shortest form."""
     name = name.lower().removeprefix("[").removesuffix("]")
     return ipaddress.ip_address(name).compressed if ":" in name and _is_address(name) else name

@@ -1,7 +1,7 @@
-"""The keys tokens are checked with, prepared once. Each knows the algorithms it is for, and no other.
+"""Keys that verify tokens. Each key is prepared once and allows only certain algorithms.
 
-A shared secret serves HMAC alone, and a public key never does: a token cannot choose how it is checked. A
-`KeySource` reads the keys of one place, which may change while the server runs, and reads them again in time.
+A shared secret is used for HMAC only, and a public key never is: a token cannot choose how it is verified. A
+`KeySource` loads the keys of one location, which may change while the server runs, and reloads them in time.
 Source: RFC 7517, 7518, RFC 8725 (3.1, 3.2).
 """
 
@@ -21,31 +21,31 @@ CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512", "secp256k1": "ES
           "Ed25519": "EdDSA", "Ed448": "EdDSA"}  # fmt: skip
 ALGORITHMS = (*HMAC, *RSA, "ES256", "ES384", "ES512", "ES256K", "EdDSA")
 SHORTEST_SECRET = {"HS256": 32, "HS384": 48, "HS512": 64}
-"""Bytes: as many as the hash has. Source: RFC 7518, 3.2."""
+"""Minimum bytes of a secret: the size of the hash. Source: RFC 7518, 3.2."""
 SHORTEST_RSA = 2048
 MOST_KEYS = 64
 _PUBLIC = ("kty", "crv", "n", "e", "x", "y", "k")
 
 Check = Callable[[bytes, bytes], bool]
-"""Whether a signature, the second, fits what is signed."""
+"""Takes signed bytes and a signature; returns True if the signature is valid."""
 
 
 class Key(Struct, frozen=True, eq=False):
-    """One key: under which id it is known, and a check for each algorithm it may be used with."""
+    """One key: its id, and a check for each allowed algorithm."""
 
     identifier: str | None
     checks: Mapping[str, Check]
 
 
 class KeySet:
-    """The keys of one place. `complaints` say what was left out, and why."""
+    """Keys of one location. `complaints` list rejected keys with reasons."""
 
     def __init__(self, keys: Iterable[Key], complaints: Sequence[str] = ()) -> None:
         self.keys = tuple(keys)
         self.complaints = tuple(complaints)
 
     def find(self, algorithm: str, identifier: str | None) -> list[Check]:
-        """The checks for a token that names an algorithm, and perhaps a key."""
+        """Return the checks for a token with this algorithm and, if given, key id."""
         return [
             key.checks[algorithm]
             for key in self.keys
@@ -54,7 +54,7 @@ class KeySet:
 
 
 def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
-    """A shared secret. Algorithms it is too short for are left out."""
+    """Return a key set with a shared secret. Algorithms that need a longer secret are left out."""
     import jwt
 
     allowed = [name for name in algorithms if name in HMAC]
@@ -72,9 +72,9 @@ def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
 
 
 def jwk_keys(document: bytes, algorithms: Iterable[str], with_secrets: bool) -> KeySet:
-    """The keys of a JWK set. `with_secrets` takes shared secrets, too: not from places the world can read.
+    """Return the keys of a JWK set. `with_secrets` accepts shared secrets, too; not for public locations.
 
-    Keys that cannot be used are left out. Raises: ValueError for what is no JWK set.
+    Unusable keys are left out. Raises: ValueError for an invalid JWK set.
     """
     try:
         members = orjson.loads(document)["keys"]
@@ -95,7 +95,7 @@ def jwk_keys(document: bytes, algorithms: Iterable[str], with_secrets: bool) -> 
 
 
 def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
-    """One key. Raises: ValueError saying why it cannot be used."""
+    """Return one key. Raises: ValueError with the reason why it cannot be used."""
     import jwt
 
     if not isinstance(member, dict):
@@ -128,7 +128,7 @@ def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
 
 
 def _suited(member: Mapping[str, Any]) -> tuple[str, ...]:
-    """The algorithms a key of that kind can serve."""
+    """Return the algorithms that a key of that kind supports."""
     match member.get("kty"):
         case "RSA":
             return RSA
@@ -156,24 +156,25 @@ def _algorithm(name: str) -> Any:
 
 
 Load = Callable[[], Awaitable[KeySet | None]]
-"""Reads the keys; None: they are the same as before. Raises: OSError or ValueError with a reason."""
+"""Loads the keys; returns None if they have not changed. Raises: OSError or ValueError with a reason."""
 
 
 class KeysMissing(Exception):
-    """There are no keys to check anything with, now."""
+    """No keys are available to verify a token now."""
 
 
 class RefreshPace(Struct, frozen=True):
-    """How often a place is asked, in seconds."""
+    """Intervals of loading keys, in seconds."""
 
     fresh_s: float
-    """Keys younger than that are taken as they are."""
+    """Maximum age of keys that are used without reloading."""
     pause_s: float
-    """At least so long between two attempts for the same reason: keys grown old, or one that is not known."""
+    """Minimum time between two attempts for the same reason, which is the age of the keys or an unknown
+    key."""
     trusted_s: float = float("inf")
-    """Keys that could not be confirmed for so long count no more."""
+    """Maximum time since the last successful load for which keys remain valid."""
     waits: bool = False
-    """Whether a token waits while keys that are not fresh are looked at again."""
+    """True if a token waits while keys that are not fresh are reloaded."""
 
 
 CONSTANT = RefreshPace(fresh_s=float("inf"), pause_s=float("inf"))
@@ -182,9 +183,9 @@ URL = RefreshPace(fresh_s=600.0, pause_s=30.0, trusted_s=86_400.0)
 
 
 class KeySource:
-    """The keys of one place. However many tokens wait, it is asked once at a time.
+    """Keys of one location, loaded by one request at a time.
 
-    `told` hears of trouble, each kind once until it changes.
+    `told` receives error messages, each once until it changes.
     """
 
     def __init__(
@@ -204,11 +205,11 @@ class KeySource:
         self._refresh_aio: asyncio.Task[None] | None = None
 
     def fresh(self) -> KeySet | None:
-        """The keys, while they are taken as they are; None: `find` may have to ask first."""
+        """Return the keys if they are fresh; None if `find` may have to reload them."""
         return self._keys if self._clock() - self._confirmed <= self._pace.fresh_s else None
 
     async def find(self, algorithm: str, identifier: str | None) -> Sequence[Check]:
-        """The checks for a token; an unknown key makes the place be asked again. Raises: KeysMissing."""
+        """Return the checks for a token; an unknown key causes a reload. Raises: KeysMissing."""
         now = self._clock()
         if self._keys is None or now - self._confirmed > self._pace.fresh_s:
             refreshing = self._refresh(now)
@@ -221,7 +222,7 @@ class KeySource:
         return checks
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop loading keys."""
         if self._refresh_aio is not None:
             self._refresh_aio.cancel()
 
@@ -231,10 +232,10 @@ class KeySource:
         return self._keys
 
     def _seek(self, came: float) -> asyncio.Task[None] | None:
-        """An attempt because a token that came then names an unknown key; None: not so soon again.
+        """Reload because a token that came at `came` names an unknown key; None if it is too early to retry.
 
-        Whatever was read before the token came may be out of date, however lately that was; what is constant
-        is never read again.
+        Keys loaded before the token came may be outdated, even if loaded recently. Constant keys are never
+        reloaded.
         """
         has_answered = self._confirmed >= self._tried
         if has_answered and self._confirmed < came and came - self._sought > self._pace.pause_s:
@@ -243,7 +244,7 @@ class KeySource:
         return self._refresh(self._clock())
 
     def _refresh(self, now: float) -> asyncio.Task[None] | None:
-        """The attempt under way, or a new one; None when the last was too short a while ago."""
+        """Return the running or a new attempt; None if the last one was too recent."""
         if self._refresh_aio is not None:
             return self._refresh_aio
         if now - self._tried < self._pace.pause_s:
@@ -272,7 +273,7 @@ class KeySource:
 
 
 def constant(keys: KeySet) -> Load:
-    """What reads keys that do not change."""
+    """Return a loader of keys that do not change."""
 
     async def load() -> KeySet:
         return keys

@@ -42,7 +42,10 @@ def _random_word(size: int) -> str:
 
 
 class BrowserSession(Struct, frozen=True):
-    """One sign-in. Both words are needed: browsers send a cookie to every port of a host."""
+    """One sign-in.
+
+    Cookie and page key are both needed, because browsers send a cookie to every port of a host.
+    """
 
     cookie: str
     page_key: str
@@ -52,10 +55,10 @@ class BrowserSession(Struct, frozen=True):
 
 
 class Operator:
-    """The credential of one process. Safe from any thread."""
+    """Credential of one process. Thread-safe."""
 
     def __init__(self, configured: str = "", clock: Callable[[], float] = time.time) -> None:
-        """Without a configured credential, a random one is made."""
+        """Create an operator; without a configured credential, a random one is generated."""
         self.is_configured = bool(configured)
         self.credential = configured or _random_word(CREDENTIAL_BYTES)
         self.file: Path | None = None
@@ -64,10 +67,10 @@ class Operator:
         self._lock = threading.Lock()
         self._sessions: dict[str, BrowserSession] = {}
         self._links: dict[str, float] = {}
-        """Unused words of sign-in links, and when they expire."""
+        """Unused words of sign-in links, with their expiry."""
 
     def matches(self, given: str | None) -> bool:
-        """Whether the given text is the credential; takes constant time."""
+        """Return True if the given text is the credential, in constant time."""
         return matches(given, self.credential)
 
     def link_word(self) -> str:
@@ -98,19 +101,19 @@ class Operator:
         return session if is_valid else None
 
     def now(self) -> float:
-        """Return Unix time in seconds, as sessions expire by it."""
+        """Return Unix time in seconds, from the clock that determines expiry."""
         return self._clock()
 
     def is_valid(self, session: BrowserSession) -> bool:
-        """Whether a session was neither ended nor expired."""
+        """Return True if a session was neither ended nor expired."""
         return session.cookie in self._sessions and self._clock() <= session.until
 
     def ticket(self, session: BrowserSession, purpose: str) -> str:
-        """Return a word for a link, which cannot send the page key: it counts for one purpose only."""
+        """Return a word for a link, which cannot contain the page key. It is valid for one purpose only."""
         return hmac.new(session.page_key.encode(), purpose.encode(), "sha256").hexdigest()
 
     def accepts_ticket(self, cookie: str, ticket: str, purpose: str) -> bool:
-        """Whether a ticket belongs to the session with this cookie and to this purpose."""
+        """Return True if a ticket is valid for the session with this cookie and for this purpose."""
         session = self._sessions.get(cookie)
         if session is None or not self.is_valid(session):
             return False
@@ -122,7 +125,7 @@ class Operator:
             self._sessions.pop(session.cookie, None)
 
     def revoke_all(self) -> int:
-        """End all sessions, and void all links that were not used; returns the number of sessions ended."""
+        """End all sessions and void all unused links; return the number of sessions that were ended."""
         with self._lock:
             ended = sum(self._clock() <= each.until for each in self._sessions.values())
             self._sessions.clear()
@@ -136,9 +139,9 @@ class Operator:
 
 @contextmanager
 def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
-    """Keep a random credential in a file that only this user can read while the block runs.
+    """Store a random credential in a file that only this user can read while the block runs.
 
-    Gives the path of the file; None for a configured credential, and if the file cannot be written.
+    Yields the path of the file; None for a configured credential, or if the file cannot be written.
     """
     if operator.is_configured:
         yield None

@@ -1,6 +1,6 @@
-"""Who calls, as far as the transport could tell, and what a server asks of its callers.
+"""Authenticated callers, and the access rules of a server.
 
-What goes on for a caller ends when the caller's token does: see `until_expired`.
+Work for a caller ends when the caller's token expires: see `until_expired`.
 """
 
 from __future__ import annotations
@@ -15,45 +15,45 @@ from msgspec import Struct
 
 
 class Principal(Struct, frozen=True):
-    """One caller. Never holds a key or a token, so that it may be shown, logged and kept."""
+    """One caller. Never contains a key or token, so that it may be shown, logged and stored."""
 
     kind: Literal["open", "key", "token"]
     name: str = ""
-    """For people to read: the subject of a token, `key`; empty for anybody."""
+    """Display name: the subject of a token, or `key`; empty for an anonymous caller."""
     claims: Mapping[str, Any] | None = None
-    """The claims of a verified token: `sub`, `address`, `addr` and `tokenId` are texts whatever it said."""
+    """Claims of a verified token. `sub`, `address`, `addr` and `tokenId` are always strings."""
     scopes: frozenset[str] = frozenset()
-    """What its token allows, and what that includes."""
+    """Scopes of the token, including implied ones."""
     expires: float | None = None
-    """When its token ends, Unix time in seconds."""
+    """Unix time in seconds at which the token expires."""
     refused: str = ""
     """Reason its token is not valid, in words that follow `it`; empty for a valid token and for none."""
     identity: str = ""
-    """What sessions, tasks and states that belong to it are marked with; empty: nobody in particular."""
+    """Owner key of sessions, tasks and states; empty for an anonymous caller."""
 
     @property
     def title(self) -> str:
-        """What a person is shown: `key`, `token of ada`; empty for anybody."""
+        """Display text: `key`, `token of ada`; empty for an anonymous caller."""
         return f"token of {self.name or '?'}" if self.kind == "token" else self.name
 
     def has_expired(self, now: float) -> bool:
-        """Whether its token has ended since it was checked; `now` in Unix seconds."""
+        """Return True if the token has expired since it was verified; `now` in Unix seconds."""
         return self.expires is not None and self.expires <= now
 
 
 OPEN = Principal("open")
-"""Anybody: nothing was asked for."""
+"""Anonymous caller, if no authentication is required."""
 KEY = Principal("key", "key")
-"""Whoever has the key. All who have it are alike."""
+"""Caller with the API key. All holders of the key are the same principal."""
 
 LOOK_S = 60.0
-"""How long to rely on a timer: it stands still while the machine sleeps, and clocks are set."""
+"""Maximum seconds of one timer, because timers stop while the machine sleeps, and clocks are adjusted."""
 
 
 def until_expired(principal: Principal) -> AbstractAsyncContextManager[None]:
-    """A block that is left, whatever it waits for, once the token of a caller has expired.
+    """Return a context manager whose block is cancelled once the token of a caller expires.
 
-    Callers without a token cost nothing.
+    It costs nothing for callers without a token.
     """
     return nullcontext() if principal.expires is None else _until(principal.expires)
 
@@ -92,43 +92,49 @@ INVALID = "Unauthorized: invalid JWT"
 
 
 class TokenCheck(Protocol):
-    """What says who a token is of."""
+    """Interface to verify tokens."""
 
     def recognize(self, text: str | None) -> Principal | None:
-        """Who a token is of that was seen before and still counts; None: `verify` it."""
+        """Return the principal of a token that was verified before and is valid; None to call `verify`."""
 
     async def verify(self, text: str) -> Principal:
-        """Who a token is of. Raises: Rejected with the reason; KeysMissing when nothing can be checked."""
+        """Return the principal of a token.
+
+        Raises: Rejected with the reason; KeysMissing if no keys are available.
+        """
 
     def close(self) -> None:
-        """Look for keys no more."""
+        """Stop fetching keys."""
 
 
 class Access(Struct, frozen=True, eq=False):
-    """What holds for one server. Tools may ask for more."""
+    """Access rules of one server. Tools may require more."""
 
     requires_token: bool = False
     verifier: TokenCheck | None = None
-    """None: tokens are not looked at, and nobody has one."""
+    """None if tokens are ignored."""
     scopes: frozenset[str] = frozenset()
-    """What every request of a token has to be allowed."""
+    """Scopes that every request with a token needs."""
     authorization_servers: tuple[str, ...] = ()
     scopes_supported: tuple[str, ...] = ()
     resource: str = ""
-    """The URI this server is known under; empty: where it was asked."""
+    """URI of this server as a resource; empty to use the requested URL."""
 
     @property
     def is_asked(self) -> bool:
-        """Whether tokens make a difference here."""
+        """True if tokens are evaluated."""
         return self.requires_token or self.verifier is not None
 
     def recognize(self, token: str | None) -> Principal | None:
-        """Whoever a token is of that was seen before and still counts here; None: look closer."""
+        """Return the principal of a token that was verified before and is admitted; None to verify it."""
         principal = self.verifier.recognize(token) if self.verifier is not None else None
         return principal if principal is not None and self.scopes <= principal.scopes else None
 
     async def verify(self, token: str) -> Principal:
-        """Who a token is of. Raises: Rejected with the reason; KeysMissing when nothing can be checked."""
+        """Return the principal of a token.
+
+        Raises: Rejected with the reason; KeysMissing if no keys are available.
+        """
         if self.verifier is None:
             from mcpdesk.auth.tokens import Rejected
 
@@ -136,13 +142,13 @@ class Access(Struct, frozen=True, eq=False):
         return await self.verifier.verify(token)
 
     def admits(self, principal: Principal) -> bool:
-        """Whether a caller has what every request needs."""
+        """Return True if a caller meets the requirements of every request."""
         if principal.claims is None:
             return not self.requires_token
         return self.scopes <= principal.scopes
 
     def metadata(self, url: str, name: str) -> dict[str, Any]:
-        """The description of the protected resource. `url` is where it was asked. Source: RFC 9728."""
+        """Return the protected resource metadata; `url` is the requested one. Source: RFC 9728."""
         found: dict[str, Any] = {
             "resource": self.resource or url,
             "authorization_servers": list(self.authorization_servers),
@@ -154,7 +160,7 @@ class Access(Struct, frozen=True, eq=False):
     def challenge(
         self, metadata_url: str, error: str = "", scopes: Iterable[str] = (), description: str = ""
     ) -> str:
-        """The value of `WWW-Authenticate`. Source: RFC 6750 (3), RFC 9728 (5.1)."""
+        """Return the value of `WWW-Authenticate`. Source: RFC 6750 (3), RFC 9728 (5.1)."""
         parts = {
             "error": error,
             "error_description": description,

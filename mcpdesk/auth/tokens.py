@@ -1,6 +1,6 @@
-"""JSON Web Tokens: taken apart, verified, and the caller that their claims describe.
+"""JSON Web Tokens: parsing, verification, and the principal that the claims describe.
 
-A `Verifier` checks the signature first, then issuer, audience and time, each time anew.
+A `Verifier` checks the signature first, then issuer, audience and time, for every request.
 
 Source: RFC 7519, RFC 8725. A token never becomes part of an error.
 """
@@ -20,27 +20,27 @@ from mcpdesk.auth.principal import Principal
 from mcpdesk.protocol.request_state import digest
 
 LONGEST = 16 << 10
-"""Characters of a token that are looked at."""
+"""Maximum characters of a token."""
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
 class Rejected(Exception):
-    """A token that does not count, with the reason for whoever runs the server."""
+    """Invalid token, with the reason for the operator of the server."""
 
 
 class Token(Struct, frozen=True):
-    """One token: what is signed, the signature, and what both are about."""
+    """A parsed token: the signed part, the signature, and metadata."""
 
     algorithm: str
     key_id: str | None
     signed: bytes
     signature: bytes
     claims: Mapping[str, Any]
-    """As they were sent."""
+    """Claims as they were sent."""
 
 
 def read_token(text: str) -> Token:
-    """Take a token apart. Raises: Rejected for what is none, and for one that asks for extensions."""
+    """Parse a token. Raises: Rejected for an invalid token, and for one that requires extensions."""
     import jwt
 
     if len(text) > LONGEST:
@@ -64,9 +64,9 @@ def read_token(text: str) -> Token:
 def principal_of(
     claims: Mapping[str, Any], includes: Mapping[str, frozenset[str]], leeway_s: float, realm: str = ""
 ) -> Principal:
-    """The caller that claims describe. `includes` says which scopes a broader one stands for.
+    """Return the principal described by claims. `includes` maps a broad scope to those it implies.
 
-    Raises: Rejected for claims that name nobody and are too deep to be told from others.
+    Raises: Rejected for claims without an identity that are nested too deeply for a fingerprint.
     """
     known = normalised(claims)
     subject = known["sub"] or known["address"]
@@ -84,7 +84,7 @@ def principal_of(
 
 
 def normalised(claims: Mapping[str, Any]) -> dict[str, Any]:
-    """Claims as handlers get them: `sub`, `address`, `addr` and `tokenId` are texts, empty when unknown."""
+    """Return claims for handlers: `sub`, `address`, `addr` and `tokenId` are strings, empty if unknown."""
     address = _first(claims, "address", "addr")
     return {
         **claims,
@@ -96,7 +96,7 @@ def normalised(claims: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
-    """What a token says it allows: `scope` or `scp`, a text with spaces or a list."""
+    """Return the scopes of a token: `scope` or `scp`, a string with spaces or a list."""
     found: set[str] = set()
     for name in ("scope", "scp"):
         value = claims.get(name)
@@ -106,7 +106,7 @@ def scopes_of(claims: Mapping[str, Any]) -> frozenset[str]:
 
 
 def widened(scopes: frozenset[str], includes: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """These scopes and all that they include, however often removed."""
+    """Return these scopes and all that they imply, transitively."""
     if includes.keys().isdisjoint(scopes):
         return scopes
     found, news = set(scopes), list(scopes)
@@ -118,7 +118,7 @@ def widened(scopes: frozenset[str], includes: Mapping[str, frozenset[str]]) -> f
 
 
 def _fingerprint(claims: Mapping[str, Any]) -> str:
-    """For callers that do not say who they are: each is the same for as long as its token is."""
+    """Return an identity for claims without one; it is stable for the lifetime of the token."""
     try:
         return digest(claims)
     except TypeError:
@@ -126,7 +126,7 @@ def _fingerprint(claims: Mapping[str, Any]) -> str:
 
 
 def _first(claims: Mapping[str, Any], *names: str) -> str:
-    """The first of these claims that is a text or a whole number, as text."""
+    """Return the first of these claims that is a string or an integer, as a string."""
     for name in names:
         value = claims.get(name)
         if isinstance(value, str) and value:
@@ -137,26 +137,26 @@ def _first(claims: Mapping[str, Any], *names: str) -> str:
 
 
 MOST_READ = 256
-"""Tokens that are kept taken apart. None is kept as genuine."""
+"""Maximum parsed tokens in the cache. Their signatures are still verified each time."""
 
 
 class TokenTerms(Struct, frozen=True):
-    """What a token has to say to count."""
+    """Requirements for a valid token."""
 
     algorithms: frozenset[str]
     issuer: str = ""
-    """Empty: anybody who has the key."""
+    """Required issuer; empty to accept any."""
     audiences: frozenset[str] = frozenset()
-    """One of them is named by the token; empty: not looked at."""
+    """Accepted audiences, of which the token must name one; empty to accept any."""
     leeway_s: float = 0.0
     realm: str = ""
-    """Whose callers they are: the same subject is another principal at another server."""
+    """Namespace of the principals: the same subject is another principal at another server."""
     includes: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The scopes that a broader one stands for."""
+    """Scopes that a broader scope implies."""
 
 
 class _Read(Struct, frozen=True):
-    """A token that counted once: taken apart, with its time, and the keys it may be signed with."""
+    """A token that was valid once: parsed form, period of validity, and keys that may have signed it."""
 
     token: Token
     principal: Principal
@@ -167,7 +167,7 @@ class _Read(Struct, frozen=True):
 
 
 class Verifier:
-    """Checks tokens for one server."""
+    """Verifies tokens for one server."""
 
     def __init__(self, terms: TokenTerms, source: KeySource, clock: Callable[[], float] = time.time) -> None:
         self.terms = terms
@@ -176,9 +176,9 @@ class Verifier:
         self._read: dict[str, _Read] = {}
 
     def recognize(self, text: str | None) -> Principal | None:
-        """Who a token is of that was taken apart before: signature and time are checked again.
+        """Return the principal of a token that was parsed before, after checking signature and time again.
 
-        None: it was not, or something about it has changed; `verify` says what.
+        None if the token is unknown or something about it has changed; `verify` finds the reason.
         """
         read = self._read.get(text) if text is not None else None
         if read is None or read.keys is None or read.keys is not self._source.fresh():
@@ -191,9 +191,9 @@ class Verifier:
         return None
 
     async def verify(self, text: str) -> Principal:
-        """Who a token is of.
+        """Return the principal of a token.
 
-        Raises: Rejected with the reason; KeysMissing when nothing can be checked.
+        Raises: Rejected with the reason; KeysMissing if no keys are available.
         """
         read = self._read.get(text)
         token = read_token(text) if read is None else read.token
@@ -214,11 +214,11 @@ class Verifier:
         return principal
 
     def close(self) -> None:
-        """Look for keys no more."""
+        """Stop fetching keys."""
         self._source.close()
 
     def _check(self, claims: Mapping[str, Any]) -> tuple[float, float]:
-        """From when until when a token counts. Raises: Rejected."""
+        """Return the period of validity of a token in Unix seconds. Raises: Rejected."""
         terms, now = self.terms, self._clock()
         expires = _time(claims, "exp", "it does not say when it ends")
         if expires + terms.leeway_s <= now:
@@ -240,7 +240,7 @@ class Verifier:
 
 
 def _time(claims: Mapping[str, Any], name: str, otherwise: str) -> float:
-    """A claim that is a time, in Unix seconds. Raises: Rejected with these words."""
+    """Return a claim as Unix seconds. Raises: Rejected with the message `otherwise`."""
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Rejected(otherwise)

@@ -1,4 +1,4 @@
-"""Whether answers fit the pages of a question and the bounds of its fields, in words a person understands."""
+"""Validation of answers against the pages of a question and the bounds of its fields."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 from mcpdesk.inbox.question import Answer, Page, host_of
 
 MAX_OTHER = 65_536
-"""Characters of free text in one answer."""
+"""Maximum characters of free text in one answer."""
 
 
 def fitting(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[Answer, ...]:
-    """The answers with their labels in the order of the options.
+    """Return the answers with their labels in the order of the options.
 
-    Raises: ValueError naming the page that is not answered as it asks.
+    Raises: ValueError that names the page with an invalid answer.
     """
     if len(answers) != len(pages):
         raise ValueError(f"{len(pages)} pages want as many answers, not {len(answers)}")
@@ -25,7 +25,7 @@ def fitting(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[Answer, .
 
 
 def problem(page: Page, answer: Answer) -> str:
-    """What is wrong with an answer to a page; empty when nothing is."""
+    """Return the error in an answer to a page; empty if the answer is valid."""
     labels = [option.label for option in page.options]
     unknown = [label for label in answer.selected if label not in labels]
     if unknown:
@@ -67,9 +67,9 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
-    """What is wrong with a text, or with how many were chosen; empty when nothing is.
+    """Return the error in a text, or in a number of choices; empty if it is valid.
 
-    None: one of the options was chosen, and those always fit.
+    None means that an option was chosen, which is always valid.
     """
     if isinstance(given, int):
         return _outside(given, rules.get("minItems"), rules.get("maxItems"), "choose {}")
@@ -83,7 +83,7 @@ def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
 
 
 def number(text: str) -> int | float | None:
-    """The number a text stands for, or None."""
+    """Return the number that a text represents, or None."""
     if _WHOLE.fullmatch(text):
         return int(text)
     value = float(text) if _DECIMAL.fullmatch(text) else math.nan
@@ -91,7 +91,7 @@ def number(text: str) -> int | float | None:
 
 
 def link_problem(link: str) -> str:
-    """Why a link is not one to open; empty when it is."""
+    """Return the reason why a link cannot be opened; empty if it can."""
     return "" if host_of(link) else "only http and https links can be opened"
 
 
@@ -105,7 +105,7 @@ def _number_problem(rules: Mapping[str, Any], text: str) -> str:
 
 
 def _outside(value: float, low: Any, high: Any, said: str) -> str:
-    """Beyond one of the bounds, where they are numbers; `said` puts them in words."""
+    """Return the violated bound in words; `said` is the format. Bounds that are not numbers are ignored."""
     if isinstance(low, int | float) and value < low:
         return said.format(f"at least {low}")
     if isinstance(high, int | float) and value > high:

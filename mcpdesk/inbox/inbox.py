@@ -1,7 +1,8 @@
-"""The inbox: questions wait here for a person, and every one of them ends exactly once.
+"""Inbox of questions that wait for a person. Every question ends exactly once.
 
-Owns the states of a question. Deliberately ignorant of who asks and of how an answer reaches it. Everything
-but `questions()`, `version` and the counts of people is used on the loop that waits for the answers.
+The inbox owns the states of a question. By design it does not depend on the askers or on the delivery of
+answers. Everything except `questions()`, `version` and the numbers of viewers is used on the loop that waits
+for the answers.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState
 
 MAX_WAITING = 500
-"""Questions that may wait at one time; one more is refused: a looping client must not fill the memory."""
+"""Maximum questions that wait at one time; further ones are refused, so that a looping client cannot fill
+the memory."""
 
 Listener = Callable[[Question], None]
-"""Told of a question when it arrives and when it ends, in its new state."""
+"""Receives a question in its new state when it arrives and when it ends."""
 
 
 class _Waiting(Struct):
@@ -33,20 +35,20 @@ class _Waiting(Struct):
 
 
 class Answering(Protocol):
-    """The first of several people who answer wins. Used on the core's loop."""
+    """Interface to answer questions; the first answer wins. Used on the core's loop."""
 
     async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
-        """Answer a question; False when it no longer waits.
+        """Answer a question; return False if it is no longer waiting.
 
-        Raises: ValueError naming the page when the answers do not fit the question; StorageError when it was
-        asked at another replica that cannot be told now.
+        Raises: ValueError that names the page with an invalid answer; StorageError if the question was asked
+        at another replica that cannot be reached now.
         """
 
     async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
-        """Refuse to answer; False when it no longer waits. Raises: StorageError."""
+        """Decline a question; return False if it is no longer waiting. Raises: StorageError."""
 
     async def cancel(self, id: int, by: str = "desk") -> bool:
-        """Close a question without saying yes or no; False when it no longer waits, or does not allow it.
+        """Cancel a question without an answer; return False if that is not possible.
 
         Raises: StorageError.
         """
@@ -56,15 +58,16 @@ class Inbox:
     """Waiting questions and the last `keep_ended` ended ones."""
 
     def __init__(self, keep_ended: int = 200, clock: Callable[[], float] = time.time) -> None:
-        """`clock` gives Unix time in seconds."""
+        """Create an inbox; `clock` returns Unix time in seconds."""
         self.version = 0
-        """Grows when a question arrives or ends."""
+        """Increases when a question arrives or ends."""
         self.audience = 0
-        """Front ends of this core that could answer now."""
+        """Number of front ends of this core that could answer now."""
         self.audience_elsewhere = 0
-        """Those at other replicas."""
+        """Number of front ends of other replicas that could answer now."""
         self.mark = ""
-        """The id of this replica, with which origins of questions begin; empty: there are no others."""
+        """Id of this replica, a prefix of the origins of its questions; empty if there are no other
+        replicas."""
         self._waiting: dict[int, _Waiting] = {}
         self._elsewhere: dict[int, Question] = {}
         """Questions that wait at other replicas, by their numbers here."""
@@ -72,9 +75,9 @@ class Inbox:
         self._snapshot: tuple[Question, ...] = ()
         self._listeners: list[Listener] = []
         self.on_audience: Callable[[], object] = lambda: None
-        """Called when the first front end comes, or the last one leaves."""
+        """Called when the first front end connects or the last one disconnects."""
         self.answering: Answering = InboxAnswering(self)
-        """Where front ends answer."""
+        """Interface through which front ends answer."""
         self._numbers = count(1)
         self._clock = clock
 
@@ -84,18 +87,18 @@ class Inbox:
 
     @property
     def people(self) -> int:
-        """Front ends that could answer now, wherever; 0 means nobody would ever see a question."""
+        """Number of front ends of all replicas that could answer now."""
         return self.audience + self.audience_elsewhere
 
     def attend(self, count: int) -> None:
-        """So many more front ends could answer, or fewer."""
+        """Add `count`, which may be negative, to the number of front ends that could answer."""
         was_empty = not self.audience
         self.audience += count
         if was_empty != (not self.audience):
             self.on_audience()
 
     def questions(self) -> tuple[Question, ...]:
-        """Waiting ones first, oldest first, then the ended ones, newest first. Safe from any thread."""
+        """Return waiting questions, oldest first, then ended ones, newest first. Thread-safe."""
         return self._snapshot
 
     def ask(
@@ -110,9 +113,9 @@ class Inbox:
         kind: QuestionKind = QuestionKind.QUESTION,
         connection: int = 0,
     ) -> tuple[int, asyncio.Future[Question]]:
-        """Put a question before the person; the future gets it back in its final state and never fails.
+        """Ask a person. The future receives the question in its final state and never fails.
 
-        Raises: ValueError without pages; HandlerError when `MAX_WAITING` questions wait already.
+        Raises: ValueError without pages; HandlerError if `MAX_WAITING` questions are waiting already.
         """
         if not pages:
             raise ValueError("a question needs at least one page")
@@ -131,15 +134,15 @@ class Inbox:
         return number, waiting.future
 
     def keep(self, ended: Question) -> None:
-        """Keep a question that was asked and answered elsewhere among the ended ones."""
+        """Add a question that was asked and answered by other means to the ended ones."""
         kept = replace(ended, id=next(self._numbers))
         self._ended.appendleft(kept)
         self._changed(kept)
 
     def show(self, question: Question) -> int:
-        """Show a question of another replica as it stands now; returns its number here.
+        """Show the current state of a question of another replica, and return its number here.
 
-        One with the id 0 is new, any other takes the place of that with this number.
+        A question with id 0 is new; any other replaces the question with that number.
         """
         shown = question if question.id else replace(question, id=next(self._numbers))
         self._elsewhere.pop(shown.id, None)
@@ -153,36 +156,36 @@ class Inbox:
         return shown.id
 
     def waiting(self, id: int) -> Question | None:
-        """A question that waits, here or elsewhere."""
+        """Return a question that is waiting at any replica, or None."""
         found = self._waiting.get(id)
         return self._elsewhere.get(id) if found is None else found.question
 
     def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
-        """Answer a question; False when it no longer waits, because the first answer wins.
+        """Answer a question; return False if it is no longer waiting, because the first answer wins.
 
-        Raises: ValueError naming the page when the answers do not fit the question.
+        Raises: ValueError that names the page with an invalid answer.
         """
         waiting = self._waiting.get(id)
         if waiting is None:
             return False
-        from mcpdesk.inbox.answers import fitting  # what bounds answers may have is known when there is one
+        from mcpdesk.inbox.answers import fitting  # imported late, because it is needed only for an answer
 
         checked = fitting(waiting.question.pages, answers)
         return self.end(id, QuestionState.ANSWERED, answers=checked, by=by)
 
     def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
-        """Refuse to answer; False when it no longer waits."""
+        """Decline a question; return False if it is no longer waiting."""
         return self.end(id, QuestionState.DECLINED, reason=reason, by=by)
 
     def cancel(self, id: int, by: str = "desk") -> bool:
-        """Close a question without saying yes or no; False when it no longer waits, or does not allow it."""
+        """Cancel a question without an answer; return False if that is not possible."""
         waiting = self._waiting.get(id)
         if waiting is None or not waiting.question.may_cancel:
             return False
         return self.end(id, QuestionState.CANCELLED, by=by)
 
     def withdraw(self, id: int, reason: str) -> bool:
-        """Take a question back, because nobody waits for the answer any more; False when it had ended."""
+        """Withdraw a question whose answer is no longer needed; return False if it has ended."""
         return self.end(id, QuestionState.WITHDRAWN, reason=reason)
 
     def end(
@@ -194,7 +197,7 @@ class Inbox:
         reason: str = "",
         by: str = "",
     ) -> bool:
-        """End a question that waits here; False when it no longer waits. The answers fit it."""
+        """End a question that waits here with valid answers; return False if it is no longer waiting."""
         waiting = self._waiting.pop(id, None)
         if waiting is None:
             return False
@@ -219,19 +222,19 @@ class Inbox:
 
 
 class InboxAnswering:
-    """Implements `Answering` for a core that shares its inbox with nobody."""
+    """Implements `Answering` for a core that does not share its inbox."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
 
     async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
-        """As `Answering` has it."""
+        """Implements `Answering.answer`."""
         return self._inbox.answer(id, answers, by)
 
     async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
-        """As `Answering` has it."""
+        """Implements `Answering.decline`."""
         return self._inbox.decline(id, reason, by)
 
     async def cancel(self, id: int, by: str = "desk") -> bool:
-        """As `Answering` has it."""
+        """Implements `Answering.cancel`."""
         return self._inbox.cancel(id, by)

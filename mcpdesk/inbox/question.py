@@ -1,4 +1,4 @@
-"""Questions only a person can answer, as values. Knows nothing of tools, screens or the wire."""
+"""Questions that only a person can answer, as values that do not depend on tools, screens or the protocol."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 WEB = frozenset({"http", "https"})
-"""Schemes of links a person may be asked to open."""
+"""URL schemes that a person may be asked to open."""
 HIDDEN = "Part of this call is masked here (shared_mask): only a desk of the replica itself can allow it."
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class QuestionState(StrEnum):
-    """Where a question stands; everything but `WAITING` is final."""
+    """State of a question. All states except `WAITING` are final."""
 
     WAITING = "waiting"
     ANSWERED = "answered"
     DECLINED = "declined"
     CANCELLED = "cancelled"
-    """Closed without saying yes or no."""
+    """Closed without an answer."""
     TIMED_OUT = "timed out"
     WITHDRAWN = "withdrawn"
 
 
 class QuestionKind(StrEnum):
-    """What a question is about."""
+    """Subject of a question."""
 
     QUESTION = "question"
     APPROVAL = "approval"
-    """Whether a call may go on; its one page offers what `Approval` names."""
+    """Approval of a call; the only page offers the options of `Approval`."""
 
 
 class Approval(StrEnum):
-    """What may be answered where an approval is wanted. Declining denies as well, with a reason."""
+    """Options of an approval. Declining also denies the call, with a reason."""
 
     ONCE = "allow once"
     ALWAYS = "always for this peer"
@@ -45,81 +45,81 @@ class Approval(StrEnum):
 
 
 class Option(Struct, frozen=True):
-    """One choice of a page."""
+    """One option of a page."""
 
     label: str
     description: str = ""
 
 
 class Answer(Struct, frozen=True):
-    """The answer to one page: labels of the chosen options, in their order, and free text if any."""
+    """Answer to one page: labels of the chosen options, in their order, and free text if any."""
 
     selected: tuple[str, ...] = ()
     other: str = ""
 
 
 class Page(Struct, frozen=True):
-    """One question of a set; a set is answered as one."""
+    """One part of a question. All pages of a question are answered together."""
 
     question: str
     header: str = ""
     options: tuple[Option, ...] = ()
     multi_select: bool = False
     own_words: bool = True
-    """Whether free text is allowed besides the options."""
+    """True if free text is allowed besides the options."""
     is_required: bool = True
-    """False: it may be passed over, which answers nothing."""
+    """False if the page may be skipped, which leaves it unanswered."""
     default: Answer = Answer()
-    """What is filled in at first."""
+    """Initial answer in the form."""
     detail: str = ""
-    """What to read before answering."""
+    """Text to read before answering."""
     is_long: bool = False
-    """Whether the free text is one of several lines."""
+    """True if the free text has several lines."""
     rules: Mapping[str, Any] = field(default_factory=dict)
-    """Bounds of the answer in words of JSON Schema: type, format, lengths, numbers, items."""
+    """Bounds of the answer in JSON Schema keywords: type, format, lengths, numbers, items."""
     link: str = ""
-    """A URL the person is asked to open. The answer says only that they agree."""
+    """URL that the person is asked to open. The answer only states that they agree."""
 
 
 class Question(Struct, frozen=True):
-    """A set of pages waiting in the inbox, or what became of it."""
+    """Waiting or ended question with its pages."""
 
     id: int
     server: str
     peer: str
-    """Who caused it: `claude-code 2.1`, `desk`."""
+    """Peer that caused the question: `claude-code 2.1`, `desk`."""
     tool: str
     pages: tuple[Page, ...]
     asked: float
-    """Unix time in seconds."""
+    """Unix time of the question in seconds."""
     deadline: float
-    """Unix time in seconds at which it times out."""
+    """Unix time in seconds at which the question times out."""
     may_cancel: bool = False
-    """Whether it can be closed without saying yes or no."""
+    """True if the question can be closed without an answer."""
     state: QuestionState = QuestionState.WAITING
     answers: tuple[Answer, ...] = ()
-    """One per page when answered, else empty."""
+    """One answer per page if the question was answered, otherwise empty."""
     reason: str = ""
-    """Why it was declined or withdrawn, if known."""
+    """Reason for declining or withdrawing the question, if known."""
     answered_by: str = ""
     ended: float | None = None
-    """Unix time in seconds at which it left `WAITING`; None while it waits."""
+    """Unix time of the end in seconds; None while the question is waiting."""
     kind: QuestionKind = QuestionKind.QUESTION
     connection: int = 0
-    """The number of the connection or session whose end means that its client is gone; 0: there is none."""
+    """Number of the client's connection or session, whose end withdraws the question; 0 if there is none."""
     replica: str = ""
-    """Of several machines that a desk looks at, the one that asks."""
+    """Replica that asks, if a desk shows several."""
     origin: str = ""
-    """What it is known by at every replica; empty where there is one only."""
+    """Id of the question that is unique among all replicas; empty without other replicas."""
 
     @property
     def asker(self) -> str:
-        """Who asks: the peer, or what a call of the desk's own runs."""
+        """Display name of the asker: the peer, or the tool in a call of the desk."""
         return f"{self.tool or 'a tool'} of {self.server}" if self.peer == "desk" else self.peer
 
     @property
     def word(self) -> str:
-        """Its state in a word; an approval is `allowed` or `denied`."""
+        """State in one word; an approval is `allowed` or `denied`."""
         if self.kind is QuestionKind.QUESTION or self.state not in (
             QuestionState.ANSWERED,
             QuestionState.DECLINED,
@@ -130,7 +130,7 @@ class Question(Struct, frozen=True):
 
 
 def as_masked(question: Question, masked: Question) -> Question:
-    """The masked copy of a question; where that hides something of a call, it can only be denied."""
+    """Return the masked copy of a question. An approval with hidden parts can only be denied."""
     if question.kind is not QuestionKind.APPROVAL or masked.pages == question.pages:
         return masked
     page = masked.pages[0]
@@ -140,7 +140,7 @@ def as_masked(question: Question, masked: Question) -> Question:
 
 
 def host_of(link: str) -> str:
-    """The host a link of the web leads to; empty for any other link."""
+    """Return the host of an http or https link; empty for any other link."""
     try:
         parts = urlsplit(link)
         return (parts.hostname or "") if parts.scheme.lower() in WEB else ""
@@ -149,7 +149,7 @@ def host_of(link: str) -> str:
 
 
 def oddities(link: str) -> Iterator[str]:
-    """What a person should notice before they open a link."""
+    """Yield warnings for a person who is about to open a link."""
     host = host_of(link)
     if not host:
         yield "not a link of the web: it is not opened here"

@@ -1,1 +1,1 @@
-"""What a server keeps between runs: one SQLite file, a module for each family of tables."""
+"""Persistent state of a server: one SQLite file, with a module for each group of tables."""

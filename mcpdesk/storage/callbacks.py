@@ -1,4 +1,4 @@
-"""Callbacks as they are kept: functions of a connection, within a transaction. Times are Unix seconds."""
+"""Stored callbacks: functions of a connection, within a transaction. Times are Unix seconds."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mcpdesk.storage.facts import MOST_ID
 
 COLUMNS = "id, message, delay_s, repeat_count, fired, due, peer, created, last_fired, core"
 KEPT = 200
-"""Callbacks that are over and are still listed."""
+"""Maximum finished callbacks that are listed."""
 SETTER = ""
-"""Stands among the peers that were told for the connection that set a callback."""
+"""Key in the map of notified peers that represents the connection that created the callback."""
 MOST_TOLD = 100
-"""Peers remembered of each callback."""
+"""Maximum peers remembered for each callback."""
 
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A message that comes back. `due` is None once it is over: fired often enough, or cancelled."""
+    """A scheduled message. `due` is None if it has fired often enough or was cancelled."""
 
     id: int
     message: str
@@ -30,15 +30,15 @@ class Callback:
     fired: int
     due: float | None
     peer: str
-    """Who set it."""
+    """Peer that created the callback."""
     created: float
     last_fired: float | None
     core: str = ""
-    """The process whose connection set it."""
+    """Id of the process whose connection created it."""
 
     @property
     def left(self) -> int:
-        """How often it is still to fire."""
+        """Number of times it will still fire."""
         return 0 if self.due is None else self.repeat_count - self.fired
 
 
@@ -52,7 +52,7 @@ def add(
     wanted: int | None = None,
     core: str = "",
 ) -> Callback:
-    """Keep a new callback, due after its delay. `wanted` is an id that `make_free` found free."""
+    """Store a new callback, due after its delay. `wanted` is an id that `make_free` reported as free."""
     sql = "INSERT INTO callbacks (id, message, delay_s, repeat_count, due, peer, created, core) VALUES "
     row = (wanted, message, delay_s, repeat_count, now + delay_s, peer, now, core)
     sql += "(?, ?, ?, ?, ?, ?, ?, ?)"
@@ -66,13 +66,13 @@ def add(
 
 
 def make_free(connection: Connection, number: int) -> bool:
-    """Forget the callback of that id if it is over; whether the id is free now."""
+    """Delete the callback with that id if it is finished; return True if the id is free now."""
     connection.execute("DELETE FROM callbacks WHERE id = ? AND due IS NULL", (number,))
     return one(connection, number) is None
 
 
 def mark_told(connection: Connection, number: int, peers: Iterable[str]) -> None:
-    """Note that peers heard of all a callback has fired so far."""
+    """Record that peers were notified of everything a callback has fired so far."""
     row = connection.execute("SELECT told, fired FROM callbacks WHERE id = ?", (number,)).fetchone()
     if row is not None:
         told = json.loads(row[0]) | dict.fromkeys(peers, row[1])
@@ -81,7 +81,7 @@ def mark_told(connection: Connection, number: int, peers: Iterable[str]) -> None
 
 
 def take_missed(connection: Connection, peer: str) -> list[Callback]:
-    """What fired without its setter and without a peer hearing of it; noted as told to that peer."""
+    """Return callbacks that fired without notifying their creator or this peer; mark them as notified."""
     found = []
     rows = connection.execute(f"SELECT told, {COLUMNS} FROM callbacks WHERE fired > 0 ORDER BY last_fired")
     for told_json, *row in rows.fetchall():
@@ -93,7 +93,7 @@ def take_missed(connection: Connection, peer: str) -> list[Callback]:
 
 
 def one(connection: Connection, number: int) -> Callback | None:
-    """A callback by its number, which may be any."""
+    """Return a callback by its number, which may be any integer, or None."""
     if not 0 < number <= MOST_ID:
         return None
     row = connection.execute(f"SELECT {COLUMNS} FROM callbacks WHERE id = ?", (number,)).fetchone()
@@ -101,26 +101,27 @@ def one(connection: Connection, number: int) -> Callback | None:
 
 
 def everything(connection: Connection) -> tuple[Callback, ...]:
-    """All that is kept, oldest first."""
+    """Return all callbacks, oldest first."""
     rows = connection.execute(f"SELECT {COLUMNS} FROM callbacks ORDER BY id")
     return tuple(Callback(*row) for row in rows)
 
 
 def cancel(connection: Connection, number: int) -> None:
-    """A callback shall not fire again."""
+    """Cancel a callback."""
     connection.execute("UPDATE callbacks SET due = NULL WHERE id = ?", (number,))
 
 
 def count(connection: Connection) -> int:
-    """How many are still to fire."""
+    """Return the number of callbacks that will still fire."""
     (number,) = connection.execute("SELECT count(*) FROM callbacks WHERE due IS NOT NULL").fetchone()
     return int(number)
 
 
 def fire(connection: Connection, callback: Callback, now: float) -> bool:
-    """Note that a callback fires now; False when another process was first, or it has been cancelled.
+    """Record that a callback fires now; False if another process was first, or it was cancelled.
 
-    The next time is on the grid the first delay began, so it never drifts; what was missed is not made up.
+    The next time is a multiple of the delay after the first one, so it never drifts. Missed times are
+    skipped.
     """
     assert callback.due is not None
     periods = max(1, math.floor((now - callback.due) / callback.delay_s) + 1)

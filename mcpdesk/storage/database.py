@@ -1,8 +1,8 @@
-"""One SQLite file and the thread that owns it. Safe against other processes and a crash at any moment.
+"""SQLite state file with a thread of its own. Safe against concurrent processes and crashes.
 
-Work is a function of the connection. It runs inside one transaction: when `run` returns, what it wrote is
-committed; when it raises, nothing of it was written. A file that is damaged is set aside under another name
-and a new one is begun; a file of a newer version, or one that only cannot be reached, is left as it is.
+Work is a function of the connection. It runs inside one transaction: when `run` returns, its changes are
+committed; when it raises, none of them is. A damaged file is renamed and a new one is created; a file of a
+newer version, or one that is only inaccessible, is not changed.
 """
 
 from __future__ import annotations
@@ -68,44 +68,44 @@ MIGRATIONS = (
     UPDATE callbacks SET told = '{"": ' || fired || '}';
     """,
 )
-"""SQL scripts; `PRAGMA user_version` of a file counts those it has had. Times are Unix seconds."""
+"""SQL scripts; `PRAGMA user_version` of a file is the number of applied scripts. Times are Unix seconds."""
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
 PATIENCE_S = 10.0
-"""How long another process may hold the file before work fails."""
+"""Maximum seconds that another process may lock the file before work fails."""
 BUSY_PAUSE_S = 0.01
 CHECKED_BYTES = 64 << 20
-"""Up to this size a file is looked through for damage when it is opened; a larger one as it is used."""
+"""Maximum size of a file that is checked for damage when it is opened; larger ones only as they are used."""
 DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 SIDE_FILES = ("-wal", "-shm", "")
-"""What belongs to one database: what SQLite keeps beside it, and the file. It is moved last: as soon as its
-place is free, somebody else begins a new one, whose journal must not be taken away."""
+"""Suffixes of the files of a database. The main file is moved last: as soon as its name is free, another
+process creates a new database, whose journal must not be moved."""
 MASK = 0o077
-"""Nobody else may read what a person's tools noted down."""
+"""File mode bits to clear, because no other user may read the data of a person's tools."""
 
 
 class StateData(Protocol):
-    """The state of a server: in a file, or in the engine that replicas share."""
+    """State of a server, in a file or in the engine."""
 
     @property
     def place(self) -> str:
-        """What an error names it by."""
+        """Name of the state in error messages."""
 
     async def run(self, work: Work[T]) -> T:
-        """Run `work(connection)` as one transaction and return what it returns. Raises: StorageError."""
+        """Run `work(connection)` as one transaction and return its result. Raises: StorageError."""
 
     def close(self) -> None:
-        """Finish what was begun and let go of it."""
+        """Finish running work and release resources."""
 
 
 class _Damaged(sqlite3.DatabaseError):
-    """The file is an SQLite file, or was one, and cannot be read any more."""
+    """The file is or was an SQLite file, and can no longer be read."""
 
 
 class Database:
-    """A state file. Opened, made and migrated at the first use; `run` may be called on any loop."""
+    """State file, opened, created and migrated at the first use. `run` may be called on any loop."""
 
     def __init__(
         self,
@@ -114,40 +114,40 @@ class Database:
         tell: Callable[[str], object] = lambda told: None,
         wrote: Callable[[], object] = lambda: None,
     ) -> None:
-        """`tell` is called when a damaged file was set aside, `wrote` when work has changed something.
+        """Create a database; `tell` is called when a damaged file was renamed, `wrote` after each change.
 
-        Both are called on a thread of the database's own.
+        Both are called on the database's thread.
         """
         self.path = path
         self._wrote = wrote
         self._migrations = migrations
         self._tell = tell
         self._file = 0
-        """Which file was opened: its inode."""
+        """Inode of the opened file."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="state")
         self._connection: sqlite3.Connection | None = None
         self._is_closed = False
 
     @property
     def place(self) -> str:
-        """What an error names it by."""
+        """Path of the file, for error messages."""
         return str(self.path)
 
     async def run(self, work: Work[T]) -> T:
-        """Run `work(connection)` as one transaction and return what it returns, committed.
+        """Run `work(connection)` as one transaction and return its result once it is committed.
 
-        Cancelling does not undo work that has begun.
+        Cancelling does not undo work that has started.
 
-        Raises: StorageError naming the file; whatever `work` raises.
+        Raises: StorageError that names the file; exceptions of `work`.
         """
         try:
             working = self._thread.submit(self._transact, work)
-        except RuntimeError:  # closed, on whichever thread
+        except RuntimeError:  # closed, on any thread
             raise StorageError(f"{self.path} is closed: the server stops") from None
         return await asyncio.wrap_future(working)
 
     def close(self) -> None:
-        """Finish what was begun and let go of the file. Harmless when done twice, or never opened."""
+        """Finish running work and close the file. May be called twice, or if the file was never opened."""
         if not self._is_closed:
             self._is_closed = True
             self._thread.submit(self._close)
@@ -179,12 +179,12 @@ class Database:
         return result
 
     def _set_aside(self, reason: str) -> None:
-        """Give a damaged file another name, unless another process did it already. Raises: OSError."""
+        """Rename a damaged file, unless another process has done so already. Raises: OSError."""
         import fcntl
 
         self._forget()
         with suppress(FileNotFoundError), self.path.open("rb") as damaged:
-            # Whoever else found the damage waits here, and then sees another file at this place.
+            # Other processes that found the damage wait here, and then see another file at this path.
             fcntl.flock(damaged, fcntl.LOCK_EX)
             there = os.fstat(damaged.fileno()).st_ino
             if there != self._file or there != self.path.stat().st_ino:
@@ -205,13 +205,13 @@ class Database:
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Made by us before SQLite does, which would let others read it; its journals take the file's mode.
+        # Created before SQLite does, which would let others read it; its journals inherit the mode.
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666 & ~MASK)
         made = os.fstat(handle)
         os.close(handle)
         self._file = made.st_ino
         if not made.st_size and _size(f"{self.path}-wal"):
-            # SQLite would throw the journal away, and with it the only trace of what was lost.
+            # SQLite would delete the journal, and with it the only trace of the lost data.
             raise _Damaged("the file is empty")
         connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
         with ExitStack() as unless_ready:
@@ -219,7 +219,7 @@ class Database:
             _log_ahead(connection)
             if made.st_size <= CHECKED_BYTES:
                 _check(connection)
-            # In WAL mode a killed process loses nothing that was committed; only a power cut may.
+            # In WAL mode a killed process loses no committed data; only a power failure may.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             self._migrate(connection)
@@ -241,7 +241,7 @@ class Database:
             connection.execute(f"PRAGMA user_version = {len(self._migrations)}")
 
     def _was_moved(self) -> bool:
-        """Whether another process set the file aside meanwhile; waits for one that is just doing that."""
+        """Return True if another process has renamed the file; wait for one that is doing so."""
         import fcntl
 
         try:
@@ -252,7 +252,7 @@ class Database:
             return True
 
     def _forget(self) -> None:
-        """Open the file anew the next time."""
+        """Close the file, so that it is opened again the next time."""
         self._close()
         self._connection = None
 
@@ -262,7 +262,7 @@ class Database:
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to WAL mode. SQLite itself does not wait for another process that is just doing the same."""
+    """Switch to WAL mode. SQLite itself does not wait for another process that is doing the same."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -276,7 +276,7 @@ def _log_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    """Raises: _Damaged for a file in which something is not where it should be."""
+    """Raises: _Damaged for an inconsistent file."""
     (said,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if said != "ok":
         raise _Damaged(str(said).replace("\n", " "))
@@ -295,7 +295,7 @@ def _size(path: str) -> int:
 
 
 def _free_name(path: Path) -> Path:
-    """A name beside a file that nothing has: `state.sqlite.damaged-2026-11-20T09-30-00`."""
+    """Return an unused name next to a file: `state.sqlite.damaged-2026-11-20T09-30-00`."""
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
     names = (
         path.with_name(f"{path.name}.damaged-{stamp}{more}")

@@ -1,4 +1,4 @@
-"""Single values of a server by key, and records of asynchronous calls: functions of a connection."""
+"""Key-value pairs of a server, and records of asynchronous calls: functions of a connection."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 MOST_ID = (1 << 63) - 1
-"""What an SQLite integer holds."""
+"""Largest integer of SQLite."""
 
 
 def fact(connection: Connection, key: str) -> str | None:
-    """The value kept under a key; None when there is none."""
+    """Return the value of a key, or None."""
     row = connection.execute("SELECT value FROM facts WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
 
 def facts(connection: Connection, prefix: str) -> dict[str, str]:
-    """The values kept under keys that begin so, by what follows in the key."""
+    """Return the values of keys with a prefix, by the rest of the key."""
     rows = connection.execute(
         "SELECT key, value FROM facts WHERE substr(key, 1, ?) = ?", (len(prefix), prefix)
     )
@@ -27,7 +27,7 @@ def facts(connection: Connection, prefix: str) -> dict[str, str]:
 
 
 def keep_newest(connection: Connection, prefix: str, field: str, most: int) -> None:
-    """Of the JSON objects under keys that begin so, keep those whose field is greatest."""
+    """Of the JSON objects under keys with a prefix, keep the `most` ones with the greatest `field`."""
     begins = "substr(key, 1, ?) = ?"
     sql = f"DELETE FROM facts WHERE {begins} AND key NOT IN (SELECT key FROM facts WHERE {begins} "
     sql += "ORDER BY json_extract(value, ?) DESC LIMIT ?)"
@@ -35,7 +35,7 @@ def keep_newest(connection: Connection, prefix: str, field: str, most: int) -> N
 
 
 def keep(connection: Connection, key: str, value: str | None) -> None:
-    """Keep a value under a key; None forgets it."""
+    """Set the value of a key; None deletes it."""
     if value is None:
         connection.execute("DELETE FROM facts WHERE key = ?", (key,))
     else:
@@ -47,18 +47,21 @@ def keep(connection: Connection, key: str, value: str | None) -> None:
 def update_jobs(
     connection: Connection, rows: Iterable[tuple[str, str, float, bytes]], gone: Iterable[str]
 ) -> None:
-    """Keep calls and remove others by id. A row is an id, its core, its begin in Unix seconds, its record."""
+    """Store calls, and delete others by id.
+
+    A row is an id, its core, its start in Unix seconds, its record.
+    """
     sql = "INSERT INTO jobs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET core = excluded.core, "
     connection.executemany(sql + "record = excluded.record", rows)
     connection.executemany("DELETE FROM jobs WHERE id = ?", ((each,) for each in gone))
 
 
 def one_job(connection: Connection, identifier: str) -> tuple[str, str, bytes] | None:
-    """Id, core and record of a call; None when there is none of that id."""
+    """Return id, core and record of a call, or None."""
     found = connection.execute("SELECT id, core, record FROM jobs WHERE id = ?", (identifier,)).fetchone()
     return None if found is None else (found[0], found[1], found[2])
 
 
 def all_jobs(connection: Connection) -> list[tuple[str, str, bytes]]:
-    """Id, core and record of every call, oldest first."""
+    """Return id, core and record of every call, oldest first."""
     return list(connection.execute("SELECT id, core, record FROM jobs ORDER BY created"))

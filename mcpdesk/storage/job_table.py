@@ -1,7 +1,7 @@
-"""Records of jobs: what is known of one without the process that runs it, and where such records lie.
+"""Records of jobs, which describe a job without the process that runs it, and tables that store them.
 
-A job belongs to one holder at a time, a process or a replica. Its fencing number grows whenever another
-holder takes it over, and what an earlier one writes afterwards is refused.
+A job has one holder at a time, a process or a replica. Its fencing number increases whenever another holder
+takes it over, and later writes of the previous holder are refused.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 FIRST_FENCE = 1
-"""The fencing number of a job with its first holder."""
+"""Fencing number of a job with its first holder."""
 
 
 class ErrorRecord(Struct, frozen=True):
-    """The error a job came to."""
+    """Error of a failed job."""
 
     code: int
     message: str
@@ -35,7 +35,7 @@ class ErrorRecord(Struct, frozen=True):
 
 
 class FileRecord(Struct, frozen=True):
-    """A file a job made."""
+    """File that a job produced."""
 
     name: str
     path: str
@@ -45,7 +45,7 @@ class FileRecord(Struct, frozen=True):
 
 
 class JobRecord(Struct, frozen=True, omit_defaults=True):
-    """Everything about a job. Times are Unix seconds."""
+    """All data of a job. Times are Unix seconds."""
 
     owner: str
     tool: str
@@ -65,17 +65,17 @@ class JobRecord(Struct, frozen=True, omit_defaults=True):
     result: bytes = b""
     error: ErrorRecord | None = None
     is_task: bool = False
-    """Whether it is a task of the protocol, and no asynchronous call of the gateway."""
+    """True for an MCP task, False for an asynchronous call of the gateway."""
     fence: int = FIRST_FENCE
-    """Grows with every holder."""
+    """Fencing number; increases with every holder."""
     request: bytes = b""
-    """What it takes to run it again; empty: it is not repeated."""
+    """Data needed to run the job again; empty if it is not repeated."""
     asked: bytes = b""
-    """What a task asks its client, encoded."""
+    """Encoded questions of a task to its client."""
 
 
 class JobRow(Struct, frozen=True):
-    """A record and whose it is."""
+    """A record with its id and holder."""
 
     id: str
     holder: str
@@ -83,38 +83,38 @@ class JobRow(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether its state is final."""
+        """True if the job has ended."""
         return self.record.status.is_final
 
 
 class JobTable(Protocol):
-    """The records of one server's jobs, as one holder uses them. Everything raises StorageError."""
+    """Records of one server's jobs, as used by one holder. Every method may raise StorageError."""
 
     async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:
-        """Write records of this holder and remove others. Returns the ids that are another holder's now.
+        """Write records of this holder and delete others. Return the ids that another holder has taken over.
 
-        A record whose state is final is not made an unfinished one again.
+        A record with a final status is never replaced by an unfinished one.
         """
 
     async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
-        """The records of these jobs; None for one that there is none of."""
+        """Return the records of these jobs, with None for unknown ones."""
 
     async def rows(self, owner: str) -> list[JobRow]:
-        """The records of an owner, oldest first."""
+        """Return the records of an owner, oldest first."""
 
     async def claim(self) -> list[JobRow]:
-        """Take over unfinished jobs of holders that have ended; each is returned to one holder only."""
+        """Take over unfinished jobs of holders that have ended; each job goes to one holder only."""
 
 
 class FileJobTable:
     """Records in the state file of a server."""
 
     def __init__(self, data: StateData, holder: str, is_running: Callable[[str], bool]) -> None:
-        """`is_running` says whether a holder still lives."""
+        """Create a table; `is_running` returns True if a holder is alive."""
         self._data, self._holder, self._is_running = data, holder, is_running
 
     async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:
-        """As `JobTable` has it."""
+        """Implements `JobTable.write`."""
 
         def work(connection: Connection) -> set[str]:
             known = {row.id: _read(facts.one_job(connection, row.id)) for row in rows}
@@ -126,17 +126,17 @@ class FileJobTable:
         return await self._data.run(work)
 
     async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
-        """As `JobTable` has it."""
+        """Implements `JobTable.known`."""
         return await self._data.run(
             lambda connection: [_read(facts.one_job(connection, each)) for each in identifiers]
         )
 
     async def rows(self, owner: str) -> list[JobRow]:
-        """As `JobTable` has it."""
+        """Implements `JobTable.rows`."""
         return [row for row in await self._all() if row.record.owner == owner]
 
     async def claim(self) -> list[JobRow]:
-        """As `JobTable` has it."""
+        """Implements `JobTable.claim`."""
 
         def work(connection: Connection) -> list[JobRow]:
             found = filter(None, map(_read, facts.all_jobs(connection)))
@@ -151,9 +151,9 @@ class FileJobTable:
         return await self._data.run(work)
 
     async def left(self) -> list[JobRow]:
-        """Finished jobs of holders that have ended, and all of an earlier core of this process, oldest first.
+        """Return finished jobs of ended holders, and all jobs of an earlier core of this process.
 
-        Records nobody can read are removed.
+        Oldest first. Unreadable records are deleted.
         """
 
         def work(connection: Connection) -> list[JobRow]:
@@ -176,17 +176,17 @@ class FileJobTable:
 
 
 def encoded(record: JobRecord) -> bytes:
-    """A record as it is kept."""
+    """Return the stored form of a record."""
     try:
         return msgspec.msgpack.encode(record)
-    except (TypeError, ValueError, OverflowError):  # the data of an error may be anything hosted code has
+    except (TypeError, ValueError, OverflowError):  # `data` of an error may be any object of hosted code
         error = record.error
         assert error is not None
         return msgspec.msgpack.encode(replace(record, error=ErrorRecord(error.code, error.message)))
 
 
 def decoded(record: bytes) -> JobRecord | None:
-    """A record that was kept; None for one of another version."""
+    """Decode a record; None if it is of another version."""
     try:
         return msgspec.msgpack.decode(record, type=JobRecord)
     except msgspec.MsgspecError:
@@ -203,7 +203,7 @@ def _read(found: tuple[str, str, bytes] | None) -> JobRow | None:
 
 
 def _is_behind(row: JobRow, known: JobRow | None) -> bool:
-    """Whether another holder has taken over what a row is of."""
+    """Return True if another holder has taken over the job of a row."""
     if known is None:
         return False
     theirs, ours = known.record.fence, row.record.fence
@@ -211,5 +211,5 @@ def _is_behind(row: JobRow, known: JobRow | None) -> bool:
 
 
 def _is_late(row: JobRow, known: JobRow | None) -> bool:
-    """Whether a row says that something runs whose end is known."""
+    """Return True if a row is unfinished, but the end of its job is already known."""
     return known is not None and known.is_over and not row.is_over and known.record.fence == row.record.fence

@@ -1,4 +1,4 @@
-"""Tasks with steps, and which task is the current one: functions of a connection, within a transaction."""
+"""Tasks with steps, and the current task: functions of a connection, within a transaction."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 CURRENT = "task.current"
 MATCHING = "WHERE instr(folded(name), ?) AND (completed IS NULL OR NOT ?)"
 MOST_CHARACTERS = 1_000_000
-"""Of names and steps that are read at a time."""
+"""Maximum characters of names and steps that are read at once."""
 STEP_COSTS = 50
-"""Characters that a step counts for besides its own."""
+"""Characters added for each step besides its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Task:
 
 
 def create(connection: Connection, name: str) -> int:
-    """Add a task, make it the current one, and return its number."""
+    """Add a task, make it current, and return its number."""
     sql = "INSERT INTO tasks (name, created) VALUES (?, ?)"
     number = connection.execute(sql, (name, time.time())).lastrowid
     assert number is not None
@@ -51,7 +51,7 @@ def create(connection: Connection, name: str) -> int:
 
 
 def add(connection: Connection, task: int, text: str) -> int:
-    """Add a step to a task, which is open again if it was completed; returns the step's number."""
+    """Add a step to a task, reopen the task if it was completed, and return the step's number."""
     sql = "SELECT coalesce(max(id), 0) + 1 FROM steps WHERE task = ?"
     (number,) = connection.execute(sql, (task,)).fetchone()
     connection.execute(
@@ -62,7 +62,7 @@ def add(connection: Connection, task: int, text: str) -> int:
 
 
 def complete(connection: Connection, task: int, step: int | None = None) -> None:
-    """Complete one step, or without one the task with all its steps. What is complete keeps its time."""
+    """Complete one step, or without `step` the task with all its steps. Earlier completion times are kept."""
     now = time.time()
     sql = "UPDATE steps SET completed = ? WHERE task = ? AND completed IS NULL AND id = coalesce(?, id)"
     connection.execute(sql, (now, task, step))
@@ -72,34 +72,34 @@ def complete(connection: Connection, task: int, step: int | None = None) -> None
 
 
 def switch(connection: Connection, task: int) -> None:
-    """Make a task the current one."""
+    """Make a task current."""
     keep(connection, CURRENT, str(task))
 
 
 def current(connection: Connection) -> int | None:
-    """The number of the current task."""
+    """Return the number of the current task, or None."""
     number = fact(connection, CURRENT)
     return None if number is None else int(number)
 
 
 def one(connection: Connection, number: int) -> Task | None:
-    """A task by its number, which may be any."""
+    """Return a task by its number, which may be any integer, or None."""
     if not 0 < number <= MOST_ID:
         return None
     return next(iter(_tasks(connection, "WHERE id = ?", (number,))), None)
 
 
 def named(connection: Connection, word: str, limit: int, *, is_open: bool = False) -> list[Task]:
-    """The newest tasks whose name contains a word, in either case; `is_open` leaves out completed ones.
+    """Return the newest tasks whose name contains a word, ignoring case; `is_open` excludes completed ones.
 
-    At most `limit`, and no more after the first than `MOST_CHARACTERS` hold.
+    At most `limit` tasks, and apart from the first no more than fit in `MOST_CHARACTERS`.
     """
     connection.create_function("folded", 1, str.casefold, deterministic=True)
     return _tasks(connection, MATCHING, (word.casefold(), is_open), limit)
 
 
 def count_named(connection: Connection, word: str, *, is_open: bool = False) -> int:
-    """How many tasks there are of which `named` gives the newest."""
+    """Return the number of tasks that match; `named` returns the newest of them."""
     connection.create_function("folded", 1, str.casefold, deterministic=True)
     sql = f"SELECT count(*) FROM tasks {MATCHING}"
     (number,) = connection.execute(sql, (word.casefold(), is_open)).fetchone()
@@ -107,7 +107,7 @@ def count_named(connection: Connection, word: str, *, is_open: bool = False) -> 
 
 
 def count(connection: Connection, task: int | None = None) -> int:
-    """How many tasks there are, or steps of one task."""
+    """Return the number of tasks, or of steps of one task."""
     if task is None:
         (number,) = connection.execute("SELECT count(*) FROM tasks").fetchone()
     else:

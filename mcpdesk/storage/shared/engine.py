@@ -1,8 +1,8 @@
-"""The engine: a Valkey or Redis server in which several replicas keep what they share.
+"""The engine: a Valkey or Redis server that stores the state shared by several replicas.
 
-Every command is bounded in time, and fails at once while the engine is known to be away; a watcher finds out
-when it is back. Scripts may run twice when an answer was lost, so each of them is written to be repeated.
-All keys have one hash tag, the name of the deployment, so that they lie in one slot of a cluster.
+Every command has a time limit, and fails at once while the engine is known to be unreachable; a watcher
+detects when it is back. Scripts may run twice if a reply was lost, so each of them is idempotent. All keys
+have one hash tag, the name of the deployment, so that they are in one slot of a cluster.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ Client: TypeAlias = Any
 """A `redis.asyncio.Redis`, or the client of a cluster, which has the same commands."""
 
 PATIENCE_S = 1.0
-"""How long one command, and one attempt to connect, may take."""
+"""Maximum seconds of one command, and of one attempt to connect."""
 PATIENT_S = 2.0
-"""How long the engine may be away before scripts fail at once."""
+"""Seconds the engine may be unreachable before scripts fail at once."""
 WATCH_S = 0.5
-"""Time between two looks at whether the engine answers."""
+"""Seconds between two checks whether the engine answers."""
 READ_BLOCK_MS = 1_000
-"""How long a blocking read of a stream waits for an entry."""
+"""Milliseconds for which a blocking read of a stream waits for an entry."""
 FILES = frozenset({"ssl_ca_certs", "ssl_certfile", "ssl_keyfile"})
-"""Options of an URL that name files."""
+"""Options of a URL that name files."""
 DISTRUSTED = re.compile(r"certificate verify failed: (.+?)\.? \(_ssl")
 CONNECTING = re.compile(r" connecting to |SSL|certificate")
-"""In redis-py's errors: the connection was not established."""
+"""Errors of redis-py that mean that no connection was established."""
 CERTIFICATE_REQUIRED = re.compile(r"certificate[ _]required", re.IGNORECASE)
 FULL = re.compile(r"\bOOM\b|command not allowed when used memory")
 CERTIFICATE_HINT = "ssl_certfile=FILE and ssl_keyfile=FILE in the URL name it"
@@ -47,34 +47,37 @@ MISSING = "redis-py is not installed: pip install 'mcpdesk[redis]'"
 
 
 BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 0.5, 1.0)
-"""Upper ends of the ranges in which the time of commands is counted, in seconds; a last range has no end."""
+"""Upper bounds of the histogram of command durations in seconds; the last range is unbounded."""
 PROBE_S: Final = 60
-"""Seconds after which the key that probes write expires."""
+"""Seconds after which the key written by probes expires."""
 
 
 class EngineRefusal(StrEnum):
-    """Kinds of reasons for which the engine does not do what it is asked."""
+    """Kinds of reasons why the engine does not execute a command."""
 
     AWAY = "away"
-    """It cannot be reached, or the connection broke."""
+    """The engine is unreachable, or the connection broke."""
     TIMEOUT = "timeout"
     DENIED = "denied"
-    """The login or the permissions of this user do not suffice."""
+    """The login or the permissions of this user are not sufficient."""
     FULL = "full"
     READ_ONLY = "read_only"
     OTHER = "other"
 
 
 ABSENCES: Final = frozenset({EngineRefusal.AWAY, EngineRefusal.TIMEOUT, EngineRefusal.DENIED})
-"""Refusals of the engine as a whole, and not of a single command."""
+"""Refusals of the engine as a whole, not of a single command."""
 
 
 INTERRUPTIONS: Final = ABSENCES - {EngineRefusal.DENIED}
-"""Refusals that may be over in a moment."""
+"""Refusals that may be temporary."""
 
 
 class EngineAway(StorageError):
-    """The engine cannot be used now; the message says which it is and why. Nothing, or all, was done."""
+    """The engine cannot be used now; the message has its URL and the reason.
+
+    The work was done fully or not at all.
+    """
 
     def __init__(self, message: str, refusal: EngineRefusal = EngineRefusal.OTHER) -> None:
         super().__init__(message)
@@ -82,34 +85,34 @@ class EngineAway(StorageError):
 
 
 class EngineStatus(Struct, frozen=True):
-    """Whether the engine answers, and whether it takes writes."""
+    """Whether the engine answers and accepts writes."""
 
     refusal: EngineRefusal | None
     """None while it does both."""
     reason: str
-    """Why it does not, in words; empty while it does."""
+    """Reason in words; empty while it does both."""
     since: float
-    """Unix time at which that began."""
+    """Unix time at which this status began."""
 
     @property
     def is_up(self) -> bool:
-        """Whether it answers."""
+        """True if the engine answers."""
         return self.refusal not in ABSENCES
 
     @property
     def is_writable(self) -> bool:
-        """Whether it answers and takes writes."""
+        """True if the engine answers and accepts writes."""
         return self.refusal is None
 
 
 class EngineFigures:
-    """Commands of one process to the engine: how long they took, and how many it refused."""
+    """Metrics of the commands of one process: durations and refusals."""
 
     def __init__(self) -> None:
         self.refused: Counter[EngineRefusal] = Counter()
-        """Requests that failed, those included that were not sent because the engine was known to be away."""
+        """Requests that failed, including those not sent because the engine was known to be unreachable."""
         self.counts = [0] * (len(BOUNDS) + 1)
-        """Requests that were sent, by their duration."""
+        """Number of requests sent, by duration range."""
         self.total_s = 0.0
 
     def add(self, seconds: float) -> None:
@@ -119,7 +122,7 @@ class EngineFigures:
 
 
 class Engine:
-    """One connection pool to the engine. Used on the loop on which it was started."""
+    """Connection pool to the engine. Used on the loop on which it was started."""
 
     def __init__(
         self,
@@ -129,18 +132,19 @@ class Engine:
         *,
         probes: bool = False,
     ) -> None:
-        """Replicas with the same `name` share. `tell` receives a sentence for each change of `status`.
+        """Create an engine; replicas with the same `name` share state.
 
-        `probes`: find out again and again whether the engine takes writes, by writing a small key.
+        `tell` receives a sentence for each change of `status`. `probes` enables regular checks whether the
+        engine accepts writes, by writing a small key.
 
-        Raises: DeskUserError for an URL that cannot be used, and where redis-py is not installed.
+        Raises: DeskUserError for an invalid URL, or if redis-py is not installed.
         """
         self.shown = shown(url)
-        """The URL without its password."""
+        """URL without user and password."""
         self._has_certificate = "ssl_certfile=" in url
         self.name = name
         self.on_back: list[Callable[[], object]] = []
-        """Called each time the engine can be used again after it was away or refused writes."""
+        """Called each time the engine can be used again after it was unreachable or refused writes."""
         self.figures = EngineFigures()
         self._probes = probes
         self._tell = tell
@@ -149,49 +153,49 @@ class Engine:
         self._scripts: dict[str, Any] = {}
         self._status = EngineStatus(None, "", time.time())
         self._is_back = asyncio.Event()
-        """Set while it answers."""
+        """Set while the engine answers."""
         self._is_back.set()
         self.clock_skew_s = 0.0
-        """Seconds by which the engine's clock is ahead of the one of this machine."""
+        """Seconds by which the engine's clock is ahead of that of this machine."""
         self._running: set[asyncio.Future[None]] = set()
-        """One for each command that runs, done when that is."""
+        """One future for each running command, done when the command has ended."""
         self._is_closed = False
         self._has_answered = False
-        """True once a command succeeded: the handshake and the login are then known to work."""
+        """True once a command succeeded, which proves that handshake and login work."""
         self._watch_aio: asyncio.Task[None] | None = None
 
     @property
     def status(self) -> EngineStatus:
-        """How it stands. Safe from any thread."""
+        """Current status. Thread-safe."""
         return self._status
 
     def key(self, *parts: str) -> str:
-        """The key of a thing: `{mcpdesk}:session:ab12`."""
+        """Return a key such as `{mcpdesk}:session:ab12`."""
         return ":".join((f"{{{self.name}}}", *parts))
 
     def clock(self) -> float:
-        """Unix time by the engine's clock, as far as known: what replicas compare is taken from here."""
+        """Return Unix time by the engine's clock, as far as known. Replicas compare times by this clock."""
         return time.time() + self.clock_skew_s
 
     async def start(self) -> None:
-        """Begin to watch it. It need not be there yet."""
+        """Start watching the engine, which need not be reachable yet."""
         await self._look()
         self._watch_aio = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
-        """Run nothing more, and close every connection once what runs has ended."""
+        """Accept no more commands, and close every connection once running commands have ended."""
         self._is_closed = True
         if self._watch_aio is not None:
             self._watch_aio.cancel()
             await asyncio.gather(self._watch_aio, return_exceptions=True)
         if self._running:
-            # A command whose connection is closed under it would open another one, which nobody closes.
+            # A command whose connection is closed would open another one, which would never be closed.
             await asyncio.wait(self._running, timeout=2 * PATIENCE_S)
         await close(self._commands)
         await close(self._readers)
 
     async def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Run commands. Raises: EngineAway, at once while the engine is away."""
+        """Run commands. Raises: EngineAway, at once while the engine is unreachable."""
         status = self._status
         if status.refusal is not None and not status.is_up:
             self.figures.refused[status.refusal] += 1
@@ -206,7 +210,7 @@ class Engine:
             self.figures.add(time.perf_counter() - began)
 
     async def script(self, source: str, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
-        """Run a Lua script, which must be one that may run twice. An engine away for a moment is waited for.
+        """Run a Lua script, which must be idempotent. A short outage of the engine is waited for.
 
         Raises: EngineAway.
         """
@@ -222,21 +226,22 @@ class Engine:
         return await self.run(call)
 
     async def _is_back_soon(self) -> bool:
-        """Wait until the engine answers again, at most until it has been away for `PATIENT_S`."""
+        """Wait until the engine answers again, at most until it has been unreachable for `PATIENT_S`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._status.since + PATIENT_S - time.time()):
                 await self._is_back.wait()
         return self._is_back.is_set()
 
     async def read_stream(self, key: str, after: str) -> list[tuple[str, dict[bytes, bytes]]]:
-        """Entries of a stream behind an id, waiting up to a second for the first. Raises: EngineAway."""
+        """Return entries of a stream after an id; wait up to a second for the first. Raises: EngineAway."""
         return (await self.read_streams({key: after}, READ_BLOCK_MS)).get(key, [])
 
     async def read_streams(
         self, after: Mapping[str, str], block_ms: int, most: int = 1_000, within_s: float | None = None
     ) -> dict[str, list[tuple[str, dict[bytes, bytes]]]]:
-        """Entries of each stream behind an id, waiting so long for the first; all must come `within_s`.
+        """Return entries of each stream after an id.
 
+        Wait up to `block_ms` for the first entry, and at most `within_s` for the reply.
         Raises: EngineAway.
         """
 
@@ -251,7 +256,7 @@ class Engine:
         }
 
     async def entries(self, key: str, after: str, last: str = "+") -> list[tuple[str, dict[bytes, bytes]]]:
-        """Entries of a stream behind an id that are there now. Raises: EngineAway."""
+        """Return existing entries of a stream after an id. Raises: EngineAway."""
         found = await self.run(lambda client: client.xrange(key, f"({after}", last))
         return [(identifier.decode(), fields) for identifier, fields in found]
 
@@ -283,9 +288,9 @@ class Engine:
         return self.shown.startswith("rediss")
 
     def _closed_after_handshake(self) -> str:
-        """Reason for a first command that ended with the connection.
+        """Return the reason for a first command that ended with the connection.
 
-        In TLS 1.3 a server refuses a client's certificate after the handshake. A reset may discard its alert.
+        In TLS 1.3 a server rejects a client's certificate after the handshake. A reset may discard its alert.
         """
         question = f"does it ask for a client certificate? {CERTIFICATE_HINT}"
         if self._has_certificate:
@@ -301,7 +306,7 @@ class Engine:
             await self._look()
 
     async def _look(self) -> None:
-        """Find out whether it answers, what its clock says, and whether it takes writes."""
+        """Check whether the engine answers, what its clock says, and whether it accepts writes."""
         with contextlib.suppress(EngineAway):
             before = time.time()
             seconds, micros = await self._attempt(lambda client: client.time(), self._commands)
@@ -309,7 +314,7 @@ class Engine:
             self._note(await self._probe() if self._probes else EngineStatus(None, "", time.time()))
 
     async def _probe(self) -> EngineStatus:
-        """Write a small key. Raises: EngineAway while the engine is away."""
+        """Write a small key. Raises: EngineAway while the engine is unreachable."""
         key = self.key("probe")
         try:
             await self._attempt(lambda client: client.set(key, b"", ex=PROBE_S), self._commands)
@@ -317,7 +322,7 @@ class Engine:
             if error.refusal in ABSENCES:
                 raise
             if error.refusal is EngineRefusal.READ_ONLY:
-                # Behind a name that has moved, new connections reach the new primary.
+                # If the host name has moved, new connections reach the new primary.
                 await disconnect_idle(self._commands)
             return EngineStatus(error.refusal, _reason(error.__cause__ or error), time.time())
         return EngineStatus(None, "", time.time())
@@ -347,15 +352,17 @@ def _call_script(prepared: Any, keys: list[str], arguments: list[Any], client: C
 
 
 def shown(url: str) -> str:
-    """An engine's URL without user and password."""
+    """Return an engine's URL without user and password."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2] + parts.path
     return f"{parts.scheme}://{place}"
 
 
 def connect(url: str, timeout_s: float) -> Client:
-    """A client of the engine: `redis://`, `rediss://`, `unix://` as redis-py takes them, `redis+cluster://`
-    the same for a cluster, and `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE[/DB]`; with `rediss` over TLS.
+    """Return a client for the URL of an engine.
+
+    The schemes are `redis://`, `rediss://` and `unix://` as in redis-py, `redis+cluster://` for a cluster,
+    and `redis+sentinel://HOST:PORT,HOST:PORT/SERVICE[/DB]`; with `rediss` over TLS.
 
     Raises: DeskUserError.
     """
@@ -366,7 +373,7 @@ def connect(url: str, timeout_s: float) -> Client:
         from redis.exceptions import ConnectionError as ConnectionLost
     except ImportError:
         raise DeskUserError(f"`shared` cannot be used: {MISSING}.") from None
-    # One repetition: a connection that was idle while the engine was restarted is only then found broken.
+    # One retry, because a connection that was idle during a restart of the engine is found broken only then.
     options: dict[str, Any] = {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": min(timeout_s, PATIENCE_S),
@@ -383,7 +390,7 @@ def connect(url: str, timeout_s: float) -> Client:
 
             return RedisCluster.from_url(url.replace("+cluster", "", 1), **options)
         client: Any = Redis.from_url(url, **options)
-        client.connection_pool.make_connection()  # connects to nothing, but knows which options there are
+        client.connection_pool.make_connection()  # connects to nothing, but validates the options
         return client
     except ValueError as error:
         raise DeskUserError(f"shared: {shown(url)} cannot be used: {error}.") from None
@@ -403,11 +410,11 @@ def _check_files(url: str) -> None:
 
 
 async def close(client: Client) -> None:
-    """Close a client's connections, those to its sentinels included."""
+    """Close a client's connections, including those to its sentinels."""
     pool = getattr(client, "connection_pool", None)
     manager = getattr(pool, "sentinel_manager", None)
     for each in (client, *getattr(manager, "sentinels", ())):
-        with contextlib.suppress(OSError, *_redis_errors()):  # one that broke cannot be closed any better
+        with contextlib.suppress(OSError, *_redis_errors()):  # broken connections need no close
             await each.aclose()
 
 
@@ -420,9 +427,10 @@ async def disconnect_idle(client: Client) -> None:
 
 
 async def _cancellable(work: Awaitable[T]) -> T:
-    """Await commands, and end with a cancellation that came meanwhile.
+    """Await commands, and raise a cancellation that arrived in the meantime.
 
-    redis-py awaits `asyncio.wait_for`, which before Python 3.12 loses one that comes when its work is done.
+    redis-py awaits `asyncio.wait_for`, which before Python 3.12 loses a cancellation that arrives when its
+    work is done.
     """
     task = asyncio.current_task()
     asked = task.cancelling() if task is not None else 0
@@ -461,7 +469,7 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
 
 
 def _streams(found: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[bytes, bytes]]]]]:
-    """The streams of an answer to XREAD, which is a list or, by RESP3, a mapping; each with its entries."""
+    """Return the streams with entries in a reply to XREAD, which is a list or, with RESP3, a mapping."""
     if not isinstance(found, dict):
         return found or ()
     return [
@@ -471,7 +479,7 @@ def _streams(found: Any) -> Iterable[tuple[bytes, Sequence[tuple[bytes, dict[byt
 
 
 def _refusal(error: BaseException) -> EngineRefusal:
-    """Kind of an error: the engine is not there, or refuses this one command."""
+    """Return the kind of an error: the engine is unreachable, or refuses this command."""
     from redis import exceptions
 
     text = str(error)
@@ -490,7 +498,7 @@ def _refusal(error: BaseException) -> EngineRefusal:
 
 
 def _is_closed(error: Exception) -> bool:
-    """True for an established connection that was closed before an answer came."""
+    """Return True for an established connection that was closed before a reply came."""
     from redis import exceptions
 
     refusals = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.BusyLoadingError)

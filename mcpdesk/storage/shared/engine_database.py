@@ -1,9 +1,9 @@
-"""A server's state in the engine, with the interface of the state file.
+"""State of a server in the engine, with the interface of the state file.
 
-What a state file has fits into some kilobytes: it lies in the engine whole, as an SQLite database with a
-version. Work runs on a copy in memory; what it wrote counts if the version is still the one it began from,
-else it runs again on the newer one. So every function written for the file does the same here, as one
-transaction among all replicas.
+The content of a state file is only some kilobytes. The engine stores it as a whole, an SQLite database with a
+version. Work runs on a copy in memory. Its changes are stored if the version has not changed in the meantime;
+otherwise the work runs again on the newer version. Functions written for the file therefore work here too,
+each as one transaction among all replicas.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
 T = TypeVar("T")
 
 MOST_BYTES = 16 << 20
-"""How large the state of one server may become."""
+"""Maximum bytes of the state of one server."""
 ATTEMPTS = 50
-"""How often work is begun anew because another replica was quicker."""
+"""Maximum attempts if other replicas change the state at the same time."""
 PAGE_BYTES = 1024
 
 CHANGED = "state"
-"""The kind of events that tell of a changed state."""
+"""Kind of the events that announce a changed state."""
 STORE = f"""
 local version, writer = unpack(redis.call('HMGET', KEYS[1], 'version', 'writer'))
 version = version or '0'
@@ -39,17 +39,17 @@ redis.call('HSET', KEYS[1], 'version', version + 1, 'writer', ARGV[3], 'data', A
 {ANNOUNCE}
 return version + 1
 """
-"""Write a new version if the one it was made from is still there. Returns its number, or -1."""
+"""Write a new version if the version it is based on is still current. Returns its number, or -1."""
 LOAD = """
 local version = redis.call('HGET', KEYS[1], 'version') or '0'
 if version == ARGV[1] then return {tonumber(version), false} end
 return {tonumber(version), redis.call('HGET', KEYS[1], 'data') or ''}
 """
-"""The version that is there, and its bytes unless it is the one that is known."""
+"""Return the current version, and its bytes unless the caller has that version."""
 
 
 class EngineDatabase:
-    """The state of one server, shared by all replicas. Used on the loop of its engine."""
+    """State of one server, shared by all replicas. Used on the loop of its engine."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class EngineDatabase:
         bus: EventBus | None = None,
         migrations: Sequence[str] = MIGRATIONS,
     ) -> None:
-        """What is written is told on the `bus`, see `CHANGED`."""
+        """Create the database. Changes are announced on the `bus`; see `CHANGED`."""
         self._engine = engine
         self._key = engine.key("state", server)
         self.place = f"the state of {server} in {engine.shown}"
@@ -72,19 +72,19 @@ class EngineDatabase:
         self._is_closed = False
 
     async def run(self, work: Work[T]) -> T:
-        """Run `work(connection)` as one transaction and return what it returns, written.
+        """Run `work(connection)` as one transaction and return its result once it is stored.
 
-        Raises: StorageError, EngineAway among them; whatever `work` raises.
+        Raises: StorageError, including EngineAway; exceptions of `work`.
         """
         if self._is_closed:
             raise self._closed()
-        # Whoever is cancelled does not leave a half-done exchange to the next one.
+        # A caller that is cancelled must not leave a half-done exchange to the next one.
         running = asyncio.create_task(self._run(work))
         running.add_done_callback(_retrieve)
         return await asyncio.shield(running)
 
     def close(self) -> None:
-        """Let go of the copy. Harmless when done twice."""
+        """Discard the copy. May be called twice."""
         if not self._is_closed:
             self._is_closed = True
             self._thread.submit(self._forget)
@@ -97,7 +97,7 @@ class EngineDatabase:
                 version, data = await self._engine.script(LOAD, [self._key], [self._version])
                 try:
                     working = loop.run_in_executor(self._thread, self._transact, version, data, work)
-                except RuntimeError:  # closed while the engine was asked, on whichever thread
+                except RuntimeError:  # closed while the engine was queried, on any thread
                     raise self._closed() from None
                 result, image = await working
                 if image is None:
@@ -113,7 +113,7 @@ class EngineDatabase:
         if len(image) > MOST_BYTES:
             self._version = -1
             raise StorageError(f"{self.place} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
-        self._version = -1  # until it is known what became of it
+        self._version = -1  # unknown until the outcome is known
         written = [version, image, os.urandom(12).hex(), *self._told]
         stored = await self._engine.script(STORE, [self._key, self._bus.key], written)
         if stored < 0:
@@ -122,7 +122,7 @@ class EngineDatabase:
         return True
 
     def _transact(self, version: int, data: bytes | None, work: Work[T]) -> tuple[T, bytes | None]:
-        """Run work on a version; the bytes of a new one if it wrote something."""
+        """Run work on a version; return its result, and the bytes of a new version if it wrote something."""
         if version != self._version or self._connection is None:
             self._open(data or b"")
             self._version = version
@@ -170,6 +170,6 @@ class EngineDatabase:
 
 
 def _retrieve(running: asyncio.Task[Any]) -> None:
-    """Take the exception of work whose caller was cancelled, which asyncio would log as never retrieved."""
+    """Retrieve the exception of work whose caller was cancelled, so that asyncio does not log it."""
     if not running.cancelled():
         running.exception()

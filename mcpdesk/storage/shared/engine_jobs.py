@@ -1,4 +1,4 @@
-"""Records of jobs in the engine, with leases: what a replica left unfinished that died is taken over once."""
+"""Records of jobs in the engine, with leases. Unfinished jobs of a dead replica are taken over once."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mcpdesk.storage.job_table import JobRow, decoded, encoded
 from mcpdesk.storage.shared.engine import Engine
 
 LONGEST_S = 7 * 24 * 3600
-"""How long a record is kept whose job is kept for good, and one that nobody takes over."""
+"""Seconds for which records are kept that have no expiry or are never taken over."""
 BATCH = 50
-"""Records written by one script."""
+"""Maximum records written by one script."""
 CLAIMED = 200
-"""Jobs of one replica that are taken over at a time."""
+"""Maximum jobs of one replica that are taken over at a time."""
 LISTED = 2_000
-"""Records of one owner that are listed, the newest."""
+"""Maximum records of one owner that are listed, newest first."""
 
 WRITE = """
 local now = redis.call('TIME')
@@ -46,7 +46,7 @@ for at = 4, #KEYS, 2 do
 end
 return refused
 """
-"""Write records that are not another replica's by now. Who writes lives: its lease is renewed."""
+"""Write records that no other replica has taken over, and renew the lease of the writer."""
 REMOVE = """
 for at = 2, #KEYS do
   if redis.call('HGET', KEYS[at], 'holder') == ARGV[1] then redis.call('DEL', KEYS[at]) end
@@ -71,7 +71,7 @@ redis.call('SADD', KEYS[4], ARGV[3])
 redis.call('SADD', KEYS[5], ARGV[2])
 return {tostring(fence + 1), record}
 """
-"""Take over one job of a replica whose lease is over, or one of our own that we lost sight of."""
+"""Take over one job of a replica whose lease has expired, or a job of our own that we lost track of."""
 LIVING_HOLDER = """
 local holder, now = redis.call('HGET', KEYS[1], 'holder'), redis.call('TIME')
 local lease = holder and redis.call('ZSCORE', KEYS[2], holder)
@@ -84,14 +84,14 @@ if redis.call('SCARD', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) e
 
 
 async def living_holder(engine: Engine, identifier: str) -> str:
-    """The living replica that has a job; empty: none. Raises: EngineAway."""
+    """Return the living replica that has a job; empty if there is none. Raises: EngineAway."""
     keys = [engine.key("job", identifier), engine.key("leases")]
     found: bytes | None = await engine.script(LIVING_HOLDER, keys)
     return (found or b"").decode()
 
 
 class EngineJobTable:
-    """The records of one server's jobs, as one replica uses them."""
+    """Records of one server's jobs, as used by one replica."""
 
     def __init__(
         self,
@@ -101,14 +101,14 @@ class EngineJobTable:
         is_alive: Callable[[str], bool],
         lease_s: float,
     ) -> None:
-        """`is_alive` says whether a replica lives, as far as known here; what counts is its lease."""
+        """Create a table; `is_alive` is this replica's view of others, but their leases decide."""
         self._engine, self._server, self._replica = engine, server, replica
         self._is_alive, self._lease_s = is_alive, lease_s
         self._leases = engine.key("leases")
         self._holders = engine.key("job-holders", server)
 
     async def write(self, rows: Sequence[JobRow], gone: Collection[str]) -> set[str]:
-        """As `JobTable` has it."""
+        """Implements `JobTable.write`."""
         refused: set[str] = set()
         for start in range(0, len(rows), BATCH):
             part = rows[start : start + BATCH]
@@ -124,7 +124,7 @@ class EngineJobTable:
         return refused
 
     async def rows(self, owner: str) -> list[JobRow]:
-        """As `JobTable` has it."""
+        """Implements `JobTable.rows`."""
         index = self._owned(owner)
         found = await self._engine.run(lambda client: client.zrange(index, -LISTED, -1))
         identifiers = [each.decode() for each in found]
@@ -135,7 +135,7 @@ class EngineJobTable:
         return [row for row in rows if row is not None]
 
     async def claim(self) -> list[JobRow]:
-        """As `JobTable` has it."""
+        """Implements `JobTable.claim`."""
         holders = await self._engine.run(lambda client: client.smembers(self._holders))
         claimed: list[JobRow] = []
         for holder in sorted(each.decode() for each in holders):
@@ -144,12 +144,12 @@ class EngineJobTable:
         return claimed
 
     async def running(self) -> set[str]:
-        """The ids of the jobs that are this replica's and not over."""
+        """Return the ids of this replica's unfinished jobs."""
         key = self._running(self._replica)
         return {each.decode() for each in await self._engine.run(lambda client: client.smembers(key))}
 
     async def reclaim(self, identifiers: Iterable[str]) -> list[JobRow]:
-        """Take up jobs of this replica which it does not know of: an answer of the engine was lost."""
+        """Take up jobs of this replica that it does not know of, because a reply of the engine was lost."""
         rows = [await self._claimed(each, self._replica) for each in identifiers]
         return [row for row in rows if row is not None]
 
@@ -170,7 +170,7 @@ class EngineJobTable:
         return JobRow(identifier, self._replica, replace(record, fence=int(found[0])))
 
     async def known(self, identifiers: Sequence[str]) -> list[JobRow | None]:
-        """As `JobTable` has it."""
+        """Implements `JobTable.known`."""
 
         async def read(client: Any) -> Any:
             pipeline = client.pipeline(transaction=False)

@@ -1,7 +1,7 @@
-"""Events of streams in the engine: written when nobody here carries a stream, read where a client comes back.
+"""Events of resumable streams in the engine: written while no client reads, read where it resumes.
 
-Each stream is one of the engine's: an entry `<number>-0` for each event, and `<number>-1` behind the last one
-when there will be no more. What its replica forgets is cut there, too, so that both keep the same amount.
+Each stream is a stream of the engine: an entry `<number>-0` for each event, and `<number>-1` after the last
+one if the stream has ended. Events that the replica forgets are trimmed here, too.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ from mcpdesk.protocol.event_store import Carrier, EventPlace, ResumableStream, n
 from mcpdesk.storage.shared.engine import ABSENCES, Engine, EngineAway
 
 BLOCK_MS = 100
-"""How long one reading of all followed streams waits for news, and a new one for its first event."""
+"""Milliseconds that one read of all followed streams waits for entries; a new stream waits as long for its
+first one."""
 WITHIN_S = 1.5
-"""How long one reading may take. Clients whose streams cannot be read come back to another replica."""
+"""Maximum seconds of one read. Clients whose streams cannot be read must resume at another replica."""
 READ = 100
-"""Events of one stream that are read at a time."""
+"""Maximum events of one stream per read."""
 PAUSE_S = 0.5
-"""Time between two attempts to write while the engine takes nothing."""
+"""Seconds between two attempts to write while the engine accepts no writes."""
 ASK_AGAIN_S, MOST_WAIT_S = 2.0, 60.0
-"""Time without news after which a stream is asked for again: twice as long each time, up to the latter."""
+"""Seconds without events after which a stream is requested again: doubled each time, up to the second
+value."""
 LAST_ATTEMPT_S = 2.0
-"""How long what is not written yet may hold up the end of a replica."""
+"""Maximum seconds that unwritten events delay the end of a replica."""
 BIGGEST = 4 << 20
-"""Bytes of an event; a stream with a bigger one is not kept from there on."""
+"""Maximum bytes of an event; a stream is not stored beyond a larger one."""
 EVENT, OVER, CUT = b"event", b"over", b"cut"
-"""Fields of entries. The stream is complete; or its replica has no more of it though it may not be."""
+"""Fields of entries. `OVER`: the stream is complete. `CUT`: its replica has no more of it, although it may
+be incomplete."""
 
 WRITE = """
 local key, ttl, first, finish = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
@@ -53,38 +56,38 @@ end
 redis.call('XTRIM', key, 'MINID', first .. '-0')
 redis.call('EXPIRE', key, ttl)
 """
-"""Write the events that a stream does not have yet, and that it is over; cut those before `first`."""
+"""Write new events of a stream, and its end; trim events before `first`."""
 
 log = logging.getLogger(__name__)
 
 
 class EngineStreams:
-    """The streams of all replicas, as one of them writes its own and reads those of others."""
+    """Streams of all replicas: one replica writes its own and reads those of others."""
 
     def __init__(self, engine: Engine, ttl_s: float) -> None:
         self._engine, self._ttl_s = engine, int(ttl_s)
         self._changed: dict[tuple[str, int], ResumableStream[Any]] = {}
-        """Streams of this replica of which something is to be written, by session and number."""
+        """Streams of this replica with unwritten data, by session and number."""
         self._unknown: dict[tuple[str, int], int] = {}
-        """Those that others asked for and that are not here, with the event behind which they want more."""
+        """Streams requested by others that do not exist here, with the event after which more is wanted."""
         self._gone: set[str] = set()
-        """Keys to be removed."""
+        """Keys to delete."""
         self._followed: dict[str, _Follower] = {}
         self._writing_aio: asyncio.Task[None] | None = None
         self._reading_aio: asyncio.Task[None] | None = None
 
     def write_soon(self, session: str, stream: ResumableStream[Any]) -> None:
-        """Write what is kept of a stream and not written yet."""
+        """Schedule writing the kept events of a stream that are not written yet."""
         self._changed[session, stream.number] = stream
         self._write_soon()
 
     def deny_soon(self, session: str, number: int, after: int) -> None:
-        """Write that nothing more will come of a stream behind an event: its replica does not have it."""
+        """Schedule writing that a stream has no events after one, because this replica does not have it."""
         self._unknown[session, number] = after
         self._write_soon()
 
     def remove_soon(self, session: str, numbers: Collection[int]) -> None:
-        """Remove streams of a session that has ended."""
+        """Schedule deleting the streams of a session that has ended."""
         for number in numbers:
             self._changed.pop((session, number), None)
         self._gone |= {self._key(session, number) for number in numbers}
@@ -92,7 +95,7 @@ class EngineStreams:
             self._write_soon()
 
     async def kept(self, session: str, place: EventPlace) -> list[bytes]:
-        """The events of a stream behind one, as they are written now. Raises: EngineAway."""
+        """Return the stored events of a stream after one. Raises: EngineAway."""
         entries = await self._engine.entries(self._key(session, place.stream), f"{place.number}-0")
         return [fields[EVENT] for _, fields in entries if EVENT in fields]
 
@@ -106,21 +109,22 @@ class EngineStreams:
         *,
         primes: bool,
     ) -> EngineStream:
-        """A stream of another replica. When that one holds it no more, it ends with the message `lost`.
+        """Return a stream of another replica.
 
-        `ask` has that replica write the stream. It is called again and again while nothing comes.
+        If that replica no longer holds it, it ends with the message `lost`.
+        `ask` makes that replica write the stream. It is called repeatedly while no events arrive.
         """
         key = self._key(session, place.stream)
         return EngineStream(self._followed, self._read_soon, key, place, is_held, lost, ask, primes)
 
     def let_go(self, session: str) -> None:
-        """End the connections that carry streams of a session of other replicas: it has ended."""
+        """Close the connections that carry streams of an ended session of another replica."""
         prefix = self._key(session, 0)[:-1]
         for key in [each for each in self._followed if each.startswith(prefix)]:
             self._followed.pop(key).let_go()
 
     async def close(self) -> None:
-        """Write what is to be written, and read nothing more."""
+        """Write pending data and stop reading."""
         if self._reading_aio is not None:
             self._reading_aio.cancel()
             await asyncio.gather(self._reading_aio, return_exceptions=True)
@@ -145,7 +149,7 @@ class EngineStreams:
                 await asyncio.sleep(PAUSE_S)
 
     async def _write_some(self) -> None:
-        """Write what waits. What cannot be written waits on and holds up nothing else. Raises: EngineAway."""
+        """Write pending data. A failed write is kept and does not block others. Raises: EngineAway."""
         refused: EngineAway | None = None
         if gone := set(self._gone):
             await self._engine.run(lambda client: client.delete(*gone))
@@ -197,7 +201,7 @@ class EngineStreams:
                 continue
             for key, each in followed.items():
                 if self._followed.get(key) is not each:
-                    continue  # its client has gone, or came back meanwhile
+                    continue  # its client has disconnected or resumed again in the meantime
                 entries = found.get(key, [])
                 is_over = each.take(entries)
                 each.ask_again(bool(entries))
@@ -214,7 +218,7 @@ class EngineStreams:
 
 
 class _Follower:
-    """A connection that carries a stream of another replica, and how far it has come."""
+    """A connection that carries a stream of another replica, with its position."""
 
     def __init__(self, stream: EngineStream, live: Carrier, let_go: Callable[[], object], after: int) -> None:
         self.live, self.let_go = live, let_go
@@ -226,7 +230,7 @@ class _Follower:
         self._asked = time.monotonic()
 
     def ask_again(self, has_come: bool) -> None:
-        """Ask for the stream once more if nothing has come for long: what was asked may be lost."""
+        """Request the stream again if no events arrived for long, because the request may be lost."""
         now = time.monotonic()
         if has_come:
             self._asked, self._wait_s = now, ASK_AGAIN_S
@@ -235,7 +239,7 @@ class _Follower:
             self._stream.ask()
 
     def take(self, entries: Collection[tuple[str, dict[bytes, bytes]]]) -> bool:
-        """Send what is read; says whether that was all."""
+        """Send the entries; return True if the stream has ended."""
         for self.position, fields in entries:
             if EVENT not in fields:
                 if CUT in fields:
@@ -246,13 +250,13 @@ class _Follower:
         return False
 
     def tell_lost(self) -> None:
-        """Send that the rest is lost."""
+        """Send the message that the rest is lost."""
         place = self._stream.place
         self.live.put(numbered(place.stream, self._last + 1, place.mark, self._stream.lost))
 
 
 class EngineStream:
-    """A stream of another replica, for one client that comes back to it."""
+    """A stream of another replica for one client that resumes it."""
 
     def __init__(
         self,
@@ -265,12 +269,12 @@ class EngineStream:
         ask: Callable[[], object],
         primes: bool,
     ) -> None:
-        """`followed` are the streams of others that connections here carry; `read_soon` has them read."""
+        """`followed` are streams of other replicas that connections here carry; `read_soon` reads them."""
         self.place, self.is_held, self.lost, self.ask = place, is_held, lost, ask
         self._followed, self._read_soon, self._key, self._primes = followed, read_soon, key, primes
 
     def attach(self, live: Carrier, let_go: Callable[[], object], after: int | None = None) -> None:
-        """As `Resumable` has it."""
+        """Implements `Resumable.attach`."""
         start = self.place.number if after is None else after
         if (earlier := self._followed.pop(self._key, None)) is not None:
             earlier.let_go()
@@ -281,7 +285,7 @@ class EngineStream:
         self._read_soon()
 
     def detach(self, live: Carrier) -> None:
-        """As `Resumable` has it."""
+        """Implements `Resumable.detach`."""
         follower = self._followed.get(self._key)
         if follower is not None and follower.live is live:
             del self._followed[self._key]

@@ -1,6 +1,6 @@
-"""One bounded stream of the engine on which replicas tell each other what changed.
+"""Event bus of the replicas: one bounded stream of the engine that announces changes.
 
-A replica that was cut off from the engine reads what it missed when it is back, as long as the stream has it.
+A replica that was cut off from the engine reads missed events when it is back, if the stream still has them.
 """
 
 from __future__ import annotations
@@ -15,49 +15,50 @@ import msgspec
 from mcpdesk.storage.shared.engine import Engine, EngineAway
 
 KEPT_EVENTS = 10_000
-"""Events the stream keeps, about."""
+"""Approximate number of events that the stream keeps."""
 PAUSE_S = 0.25
-"""Time between two attempts to read while the engine is away."""
+"""Seconds between two attempts to read while the engine is unreachable."""
 
 ANNOUNCE = f"""
 redis.call('XADD', KEYS[2], 'MAXLEN', '~', {KEPT_EVENTS}, '*',
            'kind', ARGV[#ARGV - 2], 'from', ARGV[#ARGV - 1], 'facts', ARGV[#ARGV])
 """
-"""A part of scripts: adds the event in their last three arguments to the stream, their second key."""
+"""Lua fragment that appends the event in the last three arguments to the stream in the second key."""
 
 Listener = Callable[[Mapping[str, Any]], object]
-"""Takes what another replica told."""
+"""Receives the facts of another replica's event."""
 
 log = logging.getLogger(__name__)
 
 
 class ToldEvent(NamedTuple):
-    """One event as it is read later."""
+    """One event, as read later from the stream."""
 
     id: str
     replica: str
-    """That told it."""
+    """Id of the replica that sent the event."""
     number: int
-    """Which of that replica's it is; 0: it was written by a script, which does not count."""
+    """Sequence number of the event at its replica; 0 for events written by a script, which are not
+    counted."""
     kind: str
     fields: Mapping[bytes, bytes]
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What was told."""
+        """Content of the event."""
         return _facts(self.fields)
 
 
 class EventBus:
-    """Sends and hears events. Events of a replica's own are not heard by it."""
+    """Sends and receives events. A replica does not receive its own events."""
 
     def __init__(self, engine: Engine, replica: str) -> None:
-        """`replica` is the id of this one."""
+        """Create a bus; `replica` is the id of this replica."""
         self.key = engine.key("bus")
         self.last = "0-0"
-        """The id of the latest event that was heard."""
+        """Id of the latest event that was received."""
         self.told = 0
-        """How many events were told here."""
+        """Number of events sent by this replica."""
         self._engine = engine
         self._replica = replica.encode()
         self._listeners: dict[str, Listener] = {}
@@ -66,11 +67,11 @@ class EventBus:
         self._reader_aio: asyncio.Task[None] | None = None
 
     def listen(self, kind: str, listener: Listener) -> None:
-        """Call `listener` with what other replicas tell under a kind."""
+        """Call `listener` with the facts of other replicas' events of a kind."""
         self._listeners[kind] = listener
 
     async def start(self) -> None:
-        """Begin to hear what is told from now on."""
+        """Start receiving events from now on."""
         try:
             newest = await self._engine.run(lambda client: client.xrevrange(self.key, count=1))
             self.last = newest[0][0].decode() if newest else "0-0"
@@ -79,7 +80,7 @@ class EventBus:
         self._reader_aio = asyncio.create_task(self._read())
 
     async def close(self) -> None:
-        """Send what was told, and hear nothing more."""
+        """Send pending events, and stop receiving."""
         if self._reader_aio is not None:
             self._reader_aio.cancel()
             await asyncio.gather(self._reader_aio, return_exceptions=True)
@@ -87,7 +88,7 @@ class EventBus:
             await asyncio.wait({self._sender_aio}, timeout=1.0)
 
     def tell(self, kind: str, /, **facts: Any) -> None:
-        """Tell the other replicas soon. While the engine is away, as many as are kept wait, the newest."""
+        """Send an event soon. While the engine is unreachable, the newest `KEPT_EVENTS` events wait."""
         self.told += 1
         self._unsent.append(self.fields(kind, facts) | {"number": b"%d" % self.told})
         del self._unsent[:-KEPT_EVENTS]
@@ -95,15 +96,15 @@ class EventBus:
             self._sender_aio = asyncio.get_running_loop().create_task(self._send())
 
     def fields(self, kind: str, facts: Mapping[str, Any]) -> dict[str, bytes]:
-        """An event as the stream has it."""
+        """Return an event as stored in the stream."""
         return {"kind": kind.encode(), "from": self._replica, "facts": msgspec.msgpack.encode(facts)}
 
     def arguments(self, kind: str, **facts: Any) -> list[bytes]:
-        """The last arguments of a script with `ANNOUNCE`: it writes something and tells of it, or neither."""
+        """Return the last arguments of a script with `ANNOUNCE`, which writes and announces atomically."""
         return list(self.fields(kind, facts).values())
 
     async def since(self, identifier: str) -> list[ToldEvent]:
-        """Everything told behind an id, by whichever replica. Raises: EngineAway."""
+        """Return all events after an id, of any replica. Raises: EngineAway."""
         return [
             ToldEvent(
                 each,
@@ -150,9 +151,7 @@ class EventBus:
         if listener is not None:
             try:
                 listener(_facts(fields))
-            except (
-                Exception
-            ):  # perhaps of a replica of another version; what follows is to be heard all the same
+            except Exception:  # perhaps from another version; later events must still be handled
                 log.exception("an event of another replica cannot be handled")
 
 
