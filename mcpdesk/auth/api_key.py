@@ -1,4 +1,7 @@
-"""API key of a desk: created once, stored in a file that only its owner can read."""
+"""API key of a desk: created once, stored in a file that only its owner can read.
+
+It is compared in constant time.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Answering(Protocol):
         """Decline a question; return False if it is no longer waiting. Raises: StorageError."""
 
     async def cancel(self, id: int, by: str = "desk") -> bool:
-        """Cancel a question without an answer; return False if that is not possible.
+        """Cancel a question without an answer; return False if it has ended or does not allow that.
 
         Raises: StorageError.
         """
@@ -66,8 +66,7 @@ class Inbox:
         self.audience_elsewhere = 0
         """Number of front ends of other replicas that could answer now."""
         self.mark = ""
-        """Id of this replica, a prefix of the origins of its questions; empty if there are no other
-        replicas."""
+        """Id of this replica, a prefix of the origins of its questions; empty without other replicas."""
         self._waiting: dict[int, _Waiting] = {}
         self._elsewhere: dict[int, Question] = {}
         """Questions that wait at other replicas, by their numbers here."""
@@ -87,7 +86,7 @@ class Inbox:
 
     @property
     def people(self) -> int:
-        """Number of front ends of all replicas that could answer now."""
+        """Number of front ends of all replicas that could answer now; if 0, no person sees a question."""
         return self.audience + self.audience_elsewhere
 
     def attend(self, count: int) -> None:
@@ -178,7 +177,7 @@ class Inbox:
         return self.end(id, QuestionState.DECLINED, reason=reason, by=by)
 
     def cancel(self, id: int, by: str = "desk") -> bool:
-        """Cancel a question without an answer; return False if that is not possible."""
+        """Cancel a question without an answer; return False if it has ended or does not allow that."""
         waiting = self._waiting.get(id)
         if waiting is None or not waiting.question.may_cancel:
             return False

@@ -106,7 +106,7 @@ class Question(Struct, frozen=True):
     """Unix time of the end in seconds; None while the question is waiting."""
     kind: QuestionKind = QuestionKind.QUESTION
     connection: int = 0
-    """Number of the client's connection or session, whose end withdraws the question; 0 if there is none."""
+    """Number of the client's connection or session, whose end withdraws the question, or 0."""
     replica: str = ""
     """Replica that asks, if a desk shows several."""
     origin: str = ""

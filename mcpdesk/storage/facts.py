@@ -27,7 +27,7 @@ def facts(connection: Connection, prefix: str) -> dict[str, str]:
 
 
 def keep_newest(connection: Connection, prefix: str, field: str, most: int) -> None:
-    """Of the JSON objects under keys with a prefix, keep the `most` ones with the greatest `field`."""
+    """Keep only the `most` JSON objects with the greatest `field` under keys with a prefix."""
     begins = "substr(key, 1, ?) = ?"
     sql = f"DELETE FROM facts WHERE {begins} AND key NOT IN (SELECT key FROM facts WHERE {begins} "
     sql += "ORDER BY json_extract(value, ?) DESC LIMIT ?)"

@@ -22,7 +22,7 @@ STEP_COSTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of a task. `completed` is Unix time in seconds, None while it is open."""
+    """Step of a task. `completed` is Unix time in seconds, or None while the step is open."""
 
     id: int
     text: str
@@ -31,7 +31,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task with its steps in the order they were added."""
+    """Task with its steps in order of creation."""
 
     id: int
     name: str

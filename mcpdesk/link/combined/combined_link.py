@@ -143,7 +143,7 @@ class CombinedLink(Link):
         hint = "It must run with `shared` set to the same." if not why else ""
         raise DeskUserError(why or f"No replica of mcpdesk is to be seen at {self.source.title}.", hint)
 
-    # The whole
+    # Combined view
 
     def view(self) -> CoreView:
         """Return the combined view of all replicas; servers with the same name are merged."""
@@ -224,7 +224,7 @@ class CombinedLink(Link):
             found.setdefault(name, ReplicaView(name, member.state, names, place, said))
         return tuple(sorted((*found.values(), *self._unreadable.values()), key=lambda each: each.name))
 
-    # Which replica
+    # Choice of a replica
 
     def _living(self, server: str = "") -> list[CoreCopy]:
         """Return copies of the living replicas, or of those that have a server."""
@@ -589,7 +589,7 @@ class CombinedLink(Link):
             member = known.get(each.key)
             if member is None:
                 self._join(each)
-            elif member.following is None and not member.is_refused:  # it was left, or taken for dead
+            elif member.following is None and not member.is_refused:  # disconnected, or wrongly ended
                 member.is_paused = member.has_left = False
                 member.following = asyncio.create_task(self._follow(member))
         if self.source.knows_the_ended and time.monotonic() >= self._lenient_until:
@@ -643,7 +643,7 @@ class CombinedLink(Link):
             member.ended = time.monotonic()
             was_shown = copy.shown.is_set()
             copy.lose(ended, is_news=was_shown and not member.is_paused, severity=severity)
-            # One that never showed itself is tried again.
+            # A replica that never sent its state is joined again.
             self._arrange([each for each in self._members if was_shown or each is not member])
 
     def _tell_wishes(self, copy: CoreCopy) -> None:

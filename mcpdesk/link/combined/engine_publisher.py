@@ -94,7 +94,7 @@ class EnginePublisher:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        with suppress(RuntimeError):  # ended by itself
+        with suppress(RuntimeError):  # already ended
             self._loop.call_soon_threadsafe(self._stop)
         self._thread.join(DESK_S)
 

@@ -25,7 +25,7 @@ _SLICE = 64
 """Frames between two checks of the clock; the segment size of a ring is a multiple of it."""
 _RATE_S = 600
 _TOLD = "notifications/"
-"""Prefix of the id in a mark on a notification that was held."""
+"""Prefix of `HeldMark.how` for a notification that was held."""
 _REMARK_S = 60.0
 """Seconds after its end during which an exchange may get remarks."""
 _REMARKED_ROWS = 10_000

@@ -84,7 +84,7 @@ if redis.call('SCARD', KEYS[1]) == 0 then redis.call('SREM', KEYS[2], ARGV[1]) e
 
 
 async def living_holder(engine: Engine, identifier: str) -> str:
-    """Return the living replica that has a job; empty if there is none. Raises: EngineAway."""
+    """Return the living replica that has a job, or an empty string. Raises: EngineAway."""
     keys = [engine.key("job", identifier), engine.key("leases")]
     found: bytes | None = await engine.script(LIVING_HOLDER, keys)
     return (found or b"").decode()

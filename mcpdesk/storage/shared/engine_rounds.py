@@ -30,7 +30,7 @@ return false
 
 
 class EngineRounds:
-    """The rounds that replicas have answered, by digest of the state that the client returned."""
+    """Rounds that replicas have answered, by digest of the state that the client returned."""
 
     def __init__(self, engine: Engine, replica: str) -> None:
         self._engine, self._replica = engine, replica
@@ -55,7 +55,7 @@ class EngineRounds:
         await self._engine.script(RELEASE, [self._key(state)], [self._replica])
 
     async def holder(self, state: str) -> str:
-        """The living replica that has a round; empty if there is none. Raises: EngineAway."""
+        """Return the living replica that has a round, or an empty string. Raises: EngineAway."""
         found: bytes | None = await self._engine.script(HOLDER, [self._key(state), self._leases])
         return (found or b"").decode()
 
