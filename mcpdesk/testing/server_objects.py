@@ -18,6 +18,7 @@ from mcpdesk.errors import DeskUserError
 
 START_S = 30.0
 STOP_S = 10.0
+GRACE_S = 1
 MOST_IDLE = 8
 """Objects that stay served while no client uses them; further ones are stopped, the longest idle first."""
 PATH = "/mcp"
@@ -48,7 +49,14 @@ class _ServedObject:
         app, path = _application(server)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}{path}"
-        config = uvicorn.Config(app, lifespan="on", log_config=None, access_log=False, ws="none")
+        config = uvicorn.Config(
+            app,
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            ws="none",
+            timeout_graceful_shutdown=GRACE_S,
+        )
         self._http = uvicorn.Server(config)
         self._error: BaseException | None = None
         self._is_settled = threading.Event()
@@ -60,8 +68,8 @@ class _ServedObject:
             raise DeskUserError(f"{type(server).__name__} cannot be served: {reason}.")
 
     def stop(self) -> None:
-        """End it, with the requests under way."""
-        self._http.should_exit = self._http.force_exit = True
+        """End it: its lifespan as well, and requests under way after `GRACE_S`."""
+        self._http.should_exit = True
         self._thread.join(STOP_S)
         self._listener.close()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.errors import DeskError
+from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.link.link_board import (
     ENDED,
@@ -88,6 +89,22 @@ async def test_what_did_not_change_is_the_same_object(desk: RunningDesk) -> None
     assert {name for name in before if before[name] is not after[name]} <= {"rate"}
     assert before["core"]["servers"][0]["name"] == "shop"
     assert orjson.dumps(before) and KEY.encode() not in orjson.dumps(before)
+
+
+async def test_no_program_that_will_be_deleted_is_in_a_configuration(
+    desk: RunningDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "bin" / "mcpdesk"
+    own.parent.mkdir()
+    own.write_text("#!/bin/sh\n")
+    own.chmod(0o755)
+    monkeypatch.delenv("MCPDESK_PROGRAM")
+    monkeypatch.setenv("PATH", str(own.parent))
+    monkeypatch.setattr(sys, "argv", [str(own)])
+    error = desk.client_config("shop", "cursor", over="stdio").exception(0)
+    assert isinstance(error, ValueError) and "temporary environment" in str(error)
+    with pytest.raises(DeskUserError, match="temporary environment"):
+        await asyncio.to_thread(board_over(desk).config, "shop", "claude-desktop")
 
 
 async def test_what_is_pasted_has_a_word_in_place_of_the_key(desk: RunningDesk) -> None:

@@ -58,6 +58,26 @@ def spoken(ctx: Context) -> str:
 """
 
 
+LIFESPAN = """
+from contextlib import asynccontextmanager
+from mcp.server.lowlevel import Server
+from mcpdesk.testing.server_objects import object_url
+from mcpdesk.testing import ServerUnderTest
+
+@asynccontextmanager
+async def lifespan(server):
+    print("begun", flush=True)
+    yield
+    print("ended", flush=True)
+
+server = Server("low", lifespan=lifespan)
+clients = [ServerUnderTest(server) for _ in range(2)]
+print(len(clients), flush=True)
+for each in clients:
+    each.close()
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A server folder with the tools above, and a file of two cases of which one fails."""
@@ -242,6 +262,14 @@ def test_a_program_gets_variables_and_a_folder(tmp_path: Path, folder: Path) -> 
     program = f"-- {sys.executable} -m mcpdesk stdio shop --alone"
     with ServerUnderTest(program, environment={"SHOP_TOWN": "Bergen"}, folder=folder.parent) as client:
         assert client.call("told").text.split()[1] == "Bergen"
+
+
+def test_the_lifespan_of_a_server_object_ends_with_the_process(tmp_path: Path) -> None:
+    (tmp_path / "use.py").write_text(LIFESPAN)
+    finished = subprocess.run(
+        [sys.executable, "use.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (finished.stdout, finished.stderr, finished.returncode) == ("begun\n2\nended\n", "", 0)
 
 
 def test_server_objects_of_the_sdk_are_served_in_this_process() -> None:
