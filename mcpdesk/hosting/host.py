@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.operator import Operator
-from mcpdesk.client.roots import DeskRoots
 from mcpdesk.errors import DeskUserError, StorageError, UnknownMode
 from mcpdesk.hosting.capture_watch import recording_for, watch_capture
 from mcpdesk.hosting.changes import LoopTurns
@@ -45,6 +44,7 @@ from mcpdesk.settings import Settings
 from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
+    from mcpdesk.client.roots import DeskRoots
     from mcpdesk.client.trust import UntrustedFile
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.folder.state_peers import FolderPeers
@@ -101,14 +101,12 @@ class Host:
         self.by_name: dict[str, HostedEndpoint] = {}
         self.holds.set_faults(plan.faults)
         self.folders: dict[str, HostedFolder] = {}
-        self.roots = DeskRoots()
-        """What the desk names to servers as its roots."""
         self._hosted_upstreams = HostedUpstreams(
             settings,
             self.journal,
             self.recording,
             self.services,
-            self.roots,
+            lambda: self.roots,
             self.holds,
             lambda: self.watch,
             plan.http,
@@ -159,6 +157,13 @@ class Host:
     def replicas(self) -> ReplicaGroup | None:
         """The replicas it belongs to; None: it shares nothing."""
         return None if self._sharing is None else self._sharing.group
+
+    @cached_property
+    def roots(self) -> DeskRoots:
+        """Roots that the desk names to servers."""
+        from mcpdesk.client.roots import DeskRoots
+
+        return DeskRoots()
 
     @cached_property
     def peers(self) -> FolderPeers:

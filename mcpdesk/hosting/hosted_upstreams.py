@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.client.roots import DeskRoots
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.recorder.capture.recording import Recording
@@ -17,6 +16,7 @@ from mcpdesk.version import __version__
 
 if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions
+    from mcpdesk.client.roots import DeskRoots
     from mcpdesk.recorder.record import ConnectionInfo, ExchangeWatch
     from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
     from mcpdesk.upstream.channels import Channels
@@ -33,7 +33,7 @@ class HostedUpstreams:
         journal: Journal,
         recording: Recording,
         services: Services,
-        roots: DeskRoots,
+        roots: Callable[[], DeskRoots],
         holds: Holds,
         watch: Callable[[], ExchangeWatch | None],
         is_served: bool,
@@ -195,4 +195,4 @@ class HostedUpstreams:
         from mcpdesk.client.person_answers import PersonAnswers
 
         timeout_s = self._settings.question_timeout_ms / 1000
-        return PersonAnswers(name, self._services.inbox, lambda: timeout_s, self._roots.offered).offered
+        return PersonAnswers(name, self._services.inbox, lambda: timeout_s, self._roots().offered).offered
