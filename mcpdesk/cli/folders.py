@@ -327,7 +327,7 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
         listed.write_text(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         message = f"{error.filename or file} cannot be written: {error.strerror}."
-        raise DeskUserError(message, "See --out.") from None
+        raise DeskUserError(message, "See --output.") from None
     lines = [f"{file}  {len(chosen.files)} files, {len(data)} bytes, SHA-256 {digest}", str(listed)]
     lines += ["", "left out", *aligned(chosen.left_out, "  ")] if chosen.left_out else []
     print_text("\n".join(lines))
