@@ -61,8 +61,18 @@ class Findings:
     confirmed: set[str] = field(default_factory=set)
     """Names of tasks whose making was confirmed."""
     injected: Counter[str] = field(default_factory=Counter)
+    timeline: list[tuple[float, float, str]] = field(default_factory=list)
+    """Begin, seconds and kind of every fault; begins are of the monotonic clock."""
     jobs: dict[str, str] = field(default_factory=dict)
     """Marks that accepted jobs were to leave, by the ids of the jobs."""
+
+    def faults_since(self, begin: float) -> list[str]:
+        """Faults that began after a time, each with the seconds from then to its begin."""
+        return [
+            f"{at - begin - 5:.1f}:{kind}({seconds:.1f})"
+            for at, seconds, kind in self.timeline
+            if at >= begin
+        ]
 
     @property
     def is_clean(self) -> bool:
@@ -211,7 +221,9 @@ class Clients:
                     async with asyncio.timeout(CALL_LIMIT_S):
                         await operation(client)
                 except TimeoutError:
-                    self._found.hung.append(f"{kind} {' '.join(self._steps.pop(client, ())[-12:])}".rstrip())
+                    steps = " ".join(self._steps.pop(client, ())[-12:])
+                    faults = " ".join(self._found.faults_since(time.monotonic() - CALL_LIMIT_S - 5))
+                    self._found.hung.append(f"{kind}: {steps} while {faults}")
                 except (aiohttp.ClientError, AssertionError, KeyError, ConnectionError):
                     self._found.ended[f"{kind} failed"] += 1
                     await asyncio.sleep(0.05)
@@ -277,7 +289,7 @@ class Clients:
             headers = {**client.headers, "Accept": "text/event-stream", "Last-Event-ID": last}
             with suppress(aiohttp.ClientError):
                 async with client.http.get(client.url, headers=headers) as answer:
-                    note(f"{answer.status} after {last}")
+                    note(f"{answer.status} of {self._carrier(answer)} after {last}")
                     if answer.status == 404:
                         raise ConnectionError("the engine has lost the session")
                     async for identifier, message in events(answer):
@@ -291,6 +303,13 @@ class Clients:
         if seen != list(range(1, len(seen) + 1)) or (len(seen) != COUNTED and not is_lost):
             self._found.wrong.append(f"came back to {seen}: {message}"[:200])
         assert not is_lost
+
+    def _carrier(self, answer: aiohttp.ClientResponse) -> str:
+        """Index of the replica that answers, as far as that is known."""
+        if answer.connection is None or answer.connection.transport is None:
+            return "?"
+        port = answer.connection.transport.get_extra_info("sockname")[1]
+        return str(self._cluster.carriers.get(port, "?"))
 
     async def _start_job(self, client: SessionClient) -> None:
         name = f"job-{next(self._numbers)}"
@@ -346,10 +365,23 @@ class Nemesis:
         await asyncio.gather(*self._mending)
 
     async def _kill(self, seconds: float) -> None:
-        victim = self._random.choice(self._cluster.replicas)
+        victim = self._victim("kill", seconds)
         await asyncio.to_thread(victim.end, signal.SIGKILL)
         await asyncio.sleep(seconds / 4)
         await self._start_instead_of(victim)
+
+    def _victim(self, kind: str, seconds: float) -> ServedReplica:
+        index = self._random.randrange(len(self._cluster.replicas))
+        self._note(f"{kind} {index}", seconds)
+        return self._cluster.replicas[index]
+
+    def _line(self, kind: str, seconds: float) -> EngineLine:
+        index = self._random.randrange(len(self._lines))
+        self._note(f"{kind} {index}", seconds)
+        return self._lines[index]
+
+    def _note(self, kind: str, seconds: float) -> None:
+        self._found.timeline.append((time.monotonic(), seconds, kind))
 
     async def _start_instead_of(self, victim: ServedReplica) -> None:
         """Start a replica again that has ended, unless another fault did."""
@@ -359,7 +391,7 @@ class Nemesis:
                 await asyncio.to_thread(fresh.wait_until_it_serves)
 
     async def _pause(self, seconds: float) -> None:
-        victim = self._random.choice(self._cluster.replicas)
+        victim = self._victim("pause", 2 * seconds)
         with suppress(ProcessLookupError):
             victim.send(signal.SIGSTOP)
             await asyncio.sleep(2 * seconds)
@@ -367,39 +399,40 @@ class Nemesis:
 
     async def _roll(self, seconds: float) -> None:
         """Restart a replica in order."""
-        del seconds
-        victim = self._random.choice(self._cluster.replicas)
+        victim = self._victim("roll", seconds)
         code = await asyncio.to_thread(victim.end)
         if code not in (0, -signal.SIGKILL, -signal.SIGTERM):  # another fault, or before it could handle it
             self._found.wrong.append(f"a replica ended with {code}")
         await self._start_instead_of(victim)
 
     async def _cut(self, seconds: float) -> None:
-        line = self._random.choice(self._lines)
+        line = self._line("cut", seconds)
         line.cut()
         await asyncio.sleep(seconds)
         line.mend()
 
     async def _silence(self, seconds: float) -> None:
-        line = self._random.choice(self._lines)
+        line = self._line("silence", 2 * seconds)
         line.silence()
         await asyncio.sleep(2 * seconds)
         line.mend()
 
     async def _slow(self, seconds: float) -> None:
-        line = self._random.choice(self._lines)
+        line = self._line("slow", seconds)
         line.delay_s = 0.1 * seconds
         await asyncio.sleep(seconds)
         line.mend()
 
     async def _restart_engine(self, seconds: float) -> None:
         async with self._engine_is_broken:
+            self._note("engine killed", seconds / 4)
             await asyncio.to_thread(self._engine.kill)
             await asyncio.sleep(seconds / 4)
             await asyncio.to_thread(self._engine.start)
 
     async def _pause_engine(self, seconds: float) -> None:
         async with self._engine_is_broken:
+            self._note("engine paused", seconds)
             self._engine.send(signal.SIGSTOP)
             await asyncio.sleep(seconds)
             self._engine.send(signal.SIGCONT)
@@ -424,6 +457,7 @@ class Nemesis:
 
     async def _broken_by(self, command: Sequence[str], seconds: float, repair: Sequence[str] = ()) -> None:
         async with self._engine_is_broken:
+            self._note(" ".join(command[:2]), seconds)
             await asyncio.to_thread(self._engine.ask, *command)
             await asyncio.sleep(seconds)
             if repair:

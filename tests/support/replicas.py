@@ -104,6 +104,8 @@ class ReplicaCluster:
         """That of the deployment."""
         self._made = 0
         self._turn = 0
+        self.carriers: dict[int, int] = {}
+        """By the port of a client's connection to the proxy, the index of the replica that got it."""
         self.folders, self._shared, self._place = list(folders), shared, place
         self._environment = environment
 
@@ -139,6 +141,7 @@ class ReplicaCluster:
             replica = self.replicas[self._turn % len(self.replicas)]
             with suppress(OSError, ValueError):
                 there = await asyncio.open_connection("127.0.0.1", replica.port)
+                self.carriers[writer.get_extra_info("peername")[1]] = self.replicas.index(replica)
                 break
         else:
             writer.close()
