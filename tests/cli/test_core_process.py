@@ -23,7 +23,10 @@ from tests.support.patience import WITHIN_S
 
 def printer_of(journal: Journal, log_format: str = "text") -> JournalPrinter:
     settings = SimpleNamespace(log_format=log_format)
-    return JournalPrinter(SimpleNamespace(turns=LoopTurns(), journal=journal, settings=settings))  # type: ignore[arg-type]
+    host = SimpleNamespace(
+        turns=LoopTurns(), journal=journal, settings=settings, stuck_folders=SimpleNamespace()
+    )
+    return JournalPrinter(host)  # type: ignore[arg-type]
 
 
 def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from mcpdesk.cli.serve import _drain, _running
+from mcpdesk.cli.serve import _drain
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from tests.support.desk import until
@@ -337,6 +337,7 @@ def test_the_operators_key_is_in_a_file_while_it_serves_and_is_not_in_the_log(
 
 WAIT = '''
 import asyncio
+from pathlib import Path
 
 from mcpdesk import tool
 
@@ -344,12 +345,14 @@ from mcpdesk import tool
 @tool(timeout=300)
 async def heed() -> None:
     """Wait for what never comes."""
+    Path(BEGAN, "heed").touch()
     await asyncio.Event().wait()
 
 
 @tool(timeout=300)
 async def ignore() -> None:
     """Do not hear of the end at first."""
+    Path(BEGAN, "ignore").touch()
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
@@ -362,7 +365,9 @@ def call(name: str) -> dict[str, object]:
 
 
 async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnected(tmp_path: Path) -> None:
-    folder = write(tmp_path, {"tools/wait.py": WAIT})
+    began = tmp_path / "began"
+    began.mkdir()
+    folder = write(tmp_path / "waits", {"tools/wait.py": f"BEGAN = {str(began)!r}\n{WAIT}"})
     plan = plan_for((folder,), {"port": 0, "drain_timeout_s": 0}, os.environ, http=True)
     core = Host(msgspec.structs.replace(plan, watch=False, meet=False))
     core.load()
@@ -374,7 +379,7 @@ async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnect
             heeding, ignoring = (
                 asyncio.create_task(client.post(f"{url}/mcp", json=call(name))) for name in ("heed", "ignore")
             )
-            await until(lambda: _running(core) == "2 calls")
+            await until(lambda: len(list(began.iterdir())) == 2)
             assert await _drain(core) == "2 calls"
             async with asyncio.timeout(WITHIN_S):
                 result = (await (await heeding).json())["result"]
