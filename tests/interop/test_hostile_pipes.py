@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from mcpdesk.hosting.channel import FrameChannel, Pipe
+from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.transports.base import Rules
 from tests.support.patience import WITHIN_S
@@ -187,9 +188,14 @@ async def test_the_same_id_twice_is_refused_and_the_first_call_answered() -> Non
     assert [each["id"] for each in peer.received].count(7) == 1
 
 
+async def read_number(uri: str, variables: dict[str, str], context: object) -> str:
+    return variables["number"]
+
+
 async def test_more_subscriptions_than_allowed_are_refused_by_name() -> None:
     peer = Peer()
     peer.server.limits = Limits(subscriptions=3)
+    peer.server.templates.replace([ResourceTemplate("resource://{number}", "number", read_number)])
     await peer.shake_hands()
     uris = [f"resource://{number}" for number in range(4)]
     for number, uri in enumerate((*uris[:3], uris[0], uris[3], "x" * 10_000), 1):

@@ -196,6 +196,8 @@ async def met(folder: Path) -> AsyncIterator[Met]:
     (folder / "tools").mkdir()
     (folder / "mcp.json").write_text('{"name": "own"}', encoding="utf-8")
     (folder / "tools/own.py").write_text(CODE, encoding="utf-8")
+    (folder / "resources").mkdir()
+    (folder / "resources/a.md").write_text("A", encoding="utf-8")
     async with running_desk(folder, http=True, meet=True) as desk:
         await until(lambda: desk.view().servers[0].url)
         url = desk.view().servers[0].url
@@ -208,7 +210,7 @@ async def test_a_session_shows_its_age_streams_subscriptions_and_capabilities(tm
     async with met(tmp_path) as found:
         session = await found.shake_hands()
         for method, params in (
-            ("resources/subscribe", {"uri": "file:///a"}),
+            ("resources/subscribe", {"uri": "resource://a"}),
             ("tools/call", {"name": "quick"}),
         ):
             async with found.post(request(method, params), **session):
@@ -220,7 +222,7 @@ async def test_a_session_shows_its_age_streams_subscriptions_and_capabilities(tm
         detail = found.desk.client(seen.connection)
         assert detail is not None and detail.session is not None
         assert detail.capabilities == FORMS and detail.hears_changes
-        assert detail.subscribed == ("file:///a",) and detail.running == ()
+        assert detail.subscribed == ("resource://a",) and detail.running == ()
         assert detail.session.left_s is not None and 0 < detail.session.left_s <= detail.session_ttl_s
         assert not detail.session.has_standing
         headers = {"Mcp-Session-Id": session["Mcp_Session_Id"], "Accept": "text/event-stream"}
@@ -317,13 +319,13 @@ async def test_a_call_that_asks_its_client_is_running(tmp_path: Path) -> None:
 
 
 async def test_listen_streams_show_their_filters(tmp_path: Path) -> None:
-    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["file:///a"]}
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["resource://a"]}
     listen = stateless("subscriptions/listen", {"notifications": wanted})
     async with met(tmp_path) as found, found.modern(listen):
         seen = await found.only()
         await until(lambda: detail_of(found, seen).listens)
         detail = detail_of(found, seen)
-        assert detail.listens == (("toolsListChanged", "file:///a"),)
+        assert detail.listens == (("toolsListChanged", "resource://a"),)
         assert detail.running == () and not detail.hears_changes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from mcpdesk.hosting.folder.module_items import choice_completer, completers
 from mcpdesk.protocol.revisions import REVISIONS
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
-from mcpdesk.server.offer.resources import ResourceTemplate
+from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from tests.support.served import Peer, make_server
 
 
@@ -41,6 +42,107 @@ async def test_a_reader_that_finds_nothing_returns_nothing(revision: str, code: 
     assert (error["code"], error["data"]) == (code, {"uri": "item://7"})
     send(2, "resources/read", {"uri": "item://empty"})
     assert (await peer.response(2))["result"]["contents"][0]["text"] == "[]"
+
+
+async def read_file(uri: str, variables: dict[str, str], context: Context) -> str:
+    return f"read {uri}"
+
+
+def filed(folder: Path) -> Peer:
+    """A server with a resource of a file whose name has a blank."""
+    peer = Peer()
+    peer.server.folder = folder
+    resource = Resource(uri="resource://tide", name="tide", reader=read_file, path="resources/tide table.md")
+    peer.server.resources.replace([resource])
+    return peer
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "resource://tide",
+        "resources/tide table.md",
+        "./resources/tide table.md",
+        "./resources/tide%20table.md",
+        "prompts/.././resources//tide table.md",
+        "{folder}/resources/tide table.md",
+        "{folder}/../{name}/resources/tide table.md",
+        "file://{folder}/resources/tide%20table.md",
+        "FILE://localhost{folder}/resources/tide table.md",
+    ],
+)
+async def test_a_resource_is_read_by_the_path_of_its_file(tmp_path: Path, uri: str) -> None:
+    peer = filed(tmp_path)
+    peer.modern(1, "resources/read", {"uri": uri.format(folder=tmp_path, name=tmp_path.name)})
+    (entry,) = (await peer.response(1))["result"]["contents"]
+    assert (entry["uri"], entry["text"]) == ("resource://tide", "read resource://tide")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "mcp.json",
+        "./mcp.json",
+        "{folder}/mcp.json",
+        "file://{folder}/mcp.json",
+        "../server/resources/tide table.md",
+        "/resources/tide table.md",
+        "{other}/resources/tide table.md",
+        "file://{folder}/resources/..%2Fresources%2F..%2F..%2Fsecret.md",
+        "file://elsewhere{folder}/resources/tide%20table.md",
+        "file://{folder}/resources/tide%2520table.md",
+        "file://[/resources/tide table.md",
+        "file:resources/tide table.md?x",
+        "{folder}/resources/out/secret.md",
+        "{folder}/resources/tide table.md\0",
+        "{link}/resources/tide table.md",
+        "\0/resources/tide table.md",
+        "/\0/resources/tide table.md",
+        "",
+    ],
+)
+async def test_no_path_leads_to_a_file_that_is_no_resource(tmp_path: Path, uri: str) -> None:
+    folder, other = tmp_path / "server", tmp_path / "other"
+    for place in (folder / "resources", other / "resources"):
+        place.mkdir(parents=True)
+        (place / "tide table.md").write_text("x")
+    (folder / "mcp.json").write_text("{}")
+    (other / "secret.md").write_text("secret")
+    (folder / "resources" / "out").symlink_to(other)
+    (tmp_path / "link").symlink_to(folder)
+    peer = filed(folder)
+    named = uri.format(folder=folder, other=other, link=tmp_path / "link")
+    peer.modern(1, "resources/read", {"uri": named})
+    assert (await peer.response(1))["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(("revision", "code"), [("2024-11-05", -32002), ("2025-11-25", -32002)])
+async def test_a_subscription_to_an_unknown_resource_is_an_error(
+    tmp_path: Path, revision: str, code: int
+) -> None:
+    peer = filed(tmp_path)
+    await peer.shake_hands(revision)
+    for number, uri in enumerate(("resource://nothing", "", "./resources/tide table.md"), 1):
+        peer.request(number, "resources/subscribe", {"uri": uri})
+    refused, empty, taken = [await peer.response(number) for number in (1, 2, 3)]
+    assert (refused["error"]["code"], refused["error"]["data"]) == (code, {"uri": "resource://nothing"})
+    assert "error" in empty and taken["result"] == {}
+    subscriptions = peer.channel.dialogue.conversation.session.subscriptions
+    assert subscriptions == {"resource://tide"}
+    peer.request(4, "resources/unsubscribe", {"uri": "./resources/tide table.md"})
+    assert (await peer.response(4))["result"] == {} and not subscriptions
+
+
+async def test_a_stream_acknowledges_the_resources_that_exist_and_none_else(tmp_path: Path) -> None:
+    peer = filed(tmp_path)
+    both = {"resourceSubscriptions": ["resource://nothing", "./resources/tide table.md"]}
+    peer.modern("L", "subscriptions/listen", {"notifications": both})
+    await peer.until(lambda message: message.get("method") == "notifications/subscriptions/acknowledged")
+    told = peer.received[-1]["params"]["notifications"]
+    assert told == {"resourceSubscriptions": ["resource://tide"]}
+    peer.modern(1, "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["resource://no"]}})
+    assert (await peer.response(1))["error"]["code"] == -32602
+    peer.channel.close()
 
 
 async def test_contents_that_clients_refuse_are_an_error_that_names_the_entry() -> None:

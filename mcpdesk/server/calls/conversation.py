@@ -37,7 +37,8 @@ from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.call_phases import measured, waited_s
 from mcpdesk.server.calls.dispatch import Dispatcher
 from mcpdesk.server.calls.running_call import LEFT, Call, progress_token
-from mcpdesk.server.calls.subscriptions import Subscriber, check_count
+from mcpdesk.server.calls.subscriptions import Subscriber, check_count, resource_not_found
+from mcpdesk.server.offer.resource_lookup import find_resource
 
 if TYPE_CHECKING:
     from mcpdesk.server.calls.call_watch import CallWatch
@@ -457,13 +458,17 @@ class Conversation:
         return _result(identifier, {})
 
     def _subscribe(self, identifier: Id, params: JSONObject) -> Reply:
-        subscribed, uri = self.session.subscriptions, params["uri"]
-        check_count(len(subscribed) + (uri not in subscribed), self.dispatcher.server.limits.subscriptions)
-        subscribed.add(uri)
+        server, subscribed = self.dispatcher.server, self.session.subscriptions
+        resource = find_resource(server, params["uri"])
+        if resource is None:
+            raise resource_not_found(params["uri"], self.session.terms.revision)
+        check_count(len(subscribed) + (resource.uri not in subscribed), server.limits.subscriptions)
+        subscribed.add(resource.uri)
         return _result(identifier, {})
 
     def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:
-        self.session.subscriptions.discard(params["uri"])
+        resource = find_resource(self.dispatcher.server, params["uri"])
+        self.session.subscriptions.difference_update({params["uri"], resource.uri if resource else ""})
         return _result(identifier, {})
 
 

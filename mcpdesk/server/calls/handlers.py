@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.auth.principal import until_expired
-from mcpdesk.errors import ProtocolError, RemoteProtocolError
+from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec, content, shaping, task_shapes
 from mcpdesk.protocol.catalogue.uri_template import match, parsed
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
@@ -22,10 +22,11 @@ from mcpdesk.server.calls.context import invoke, make_context
 from mcpdesk.server.calls.left_code import note_left
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
-from mcpdesk.server.calls.subscriptions import LIST_CHANGED, Subscriber, check_count
+from mcpdesk.server.calls.subscriptions import LIST_CHANGED, Subscriber, check_count, resource_not_found
 from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.prompts import Prompt, messages_of
-from mcpdesk.server.offer.resources import Completer, Reader
+from mcpdesk.server.offer.resource_lookup import FoundResource, find_resource
+from mcpdesk.server.offer.resources import Completer
 from mcpdesk.server.offer.server import Server
 
 if TYPE_CHECKING:
@@ -48,20 +49,19 @@ class Handlers:
         self._tasks = tasks
 
     async def read_resource(self, call: Call) -> JSONObject:
-        """The ReadResourceResult.
+        """The ReadResourceResult, for a URI or for the path of the file of a resource.
 
         Raises: RemoteProtocolError with the revision's code when nothing is there or was read.
         """
         uri = call.params["uri"]
-        found = _find(self._server, uri)
+        found = find_resource(self._server, uri)
         if found is not None:
             output = await self._limited(self._read(found, call), call)
             if output is not None:
                 return {"contents": _contents(found, output, call.terms.revision)}
-        code = call.terms.revision.resource_not_found
-        raise RemoteProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri})
+        raise resource_not_found(uri, call.terms.revision)
 
-    async def _read(self, found: _Found, call: Call) -> Any:
+    async def _read(self, found: FoundResource, call: Call) -> Any:
         context = await make_context(self._server, self._services, call, found.uri)
         return await invoke(
             self._server,
@@ -130,7 +130,12 @@ class Handlers:
             raise
 
     async def listen(self, call: Call) -> JSONObject:
-        """Notify of changes until the request is ended."""
+        """Notify of changes until the request is ended.
+
+        Unknown resources are left out of what is acknowledged.
+
+        Raises: RemoteProtocolError, also if nothing else was asked for.
+        """
         asked = call.params["notifications"]
         possible = {key for kind, (key, _) in LIST_CHANGED.items() if self._offers.announces(kind)}
         wanted = frozenset(key for key in possible if asked.get(key) is True)
@@ -138,19 +143,24 @@ class Handlers:
         if not isinstance(uris, list) or not all(isinstance(uri, str) for uri in uris):
             raise invalid_params("notifications.resourceSubscriptions must be a list of URIs")
         check_count(len(uris), self._server.limits.subscriptions)
+        known: list[str] = []
         for uri in uris:
             check_uri(uri, "notifications.resourceSubscriptions")
+            if (found := find_resource(self._server, uri)) is not None:
+                known.append(found.uri)
         watched = await self._tasks.watched(call, asked)
         honoured: JSONObject = dict.fromkeys(sorted(wanted), True)
-        if uris:
-            honoured["resourceSubscriptions"] = uris
+        if known:
+            honoured["resourceSubscriptions"] = known
         if watched:
             honoured["taskIds"] = [job.id for job in watched]
+        if uris and not honoured:
+            raise resource_not_found(uris[0], call.terms.revision)
         tag = {SUBSCRIPTION_KEY: call.id}
         params = {"_meta": tag, "notifications": honoured}
         call.outlet.send(codec.notification("notifications/subscriptions/acknowledged", params))
         server, send = self._server, call.outlet.send
-        subscriber = Subscriber(server.name, send, set(uris), wanted, call.id, server.mode)
+        subscriber = Subscriber(server.name, send, set(known), wanted, call.id, server.mode)
         subscriptions = self._services.subscriptions
         subscriptions.add(subscriber)
         with ExitStack() as stack:
@@ -172,28 +182,7 @@ def _report_task(send: Callable[[bytes], None], tag: JSONObject, task: JSONObjec
     send(codec.notification(task_shapes.EXTENSION_STATUS, task | {"_meta": tag}))
 
 
-class _Found(NamedTuple):
-    reader: Reader
-    uri: str
-    variables: dict[str, str]
-    mime_type: str
-    is_folder_code: bool
-
-
-def _find(server: Server, uri: str) -> _Found | None:
-    resource = server.resources.get(uri)
-    if resource is None:
-        resource = next((each for each in server.resources if each.path and each.path == uri), None)
-    if resource is not None:
-        return _Found(resource.reader, resource.uri, {}, resource.mime_type, resource.is_folder_code)
-    for template in server.templates:
-        variables = match(template.uri_template, uri)
-        if variables is not None:
-            return _Found(template.reader, uri, variables, template.mime_type, template.is_folder_code)
-    return None
-
-
-def _contents(found: _Found, output: Any, revision: Revision) -> list[JSONObject]:
+def _contents(found: FoundResource, output: Any, revision: Revision) -> list[JSONObject]:
     if isinstance(output, list) and output and all(_is_entry(each) for each in output):
         for number, each in enumerate(output, 1):
             try:

@@ -8,9 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.handshake import log_level as severity_of
 from mcpdesk.protocol.jsonrpc import Id, invalid_params
+from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 
 LIST_CHANGED = {
@@ -129,6 +131,11 @@ def check_count(resources: int, most: int) -> None:
     """Refuse subscriptions to more than `most` resources. Raises: RemoteProtocolError (-32602)."""
     if resources > most:
         raise invalid_params(f"no more than {most} resources can be subscribed to (max_subscriptions)")
+
+
+def resource_not_found(uri: str, revision: Revision) -> RemoteProtocolError:
+    """Error for a URI that names no resource, with the code that a revision has for it."""
+    return RemoteProtocolError(revision.resource_not_found, f"Resource not found: {uri[:200]}", {"uri": uri})
 
 
 def _message(subscriber: Subscriber, method: str, params: dict[str, Any]) -> bytes:
