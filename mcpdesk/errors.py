@@ -201,6 +201,9 @@ class MissingPrecondition(RegistrationError):
 class HandlerError(DeskError):
     """Raised by `fail()`: the tool answers with `message` and no stack. `data` becomes structured content."""
 
+    is_expected = True
+    """True for an ordinary answer to a caller, logged at info; False for a fault, logged as an error."""
+
     def __init__(self, message: str, data: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -220,7 +223,13 @@ class BadArgument(HandlerError):
         self.reason = reason
 
 
-class StorageError(HandlerError):
+class ServerFailure(HandlerError):
+    """The server cannot answer, whatever the caller asks for; it is logged as an error."""
+
+    is_expected = False
+
+
+class StorageError(ServerFailure):
     """A state file cannot be read or written; the message names it, and nothing of the work was kept."""
 
 

@@ -40,7 +40,6 @@ class Revision(Struct, frozen=True):
     resource_not_found: int
     has_batches: bool = False
     has_version_header: bool = False
-    has_progress_message: bool = False
     has_content_meta: bool = False
     has_last_modified: bool = False
     has_completions: bool = False
@@ -88,7 +87,6 @@ V2025_03_26 = replace(
     tool_fields=V2024_11_05.tool_fields | {"annotations"},
     content_types=V2024_11_05.content_types | {"audio"},
     has_batches=True,
-    has_progress_message=True,
     has_completions=True,
 )
 V2025_06_18 = replace(

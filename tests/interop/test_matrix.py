@@ -234,8 +234,7 @@ async def tools_report(client: ClientSession, heard: Heard, spoken: Revision) ->
     walked = await client.call_tool("steps", {"count": 3}, progress_callback=heard.on_progress)
     assert text_of(walked) == "walked"
     await heard.until(lambda: len(heard.progress) == 3 and len(heard.logs) == 2)
-    named = spoken.has_progress_message
-    assert heard.progress == [(step, 3, f"step {step}" if named else None) for step in (1, 2, 3)]
+    assert heard.progress == [(step, 3, f"step {step}") for step in (1, 2, 3)]
     assert [(log.level, log.logger, log.data) for log in heard.logs] == [
         ("info", "steps", {"steps": 3}),
         ("warning", "steps", "that was the last"),

@@ -12,6 +12,7 @@ from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.server.asks import person_questions
 from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import RequestView
 from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer
@@ -166,8 +167,12 @@ async def test_a_handler_tells_subscribers_that_a_resource_changed() -> None:
         context.resource_updated("note://2")
         return "written"
 
+    async def read(uri: str, variables: dict[str, str], context: Context) -> Any:
+        return variables["id"]
+
     peer = Peer()
     peer.server.tools.replace([Tool("write", write, {"type": "object"})])
+    peer.server.templates.replace([ResourceTemplate("note://{id}", "note", read)])
     await peer.shake_hands()
     peer.request(1, "resources/subscribe", {"uri": "note://1"})
     peer.modern("L", "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["note://2"]}})
@@ -186,7 +191,7 @@ async def test_a_handler_tells_subscribers_that_a_resource_changed() -> None:
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25"])
-async def test_progress_carries_what_the_revision_has_and_json_can(revision: str) -> None:
+async def test_progress_carries_its_text_in_every_revision_and_what_json_can(revision: str) -> None:
     async def reports(arguments: dict[str, Any], context: Context) -> str:
         await context.progress(0, inf, "begun")
         await context.progress(0.5, 3)
@@ -201,9 +206,8 @@ async def test_progress_carries_what_the_revision_has_and_json_can(revision: str
     peer.request(1, "tools/call", {"name": "reports", "_meta": {"progressToken": "p"}})
     await peer.response(1)
     told = [each["params"] for each in peer.received if each.get("method") == "notifications/progress"]
-    text = {"message": "begun"} if revision == "2025-11-25" else {}
     assert told[:2] == [
-        {"progressToken": "p", "progress": 0} | text,
+        {"progressToken": "p", "progress": 0, "message": "begun"},
         {"progressToken": "p", "progress": 0.5, "total": 3},
     ]
     assert told[2]["progress"] == 2.0**71 and told[2]["total"] == 3.5

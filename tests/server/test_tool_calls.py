@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
+from mcpdesk import fail
+from mcpdesk.errors import ServerFailure
 from mcpdesk.inbox.question import Answer
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.calls.context import Context
+from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.tool import Tool
 from tests.support.served import Peer
 
@@ -30,6 +34,28 @@ async def test_an_exception_is_a_tool_error_without_a_stack() -> None:
     assert result["isError"] is True
     assert result["content"][0]["text"] == "boom failed: ValueError: broken inside"
     assert any("Traceback" in text or "raise ValueError" in text for _, _, text in peer.logged)
+
+
+async def test_an_expected_failure_is_one_line_at_info_and_others_are_errors() -> None:
+    async def fails(arguments: dict[str, Any], context: Context) -> str:
+        raise ServerFailure("the state file is locked")
+
+    async def read(uri: str, variables: dict[str, str], context: Context) -> str:
+        fail("no such item")
+
+    peer = Peer()
+    peer.server.folder = Path(__file__).parent
+    peer.server.tools.replace([*peer.server.tools, Tool("fails", fails, ANYTHING)])
+    peer.server.templates.replace([ResourceTemplate("item://{id}", "item", read)])
+    result = await call(peer, "boom", politely=True)
+    assert result["content"][0]["text"] == "no such order"
+    peer.modern(2, "resources/read", {"uri": "item://7"})
+    assert "no such item" in (await peer.response(2))["error"]["message"]
+    assert peer.logged == [("info", "boom", "no such order"), ("info", "resources/read", "no such item")]
+    peer.modern(3, "tools/call", {"name": "fails"})
+    assert (await peer.response(3))["result"]["isError"]
+    (level, source, text) = peer.logged[-1]
+    assert (level, source) == ("error", "fails") and "ServerFailure: the state file is locked" in text
 
 
 async def test_waiting_for_a_person_does_not_count_against_the_limit() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from msgspec import Struct
 
-from mcpdesk.errors import ClientError, HandlerError
+from mcpdesk.errors import ClientError, HandlerError, ServerFailure
 from mcpdesk.protocol import client_questions, codec
 from mcpdesk.protocol.handshake import log_level
 from mcpdesk.server.calls.call_watch import question_span
@@ -171,7 +171,7 @@ class Context(CallContext):
         params: dict[str, Any] = {"progressToken": call.progress_token, "progress": progress}
         if total is not None and math.isfinite(total):
             params["total"] = total
-        if message and call.terms.revision.has_progress_message:
+        if message:  # 2024-11-05 has no such member, and its clients ignore or show members they do not know
             params["message"] = message
         if call.round is not None and call.round.tag is not None:
             params["_meta"] = call.round.tag
@@ -412,7 +412,7 @@ async def make_context(server: Server, services: Services, call: Call, name: str
             from mcpdesk.server.calls.outcomes import author_place, described
 
             place = author_place(error, server.folder) or "context.py"
-            failure = HandlerError(f"{name} got no context: {place}: {described(error)}")
+            failure = ServerFailure(f"{name} got no context: {place}: {described(error)}")
             raise failure.with_traceback(error.__traceback__) from None
     return context
 

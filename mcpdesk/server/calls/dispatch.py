@@ -178,15 +178,16 @@ class Dispatcher:
         return await rounds.run(self.server.name, call, work, deadlines, parked_s, confirm)
 
     async def refused(self, call: Call, error: Exception) -> ProtocolError:
-        """Make an error of an exception of hosted code, and log the traceback."""
+        """Make an error of an exception of hosted code, and log it: an unexpected one with its traceback."""
         if isinstance(error, ProtocolError):
             return error
         if isinstance(error, MissingCapability):
             return _uncapable(error, call.terms.revision)
         from mcpdesk.server.calls import outcomes
 
-        text, where = await self.services.deadlines.report(outcomes.author_lines(error, self.server.folder))
-        self.services.log("error", call.method, text, where, self.server.name, call.trace.id, call.place)
+        report = self.services.deadlines.report(outcomes.log_entry(error, self.server.folder))
+        level, text, where = await report
+        self.services.log(level, call.method, text, where, self.server.name, call.trace.id, call.place)
         reason = f"Internal error in {call.method}: {outcomes.described(error)}"
         return ProtocolError(ErrorCode.INTERNAL_ERROR, reason)
 

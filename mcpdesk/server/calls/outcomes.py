@@ -7,7 +7,7 @@ import os
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -97,9 +97,24 @@ def author_place(error: BaseException, folder: Path | None) -> str:
     return f"{Path(own[-1][0]).relative_to(folder)}:{own[-1][1]}" if own and folder is not None else ""
 
 
-async def author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
-    """Run `read_author_lines` on a thread."""
-    return await asyncio.to_thread(read_author_lines, error, folder)
+class LogEntry(NamedTuple):
+    """Log line about an exception of hosted code."""
+
+    level: str
+    text: str
+    where: str
+    """`file:line` in the author's files; empty if it is not known."""
+
+
+async def log_entry(error: BaseException, folder: Path | None) -> LogEntry:
+    """Describe an exception for the log.
+
+    An expected failure, as `fail()` makes it, is its message at level info. Anything else is an error with
+    the traceback that `read_author_lines` gives, which is read on a thread.
+    """
+    if isinstance(error, HandlerError) and error.is_expected:
+        return LogEntry("info", error.message, author_place(error, folder))
+    return LogEntry("error", *await asyncio.to_thread(read_author_lines, error, folder))
 
 
 def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:

@@ -288,8 +288,9 @@ class ToolCalls:
             self._services.log("notice", *told)
             return ToolOutcome(outcomes.raised(tool.name, error), OutcomeKind.TOOL_ERROR)
         except Exception as error:  # a handler is hosted code
-            text, where = await self._services.deadlines.report(outcomes.author_lines(error, server.folder))
-            self._services.log("error", tool.name, text, where, server.name, call.trace.id, call.place)
+            report = self._services.deadlines.report(outcomes.log_entry(error, server.folder))
+            level, text, where = await report
+            self._services.log(level, tool.name, text, where, server.name, call.trace.id, call.place)
             is_late = isinstance(error, TimeoutError) and monotonic() - began >= limit_s
             said = isinstance(error, HandlerError)
             how = OutcomeKind.TIMEOUT if is_late else OutcomeKind.TOOL_ERROR if said else OutcomeKind.CRASH

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import ServerFailure
 from mcpdesk.server.calls.left_code import LEFT
 from mcpdesk.server.calls.running_call import RUNNING
 
@@ -130,7 +130,7 @@ class WorkerThreads:
     async def run(self, call: ThreadedCall) -> Any:
         """What a function returns or raises. When the wait is cancelled, its late result is dropped.
 
-        Raises: HandlerError when no thread gets free.
+        Raises: ServerFailure when no thread gets free.
         """
         self._hand_over(call)
         try:
@@ -139,7 +139,7 @@ class WorkerThreads:
                 await asyncio.wait({call.result}, timeout=patience_s)
                 if not call.has_begun:
                     call.abandon("no thread was free")
-                    raise HandlerError(self._exhausted())
+                    raise ServerFailure(self._exhausted())
             return await call.result
         except asyncio.CancelledError:
             call.abandon("the call was cancelled or timed out")

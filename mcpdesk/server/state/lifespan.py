@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from mcpdesk.errors import HandlerError
+from mcpdesk.errors import HandlerError, ServerFailure
 
 Function = Callable[[Any], AsyncGenerator[Any, None]]
 CLOSE_S = 10.0
@@ -88,8 +88,8 @@ class Lifespan:
         from mcpdesk.server.calls.outcomes import author_place, described
 
         if isinstance(error, StopAsyncIteration):
-            return HandlerError(f"{self._place}: lifespan ends without a yield")
+            return ServerFailure(f"{self._place}: lifespan ends without a yield")
         if isinstance(error, asyncio.CancelledError):
             return HandlerError("the server ends")
         place = author_place(error, server.folder) or self._place
-        return HandlerError(f"the server did not start: {place}: {described(error)}")
+        return ServerFailure(f"the server did not start: {place}: {described(error)}")
