@@ -1,6 +1,6 @@
 """Every setting in one table; each value knows where it came from.
 
-Precedence: flag, environment, the folder's env file, `settings` of its `mcp.json`, default. This
+Precedence: flag, environment, the folder's env files, `settings` of its `mcp.json`, default. This
 module does not know what a setting does: the readers of `Settings` do. A field of `transports.base.Rules`
 takes the value of the setting of its name. `docs/settings.md` is made from this table.
 """
@@ -19,6 +19,8 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import state_folder
 
 ENV_FILE = "mcpdesk-env.txt"
+ENV_FILES = (ENV_FILE, "scorpiox-env.txt")
+"""Env files of a server folder. The first one that has a variable, or a setting, wins."""
 OWN_PREFIX = "MCPDESK_"
 NEAR = 0.75
 """How much an unknown variable of an env file looks like a setting's when it is taken for a slip."""
@@ -405,18 +407,18 @@ class Resolved(Struct, frozen=True):
 def resolve(
     flags: Mapping[str, object],
     environ: Mapping[str, str],
-    env_file: Path | None = None,
+    folder: Path | None = None,
     manifest: Mapping[str, object] | None = None,
 ) -> Resolved:
-    """Find every setting's value. `flags` that are None were not given; a missing `env_file` is no mistake.
+    """Find every setting's value. `flags` that are None were not given; `folder` may have env files.
 
-    What a folder may not set is left out of `env_file` and `manifest`; `folder_rights` reports it.
+    What a folder may not set is left out of its env files and `manifest`; `folder_rights` reports it.
 
     Raises: DeskUserError naming key, value, origin and what is allowed.
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
-    for given in _given(flags, environ, env_file, manifest or {}):
+    for given in _given(flags, environ, folder, manifest or {}):
         name = given.setting.name
         value = converted(given)
         if name not in values:
@@ -449,10 +451,24 @@ def read_env_file(path: Path) -> Iterator[tuple[str, str, int]]:
         yield key.strip(), _unquoted(value.strip()), number
 
 
+def read_env_files(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """Key, value and place (`mcpdesk-env.txt:3`) of every line of a folder's env files.
+
+    A key of the first file hides those of the second.
+
+    Raises: DeskUserError as `read_env_file`.
+    """
+    hidden: set[str] = set()
+    for name in ENV_FILES:
+        lines = list(read_env_file(folder / name))
+        yield from ((key, value, f"{name}:{line}") for key, value, line in lines if key not in hidden)
+        hidden |= {key for key, _, _ in lines}
+
+
 def _given(
     flags: Mapping[str, object],
     environ: Mapping[str, str],
-    env_file: Path | None,
+    folder: Path | None,
     manifest: Mapping[str, object],
 ) -> Iterator[GivenValue]:
     """Everything that was given, strongest first."""
@@ -460,8 +476,8 @@ def _given(
         if value is not None:
             yield GivenValue(BY_NAME[name], value, f"flag {BY_NAME[name].flag}")
     yield from _from_environment(environ)
-    if env_file is not None:
-        yield from _from_env_file(env_file)
+    if folder is not None:
+        yield from _from_env_files(folder)
     for name, value in manifest.items():
         setting = BY_NAME.get(name)
         if setting is None:
@@ -479,27 +495,29 @@ def _from_environment(environ: Mapping[str, str]) -> Iterator[GivenValue]:
                 yield GivenValue(setting, environ[name], f"environment {name}")
 
 
-def _from_env_file(path: Path) -> Iterator[GivenValue]:
-    for given in env_file_settings(path):
+def _from_env_files(folder: Path) -> Iterator[GivenValue]:
+    for given in env_file_settings(folder):
         yield from within_rights(given)
 
 
-def env_file_settings(path: Path) -> Iterator[GivenValue]:
-    """Settings that an env file gives, strongest first, those that a folder may not set included.
+def env_file_settings(folder: Path) -> Iterator[GivenValue]:
+    """Settings that the env files of a folder give, strongest first, also those that a folder may not set.
 
-    Raises: DeskUserError as `read_env_file`, and for a variable that looks like a misspelt setting.
+    Raises: DeskUserError as `read_env_file`, and for a variable that looks like a misspelt setting. In the
+    env file of another program only names that begin with `MCPDESK_` can be misspelt.
     """
-    found: dict[str, tuple[str, int]] = {}
-    for key, value, line in read_env_file(path):
-        if is_setting(key):
-            found[key] = value, line
-        elif _looks_like_setting(key):
-            raise _unknown(key, value, f"{path.name}:{line}", list(BY_VARIABLE))
-    for setting in SETTINGS:
-        for key in setting.environment:
-            value, line = found.get(key, ("", 0))
-            if value:
-                yield GivenValue(setting, value, f"{path.name}:{line} {key}")
+    for name in ENV_FILES:
+        found: dict[str, tuple[str, int]] = {}
+        for key, value, line in read_env_file(folder / name):
+            if is_setting(key):
+                found[key] = value, line
+            elif key.startswith(OWN_PREFIX) or (name == ENV_FILE and _looks_like_setting(key)):
+                raise _unknown(key, value, f"{name}:{line}", list(BY_VARIABLE))
+        for setting in SETTINGS:
+            for key in setting.environment:
+                value, line = found.get(key, ("", 0))
+                if value:
+                    yield GivenValue(setting, value, f"{name}:{line} {key}")
 
 
 def within_rights(given: GivenValue) -> Iterator[GivenValue]:
@@ -538,7 +556,7 @@ def is_setting(variable: str) -> bool:
 def _looks_like_setting(key: str) -> bool:
     import difflib
 
-    return key.startswith(OWN_PREFIX) or bool(difflib.get_close_matches(key, BY_VARIABLE, n=1, cutoff=NEAR))
+    return bool(difflib.get_close_matches(key, BY_VARIABLE, n=1, cutoff=NEAR))
 
 
 def _unquoted(value: str) -> str:

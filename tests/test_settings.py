@@ -47,9 +47,9 @@ def test_stronger_origin_wins(tmp_path: Path) -> None:
     environ = {"MCPDESK_PAGE_SIZE": "2"}
     manifest = {"page_size": 4}
     expected = [
-        (resolve(flags, environ, env_file, manifest), 1, "flag --page-size"),
-        (resolve({}, environ, env_file, manifest), 2, "environment MCPDESK_PAGE_SIZE"),
-        (resolve({}, {}, env_file, manifest), 3, "mcpdesk-env.txt:2 MCPDESK_PAGE_SIZE"),
+        (resolve(flags, environ, tmp_path, manifest), 1, "flag --page-size"),
+        (resolve({}, environ, tmp_path, manifest), 2, "environment MCPDESK_PAGE_SIZE"),
+        (resolve({}, {}, tmp_path, manifest), 3, "mcpdesk-env.txt:2 MCPDESK_PAGE_SIZE"),
         (resolve({}, {}, tmp_path / "none", manifest), 4, "mcp.json"),
         (resolve({}, {}), 1000, "default"),
     ]
@@ -197,7 +197,7 @@ def test_a_value_that_a_folder_may_not_set_does_not_count(name: str, tmp_path: P
     environ = {"HOME": str(tmp_path)}
     usual = resolve({}, environ)
     assert getattr(resolve({name: value}, environ).settings, name) != getattr(usual.settings, name)
-    for resolved in (resolve({}, environ, None, {name: value}), resolve({}, environ, env_file)):
+    for resolved in (resolve({}, environ, None, {name: value}), resolve({}, environ, tmp_path)):
         assert getattr(resolved.settings, name) == getattr(usual.settings, name)
         assert resolved.origins[name] == "default"
 
@@ -207,7 +207,7 @@ def test_a_folder_makes_policies_stricter_and_never_looser(tmp_path: Path) -> No
     manifest = {"approvals": ["Bash=ask", "*=allow", "Read=deny"]}
     assert resolve({}, {}, None, manifest).settings.approvals == ("Bash=ask", "Read=deny")
     env_file.write_text("MCPDESK_APPROVALS=*=allow\n")
-    assert resolve({}, {}, env_file).origins["approvals"] == "default"
+    assert resolve({}, {}, tmp_path).origins["approvals"] == "default"
     assert resolve({"approvals": "*=allow"}, {}, None, manifest).settings.approvals == ("*=allow",)
 
 
@@ -228,10 +228,10 @@ def test_env_file_has_comments_quotes_and_exports(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"PORT 80\n", b"=80\n", b"\xff\xfe"])
 def test_unreadable_env_file_is_told_with_its_path(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "env"
+    path = tmp_path / "mcpdesk-env.txt"
     path.write_bytes(content)
     with pytest.raises(DeskUserError, match=str(path)):
-        resolve({}, {}, path)
+        resolve({}, {}, tmp_path)
 
 
 def test_unknown_key_in_the_env_file_is_told_with_its_line(tmp_path: Path) -> None:
@@ -240,8 +240,24 @@ def test_unknown_key_in_the_env_file_is_told_with_its_line(tmp_path: Path) -> No
     with pytest.raises(
         DeskUserError, match=r"TOOL: unknown setting \(value 'true', mcpdesk-env.txt:2\)"
     ) as caught:
-        resolve({}, {}, path)
+        resolve({}, {}, tmp_path)
     assert caught.value.hint == "Did you mean TOOLS?"
+
+
+def test_the_env_file_of_scorpiox_counts_below_ours_and_with_the_same_rights(tmp_path: Path) -> None:
+    (tmp_path / "scorpiox-env.txt").write_text(
+        "# MCP-related settings\nTOOLS=true\nSTREAMING=false   # Stream tool results\nMODEL=sonnet\n"
+        "PROT=another program's own\nPORT=80\n"
+    )
+    (tmp_path / "mcpdesk-env.txt").write_text("TOOLS=false\n")
+    resolved = resolve({}, {}, tmp_path)
+    settings, origins = resolved.settings, resolved.origins
+    assert (settings.tools, origins["tools"]) == (False, "mcpdesk-env.txt:1 TOOLS")
+    assert (settings.streaming, origins["streaming"]) == (False, "scorpiox-env.txt:3 STREAMING")
+    assert settings.model == "sonnet" and settings.port == 3333
+    (tmp_path / "scorpiox-env.txt").write_text("MCPDESK_STREAMIN=false\n")
+    with pytest.raises(DeskUserError, match=r"MCPDESK_STREAMIN: unknown setting .*scorpiox-env.txt:1"):
+        resolve({}, {}, tmp_path)
 
 
 def test_values_are_shown_as_they_would_be_written() -> None:

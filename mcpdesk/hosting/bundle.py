@@ -23,7 +23,7 @@ from mcpdesk.hosting.runtime_wheel import EPOCH, FILE, NAME, runtime_wheel
 from mcpdesk.protocol.catalogue.contract import LOCK_NAME
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.recorder.masking import holds_token
-from mcpdesk.settings import ENV_FILE
+from mcpdesk.settings import ENV_FILES
 
 MOST_FILES = 5_000
 MOST_BYTES = 64 << 20
@@ -36,7 +36,7 @@ START: JSONObject = {
 }
 """How a client starts it: uv installs the wheel in it, and fetches what that and the folder require, once."""
 PRIVATE_ENDINGS = (".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
-PRIVATE_NAMES = frozenset({ENV_FILE, "id_rsa", "id_ecdsa", "id_ed25519", "credentials", "credentials.json"})
+PRIVATE_NAMES = frozenset({*ENV_FILES, "id_rsa", "id_ecdsa", "id_ed25519", "credentials", "credentials.json"})
 MADE_HERE = re.compile(r".*\.mcpb|server\.json")
 LOOKED_AT = 1 << 20
 """Files up to this size are searched for what is secret."""

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.folder.folder_rights import may_set_variable
-from mcpdesk.settings import ENV_FILE, is_setting, read_env_file
+from mcpdesk.settings import is_setting, read_env_files
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SWITCH_INTERVAL_S = 0.0002
@@ -33,28 +33,28 @@ COLLECTOR_THRESHOLDS = (10_000, 20, 50)
 
 
 Variables = dict[str, str]
-"""Variables of an env file, by name."""
+"""Variables of env files, by name."""
 
 
 class FolderVariables:
-    """Puts variables of one folder's env file that are no settings into the environment.
+    """Puts variables of one folder's env files that are no settings into the environment.
 
     A variable the environment has already, or that an earlier folder set, stays as it is. Variables that
     steer other programs, such as `PATH` and `LD_PRELOAD`, are left out.
     """
 
     def __init__(self, folder: Path, environment: MutableMapping[str, str] = os.environ) -> None:
-        self._path = folder / ENV_FILE
+        self._folder = folder
         self._environment = environment
         self._given: set[str] = set()
         """The variables this folder put into the environment."""
 
     def read(self) -> Variables:
-        """Read the file; on any thread. Raises: DeskUserError for a mistake in it."""
+        """Read the files; on any thread. Raises: DeskUserError for a mistake in one."""
         wanted = {}
-        for name, value, line in read_env_file(self._path):
+        for name, value, place in read_env_files(self._folder):
             if not NAME.fullmatch(name) or "\0" in value:
-                told = f"{self._path.name}:{line}: {name!r} cannot be a variable."
+                told = f"{place}: {name!r} cannot be a variable."
                 raise DeskUserError(told, "A name has letters, digits and '_'.")
             if not is_setting(name) and may_set_variable(name):
                 wanted[name] = value
@@ -72,7 +72,7 @@ class FolderVariables:
 
     @property
     def given(self) -> dict[str, str]:
-        """Variables of the file that are in the environment."""
+        """Variables of the files that are in the environment."""
         return {name: self._environment[name] for name in self._given if name in self._environment}
 
     def withdraw(self) -> None:

@@ -17,7 +17,6 @@ from mcpdesk.hosting.folder.manifest import FILE, Manifest, certain_settings, re
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
 from mcpdesk.settings import (
     BY_NAME,
-    ENV_FILE,
     GivenValue,
     Resolved,
     Settings,
@@ -67,14 +66,14 @@ class HostPlan(Struct, frozen=True):
 def effective_settings(
     flags: Mapping[str, object], environ: Mapping[str, str], folder: Path | None = None
 ) -> Resolved:
-    """The settings in force, with those of `folder`'s env file and manifest.
+    """The settings in force, with those of `folder`'s env files and manifest.
 
     Raises: DeskUserError for a bad value; ManifestError for an unusable manifest.
     """
     if folder is None:
         return resolve(flags, environ)
     manifest = read_manifest(folder)
-    resolved = resolve(flags, environ, folder / ENV_FILE, manifest.settings)
+    resolved = resolve(flags, environ, folder, manifest.settings)
     origins = {
         name: manifest.source("settings", name) if origin == FILE else origin
         for name, origin in resolved.origins.items()
@@ -110,7 +109,7 @@ def plan_for(
         is_unsure = known is None
         if not waits:
             raise
-        resolved = resolve(flags, environ, folders[0] / ENV_FILE, known)
+        resolved = resolve(flags, environ, folders[0], known)
     return HostPlan(
         folders=tuple(folders),
         settings=resolved.settings,
@@ -154,7 +153,7 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
         except ManifestError:
             continue  # its mistake is told where it is hosted
         given = [GivenValue(BY_NAME[name], value, FILE) for name, value in manifest.settings.items()]
-        given += env_file_settings(folder / ENV_FILE)
+        given += env_file_settings(folder)
         if names := sorted({each.setting.name for value in given for each in within_rights(value)}):
             what = f"{', '.join(names)} of {manifest.name}"
             found.append(f"{what} do not count: the first folder's settings are the core's")

@@ -51,7 +51,7 @@ from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.lifespan import Lifespan
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
-from mcpdesk.settings import ENV_FILE, Settings
+from mcpdesk.settings import ENV_FILES, Settings
 from mcpdesk.tools import BUILTINS
 
 if TYPE_CHECKING:
@@ -314,9 +314,9 @@ class HostedFolder:
         return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
 
     def _read_variables(self, folder: Path) -> Variables | None:
-        """Read the folder's env file; None if it has none, or one with a mistake, which is reported."""
+        """Read the folder's env files; None if it has none, or one with a mistake, which is reported."""
         if self._variables is None:
-            if not (folder / ENV_FILE).exists():
+            if not any((folder / name).exists() for name in ENV_FILES):
                 return None
             from mcpdesk.hosting.environment import FolderVariables
 

@@ -112,9 +112,9 @@ def test_the_setting_is_a_secret_that_no_folder_sets(tmp_path: Path) -> None:
     environment = {"MCPDESK_STATE_DIR": str(tmp_path)}
     env_file = tmp_path / "mcpdesk-env.txt"
     env_file.write_text("MCPDESK_OPERATOR_KEY=theirs\n")
-    resolved = resolve({}, environment, env_file, {"operator_key": "theirs"})
+    resolved = resolve({}, environment, tmp_path, {"operator_key": "theirs"})
     assert resolved.settings.operator_key == ""
-    configured = resolve({}, environment | {"MCPDESK_OPERATOR_KEY": "mine"}, env_file)
+    configured = resolve({}, environment | {"MCPDESK_OPERATOR_KEY": "mine"}, tmp_path)
     assert configured.settings.operator_key == "mine"
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from mcpdesk.cli.main import COMMANDS, GROUPS, run, with_command
+from mcpdesk.cli.main import COMMANDS, GROUPS, program, run, with_command
 from mcpdesk.errors import DeskUserError
+from mcpdesk.settings import SETTINGS
 from mcpdesk.version import __version__
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +88,27 @@ def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["help call"] == shown["call --help"]
     assert run(["help", "nothing"]) == 2
     assert "There is no command 'nothing'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_options_in_messages_exist() -> None:
+    """A sentence of an error names an option of some command, or a setting's flag."""
+    context = click.Context(program)
+    commands = filter(None, (program.get_command(context, name) for name in COMMANDS))
+    known = {option for command in commands for each in command.params for option in each.opts}
+    known |= {setting.flag for setting in SETTINGS}
+    named: dict[str, str] = {}
+    for file in (ROOT / "mcpdesk").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                if node.func.id not in ("DeskUserError", "print_message"):
+                    continue
+                for part in ast.walk(node):
+                    if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                        found = re.findall(r"(?<![\w-])--[a-z][a-z-]+", part.value)
+                        named |= dict.fromkeys(found, f"{file.name}:{part.lineno}")
+    assert len(named) > 20
+    assert {option: place for option, place in named.items() if option not in known} == {}
 
 
 def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:

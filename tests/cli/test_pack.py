@@ -73,6 +73,7 @@ def tea(tmp_path: Path) -> Path:
         "prompts/brew.md": "---\ndescription: Brew.\n---\nBrew {{leaf}}.",
         "skills/pour/SKILL.md": "---\nname: pour\ndescription: Pour tea.\n---\nPour.",
         "mcpdesk-env.txt": "PACK_TEST_TOKEN=secret\n",
+        "scorpiox-env.txt": "PACK_TEST_TOKEN=secret\n",
         ".env": "A=b",
         ".git/config": "x",
         "tools/__pycache__/greet.pyc": "x",
@@ -128,7 +129,8 @@ def test_a_bundle_has_the_folder_and_neither_secrets_nor_leftovers(mcpdesk: Run,
     left_out = {line.split()[0] for line in told.partition("left out\n")[2].splitlines()}
     assert left_out == {
         ".env", ".git/", "leak.txt", "mcpdesk-env.txt", "node_modules/", "old.jsonl", "outside/",
-        "cases/", "mcp.lock.json", "private.pem", "tea-0.1.mcpb", "tools/__pycache__/", "tools/greet.py~",
+        "cases/", "scorpiox-env.txt", "mcp.lock.json", "private.pem", "tea-0.1.mcpb", "tools/__pycache__/",
+        "tools/greet.py~",
     }  # fmt: skip
     assert f"5 files, {file.stat().st_size} bytes, SHA-256 {digest(file)}" in told
 
@@ -315,6 +317,7 @@ def test_what_is_missing_for_the_registry_is_told(mcpdesk: Run, tmp_path: Path) 
         "pack", str(tmp_path / "plain"), "--output", str(tmp_path / "plain" / "mcp.json" / "x.mcpb")
     )
     assert taken.returncode == 2 and "cannot be written" in taken.stderr
+    assert "See --output." in taken.stderr
 
 
 @pytest.mark.process

@@ -97,6 +97,11 @@ def test_they_follow_the_file_and_leave_with_it(tmp_path: Path) -> None:
     assert environment == {"THERE": "already", "A": "from elsewhere"}
 
 
+def test_variables_come_from_the_env_file_of_scorpiox_as_well(tmp_path: Path) -> None:
+    (tmp_path / "scorpiox-env.txt").write_text("A=theirs\nB=2\nMODEL=sonnet\nLD_PRELOAD=./x.so\n")
+    assert given(tmp_path, "A=ours\n") == {"THERE": "already", "A": "ours", "B": "2"}
+
+
 @pytest.mark.parametrize("line", ["A B=1", "1A=1", "no equals sign", "=x"])
 def test_mistake_in_the_file_is_named_and_changes_nothing(tmp_path: Path, line: str) -> None:
     (tmp_path / ENV_FILE).write_text(f"FINE=1\n{line}\n")

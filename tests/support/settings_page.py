@@ -25,7 +25,7 @@ The first of these that has a value wins:
 
 1. the flag: `--tool-timeout-ms` for `tool_timeout_ms`; secrets have no flag;
 2. the environment variable: `MCPDESK_TOOL_TIMEOUT_MS`, then the other names in the tables;
-3. `mcpdesk-env.txt` in the folder, with `KEY=value` lines;
+3. `mcpdesk-env.txt` in the folder, with `KEY=value` lines, then `scorpiox-env.txt`;
 4. `settings` in the folder's `mcp.json`;
 5. the default.
 

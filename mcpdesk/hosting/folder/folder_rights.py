@@ -2,7 +2,7 @@
 
 A folder runs with the rights of the person who named it. It may not decide where the core listens, who has
 a key, which origins may call, or what other programs on the desk load. The table of settings says which
-settings a folder may set; this module reports the others, and lists the variables that its env file may not
+settings a folder may set; this module reports the others, and lists the variables that its env files may not
 set.
 """
 
@@ -15,7 +15,7 @@ from mcpdesk.hosting.folder.manifest import FILE, Manifest
 from mcpdesk.server.asks.approval_policies import EVERY, Policy
 from mcpdesk.settings import (
     BY_NAME,
-    ENV_FILE,
+    ENV_FILES,
     FolderMay,
     GivenValue,
     Setting,
@@ -25,10 +25,10 @@ from mcpdesk.settings import (
     is_setting,
     loosens,
     quoted,
-    read_env_file,
+    read_env_files,
 )
 
-OWN_FILES = (FILE, ENV_FILE)
+OWN_FILES = (FILE, *ENV_FILES)
 _NAMES_BY_KIND = {
     "of the program itself": "HOME TMPDIR TEMP TMP TERM TERMCAP COLUMNS LINES",
     "programs that are found or started by name": (
@@ -86,7 +86,7 @@ _SUFFIXES = ("_ASKPASS", "_EDITOR", "_PAGER", "MANPAGER", "_PRELOAD", "_RSH", "_
 
 
 def may_set_variable(name: str) -> bool:
-    """True if a folder's env file may put the variable into the environment of the process.
+    """True if a folder's env files may put the variable into the environment of the process.
 
     It may not set one that makes other programs load or run code, or connect elsewhere. Such a variable
     steers every program of the desk rather than the folder's own code.
@@ -104,14 +104,14 @@ def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
         given = GivenValue(BY_NAME[name], value, FILE)
         if told := _refusal(given):
             yield f"{manifest.source('settings', name)}: settings.{name}: {told}"
-    for given in env_file_settings(folder / ENV_FILE):
+    for given in env_file_settings(folder):
         if told := _refusal(given):
             place, _, variable = given.origin.partition(" ")
             yield f"{place}: {variable}: {told}"
-    for name, _, line in read_env_file(folder / ENV_FILE):
+    for name, _, place in read_env_files(folder):
         if not is_setting(name) and not may_set_variable(name):
             told = "is ignored: a server folder may not set it. Set it in the environment of mcpdesk."
-            yield f"{ENV_FILE}:{line}: {name}: {told}"
+            yield f"{place}: {name}: {told}"
 
 
 def _refusal(given: GivenValue) -> str:
