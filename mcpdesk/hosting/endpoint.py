@@ -237,7 +237,8 @@ class HostedEndpoint:
             "version": server.version,
             "token_required": server.access.requires_token,
             "tools": len(server.tools) if server.tools_enabled else 0,
-            "resources": len(server.resources) + len(server.templates),
+            "resources": len(server.resources),
+            "templates": len(server.templates),
             "prompts": len(server.prompts),
             "modes": list(server.modes),
             "unavailable": [

@@ -8,13 +8,15 @@ from itertools import accumulate, islice
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
+from mcpdesk.hosting.upstream_figures import QUANTILES, joined, upstream_figures
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
 from mcpdesk.protocol.methods import CALLS
+from mcpdesk.protocol.phases import DURATION_BOUNDS
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.traffic_index import Index
-from mcpdesk.server.calls.call_figures import BOUNDS, OutcomeKind, at
+from mcpdesk.server.calls.call_figures import OutcomeKind, at
 from mcpdesk.transports.figure import Figure, FigureKind, Sample
 from mcpdesk.version import __version__
 
@@ -50,11 +52,24 @@ def traffic_figures(
     counted = index.statistics
     tools: dict[tuple[str, str], CallTally] = {}
     for (server, name), tally in counted.sums(Subject.TOOL).items():
+        if name in CALLS:
+            continue
         key = (server, name if (server, name) in offered else OTHER)
         tools.setdefault(key, CallTally(counted.times)).join(tally)
     told = [({"server": server, "tool": name}, tally) for (server, name), tally in tools.items()]
     definitions = {key: tokens for key, tokens in counted.definitions().items() if key in offered}
+    calls = [(key, tally) for key, tally in counted.sums(Subject.METHOD).items() if key[1] in CALLS]
     figures: tuple[tuple[str, FigureKind, str, Iterable[Sample]], ...] = (
+        (
+            "calls_total",
+            "counter",
+            "Calls of tools, reads of resources and fetched prompts, as they passed.",
+            (
+                sample
+                for (server, method), tally in calls
+                for sample in _answers({"server": server, "method": method}, tally)
+            ),
+        ),
         (
             "tool_answers_total",
             "counter",
@@ -121,7 +136,6 @@ def _bytes(labels: Labels, tally: CallTally) -> Iterable[Sample]:
 
 QUEUED = "queued"
 """The state of an asynchronous call that waits for its turn."""
-QUANTILES = (0.5, 0.95, 0.99)
 LATEST_PEERS = 256
 """The most peers whose latest calls count for the quantiles: those that connected last."""
 
@@ -136,7 +150,8 @@ def with_traffic(
 
     That takes time to count: for another thread than the core's.
     """
-    return [*known, *traffic_figures(index, endpoints, upstreams)]
+    traffic = traffic_figures(index, endpoints, upstreams)
+    return joined([*known, *traffic], upstream_figures(index.statistics, upstreams) if upstreams else [])
 
 
 def counted(
@@ -255,7 +270,7 @@ def _outcomes(endpoint: HostedEndpoint) -> Iterator[Sample]:
 def _tool_durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
     for tool, figure in endpoint.server.tool_figures:
         labels = {"server": endpoint.name, "tool": tool}
-        for bound, count in zip((*map(str, BOUNDS), "+Inf"), accumulate(figure.counts), strict=True):
+        for bound, count in zip((*map(str, DURATION_BOUNDS), "+Inf"), accumulate(figure.counts), strict=True):
             yield Sample(count, {**labels, "le": bound}, "_bucket")
         yield Sample(sum(figure.counts), labels, "_count")
         yield Sample(figure.total_s, labels, "_sum")

@@ -124,7 +124,7 @@ class HostedUpstreams:
             channels = SseChannels(UrlRequests(target, plan.reach, place, has_login))
         else:
             requests = UrlRequests(target, plan.reach, place, has_login)
-            self.passed[plan.name] = UrlPassThrough(plan.name, requests, next_connection)
+            self.passed[plan.name] = UrlPassThrough(plan.name, requests, next_connection, upstream.offered)
             self.passed[plan.name].leads = plan.leads
             return
         from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
@@ -136,6 +136,7 @@ class HostedUpstreams:
             self._settings.session_ttl_s,
             upstream.program_output.on_stray,
             upstream.input_schema,
+            upstream.offered,
             takes_plain=plan.is_mock,
         )
         self.passed[plan.name].leads = plan.leads

@@ -353,6 +353,10 @@ class PassThrough(Protocol):
     """Gives the recorder's number for one more client."""
     leads: bool
     """Whether it was named before every server that runs here: `/mcp` alone is the first one."""
+    offered: Callable[[], Mapping[str, int]]
+    """Counts the items that the server listed, by kind."""
+    dropped: int
+    """Messages that no client received because it did not read."""
 
     @property
     def takes_pieces(self) -> bool:

@@ -12,6 +12,7 @@ Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http, ba
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -49,6 +50,7 @@ from mcpdesk.upstream.channels import AUTHORIZATION, Channels
 from mcpdesk.upstream.pass_through import PassedAnswer
 from mcpdesk.upstream.passed_channel import (
     KEEP_ALIVE_S,
+    MOST_HELD_BYTES,
     ClientStream,
     Events,
     OnUnclaimed,
@@ -57,6 +59,7 @@ from mcpdesk.upstream.passed_channel import (
     meta_of,
 )
 
+_log = logging.getLogger(__name__)
 SESSION = "mcp-session-id"
 MOST_CHANNELS = 32
 """Channels of a server at a time; the longest unused one makes room."""
@@ -119,6 +122,7 @@ class ChannelPassThrough:
         ttl_s: float,
         on_stray: Callable[[bytes], None],
         tool_schema: Callable[[str], JSONObject],
+        offered: Callable[[], Mapping[str, int]],
         *,
         takes_plain: bool = False,
     ) -> None:
@@ -127,6 +131,10 @@ class ChannelPassThrough:
         `takes_plain`: messages without a session go to the server as well, which needs no introduction.
         """
         self.name = name
+        self.offered = offered
+        """Counts the items that the server listed, by kind."""
+        self.dropped = 0
+        """Messages that no client received because it did not read."""
         self.next_connection = next_connection
         """Gives the recorder's number for one more client."""
         self.leads = False
@@ -280,7 +288,7 @@ class ChannelPassThrough:
             yield await self._introduced(channel, identifier, message, body, waiting)
             return
         may_stream = STREAM in given.get("accept", JSON)
-        waiting = Waiting(unclaimed, may_stream, LOG_LEVEL_KEY in meta_of(message))
+        waiting = Waiting(unclaimed, may_stream, LOG_LEVEL_KEY in meta_of(message), on_drop=self._note_drop)
         async with self._answered(channel, identifier, given, message, body, waiting) as answer:
             yield answer
 
@@ -317,7 +325,8 @@ class ChannelPassThrough:
     ) -> AsyncIterator[PassedAnswer]:
         """Send the messages of a batch one by one, and answer all its requests together."""
         requests = sum(1 for each in batch if classify(each) is MessageKind.REQUEST)
-        waiting = Waiting(unclaimed, STREAM in given.get("accept", JSON), answers=requests)
+        may_stream = STREAM in given.get("accept", JSON)
+        waiting = Waiting(unclaimed, may_stream, answers=requests, on_drop=self._note_drop)
         async with AsyncExitStack() as under_way:
             for each in batch:
                 self._sessions[given[SESSION]].note(each, codec.encode(each))
@@ -334,6 +343,17 @@ class ChannelPassThrough:
             else:
                 yield answered(200, b"[%b]" % b",".join([each async for each in waiting.messages()]))
         self._used(given[SESSION])
+
+    def _note_drop(self, count: int) -> None:
+        """Count a message that a client did not receive, the `count`-th about its request."""
+        self.dropped += 1
+        if count == 1:
+            _log.warning(
+                "%s: a client does not read: over %d bytes wait for it, and further messages about its "
+                "request are dropped. They are in the traffic, and passed_messages_dropped_total counts them",
+                self.name,
+                MOST_HELD_BYTES,
+            )
 
     async def _introduced(
         self, channel: PassedChannel, identifier: str, message: JSONObject, line: bytes, waiting: Waiting

@@ -59,8 +59,19 @@ class UrlPassThrough:
     takes_pieces = True
     has_lines = False
 
-    def __init__(self, name: str, requests: UrlRequests, next_connection: Callable[[], int]) -> None:
+    dropped = 0
+    """None: pieces are read from the server when the client has read those before."""
+
+    def __init__(
+        self,
+        name: str,
+        requests: UrlRequests,
+        next_connection: Callable[[], int],
+        offered: Callable[[], Mapping[str, int]],
+    ) -> None:
         self.name = name
+        self.offered = offered
+        """Counts the items that the server listed, by kind."""
         self.next_connection = next_connection
         """Gives the recorder's number for one more client."""
         self.leads = False

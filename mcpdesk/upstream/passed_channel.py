@@ -89,9 +89,17 @@ class Waiting:
         may_stream: bool = True,
         hears_logs: bool = False,
         answers: int = 1,
+        on_drop: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """`on_unclaimed` gets further answers to it; `answers` is how many requests it made at once."""
+        """`on_unclaimed` gets messages its client does not receive: further answers, and those that are
+        dropped because the client does not read. `answers` is how many requests it made at once.
+
+        `on_drop` is called for each message that is dropped, with the number of them so far.
+        """
         self.on_unclaimed = on_unclaimed
+        self._on_drop = on_drop
+        self.dropped = 0
+        """Messages that were dropped because the client does not read."""
         self.may_stream = may_stream
         self.hears_logs = hears_logs
         self._due = answers
@@ -108,6 +116,8 @@ class Waiting:
             self.on_unclaimed(line)
             return
         if self._held > MOST_HELD_BYTES and not is_answer:
+            self.dropped += 1
+            self._on_drop(self.dropped)
             self.on_unclaimed(line)
             return
         self._due -= is_answer

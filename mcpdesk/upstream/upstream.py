@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -30,7 +31,7 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.recorder.record import ConnectionInfo, ExchangeHolds, ExchangeWatch, Recorder
-from mcpdesk.upstream.offers import Offer, read_offers
+from mcpdesk.upstream.offers import LISTS, Offer, read_offers
 from mcpdesk.upstream.program_log import ProgramLog
 from mcpdesk.upstream.recorded_transport import OPENING, RecordedTransport
 from mcpdesk.upstream.target_transport import (
@@ -176,6 +177,11 @@ class Upstream:
     def offers(self, kind: str, name: str) -> bool:
         """Whether it listed an item of that kind and name."""
         return any(each.kind == kind and each.name == name for each in self.status.offers)
+
+    def offered(self) -> dict[str, int]:
+        """Count the items it listed by kind: tools, resources, templates and prompts."""
+        listed = Counter(each.kind for each in self.status.offers)
+        return {each.kind: listed[each.kind] for each in LISTS}
 
     def start(self) -> None:
         """Begin to connect, and to watch the files its command names."""

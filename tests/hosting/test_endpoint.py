@@ -40,8 +40,8 @@ async def test_a_revision_can_be_adopted_without_a_handshake() -> None:
 async def test_facts_count_what_is_offered() -> None:
     peer_facts = Peer().endpoint.facts()
     assert peer_facts == {
-        "name": "sample", "version": "1.0", "token_required": False, "tools": 9, "resources": 2, "prompts": 1,
-        "modes": [], "unavailable": [],
+        "name": "sample", "version": "1.0", "token_required": False, "tools": 9, "resources": 1,
+        "templates": 1, "prompts": 1, "modes": [], "unavailable": [],
     }  # fmt: skip
 
 

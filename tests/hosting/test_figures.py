@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from mcpdesk.client.targets import UrlTarget
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
+from mcpdesk.protocol.phases import DURATION_BOUNDS
 from mcpdesk.recorder.index.statistics import Subject
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.server.calls import call_figures
 from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.settings import resolve
+from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
@@ -321,6 +325,71 @@ async def test_calls_as_they_passed_have_the_numbers_of_the_desk(desk: RunningDe
     assert halves == [fine.at(0.5)]
     assert {each["tool"] for each, _ in samples["mcpdesk_tool_definition_tokens"]} >= {"fine", "fails"}
     assert samples["mcpdesk_unread_frames"] == [({}, 0.0)]
+
+
+async def test_reads_and_prompts_are_counted_and_other_servers_have_the_names_of_folders(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "mcp.json": '{"name": "far"}',
+        "tools/t.py": ENDING_TOOLS,
+        "resources/r.txt": "r",
+        "prompts/p.md": "Hello.",
+    }
+    async with AsyncExitStack() as stack:
+        far = await stack.enter_async_context(running_desk(write(tmp_path / "far", files), http=True))
+        plans = [UpstreamPlan("far", UrlTarget(far.view().servers[0].url))]
+        here = write(tmp_path / "near", files | {"mcp.json": '{"name": "near"}'})
+        desk = await stack.enter_async_context(running_desk(here, upstreams=plans, http=True, no_auth=True))
+        await until(lambda: desk.host.upstreams["far"].status.state == "ready")
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        client = Client(desk, session)
+        for path in ("/mcp/near", "/mcp/far"):
+            for tool in ("fine", "fine", "fails", "no such tool"):
+                await client.call(tool, path=path)
+            for number, (method, params) in enumerate(
+                [
+                    ("resources/read", {"uri": "resource://r"}),
+                    ("resources/read", {"uri": "resource://none"}),
+                    ("prompts/get", {"name": "p"}),
+                ]
+            ):
+                message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+                async with session.post(client.base + path, json=message) as answer:
+                    assert answer.status == 200
+        samples = await client.samples()
+        async with session.get(f"{client.base}/status") as answer:
+            status = await answer.json()
+    for server in ("near", "far"):
+        calls = {
+            (each["method"], each["status"]): value
+            for each, value in samples["mcpdesk_calls_total"]
+            if each["server"] == server
+        }
+        assert calls == {
+            ("tools/call", "ok"): 2, ("tools/call", "failed"): 2, ("resources/read", "ok"): 1,
+            ("resources/read", "failed"): 1, ("prompts/get", "ok"): 1, ("prompts/get", "failed"): 0,
+        }  # fmt: skip
+        ended = {
+            (each["tool"], each["outcome"]): value
+            for each, value in samples["mcpdesk_tool_calls_total"]
+            if each["server"] == server and value
+        }
+        unknown = {} if server == "near" else {("(other)", "protocol_error"): 1}
+        assert ended == {("fine", "ok"): 2, ("fails", "tool_error"): 1} | unknown
+        buckets = {
+            each["le"]: value
+            for each, value in samples["mcpdesk_tool_call_duration_seconds_bucket"]
+            if (each["server"], each["tool"]) == (server, "fine")
+        }
+        assert buckets["+Inf"] == 2 and len(buckets) == len(DURATION_BOUNDS) + 1
+        for name in ("call_duration_seconds_count", "errors_total", "calls_in_flight"):
+            assert [each["server"] for each, _ in samples[f"mcpdesk_{name}"]].count(server) == 1
+        assert ({"server": server, "kind": "tool"}, 8.0) in samples["mcpdesk_items"]
+    assert (status["tools"], status["resources"], status["templates"], status["prompts"]) == (16, 2, 0, 2)
+    assert status["passed_servers"] == [
+        {"name": "far", "tools": 8, "resources": 1, "templates": 0, "prompts": 1}
+    ]
 
 
 def test_names_without_end_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:

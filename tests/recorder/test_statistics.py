@@ -91,6 +91,11 @@ def test_resources_and_prompts_are_calls_of_a_client_and_other_requests_are_not(
     counted = recording.index.statistics
     clients = {row.name: (row.calls, row.errors) for row in rows_of(counted, Subject.CLIENT, {})}
     assert clients == {ALL: (3, 0), "claude": (3, 0), "quiet": (0, 0)}
+    called = {row.name: (row.calls, row.errors) for row in rows_of(counted, Subject.TOOL, {})}
+    tool = next(name for name in called if name not in (ALL, "resources/read", "prompts/get"))
+    assert called == {ALL: (3, 0), tool: (1, 0), "resources/read": (1, 0), "prompts/get": (1, 0)}
+    assert [name for name, _ in counted.clients_of("profiles", "resources/read")] == ["claude"]
+    assert {name for name, _ in counted.tools_of("profiles", "claude")} == called.keys() - {ALL}
     methods = {row.name: row.calls for row in rows_of(counted, Subject.METHOD, {})}
     assert methods[ALL_REQUESTS] == 7 and methods["tools/call"] == methods["prompts/get"] == 1
 

@@ -22,7 +22,7 @@ from aiohttp.test_utils import RawTestServer
 
 from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.paths import sample_servers
-from mcpdesk.upstream import channel_pass_through
+from mcpdesk.upstream import channel_pass_through, passed_channel
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
 from tests.support.desk import RunningDesk, running_desk, until
@@ -113,6 +113,54 @@ async def test_a_server_behind_a_web_socket_is_reached_and_its_end_ends_sessions
             ping = {"jsonrpc": "2.0", "id": 5, "method": "ping"}
             status, answer_back = await answer(http, desk.host.url("far"), ping, headers)
             assert status == 404 and "initialize again" in answer_back["error"]["message"]
+
+
+@pytest.mark.slow
+async def test_messages_for_a_client_that_does_not_read_are_counted_when_they_are_dropped(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(passed_channel, "MOST_HELD_BYTES", 100_000)
+    is_full, sent = asyncio.Event(), 0
+
+    async def there(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal sent
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        async for message in socket:
+            asked = json.loads(message.data)
+            if asked["method"] != "tools/call":
+                continue
+            told = {"jsonrpc": "2.0", "method": "notifications/message"}
+            while not is_full.is_set():
+                note = told | {"params": {"level": "info", "data": f"{sent} " + "x" * 60_000}}
+                sent += 1
+                await socket.send_str(json.dumps(note))
+                await asyncio.sleep(0)
+            result = {"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}}
+            await socket.send_str(json.dumps(result))
+        return socket
+
+    async with RawTestServer(there) as server:
+        url = str(server.make_url("/ws")).replace("http", "ws", 1)
+        async with passing(UrlTarget(url, kind="ws")) as desk, aiohttp.ClientSession(headers=BOTH) as http:
+            message, headers = alone(1, "much")
+            passed = desk.host.passed["far"]
+            async with http.post(desk.host.url("far"), data=json.dumps(message), headers=headers) as got:
+                await until(lambda: passed.dropped > 2)
+                is_full.set()
+                whole = (await got.read()).decode()
+            received = whole.count('"notifications/message"')
+            assert '"result"' in whole.splitlines()[-2] or '"result"' in whole.rstrip().splitlines()[-1]
+            assert passed.dropped == sent - received > 2
+            address = desk.host.url("far").removesuffix("/mcp/far")
+            async with http.get(f"{address}/metrics") as answered:
+                figures = (await answered.text()).splitlines()
+            assert f"mcpdesk_passed_messages_dropped_total {float(passed.dropped)}" in figures
+            logged = [text for text in caplog.messages if "does not read" in text]
+            assert len(logged) == 1 and logged[0].startswith("far: a client does not read")
+            desk.traffic.catch_up()
+            told = [each for each in desk.traffic.exchanges if each.method == "notifications/message"]
+            assert len(told) == sent, "what is dropped is in the traffic all the same"
 
 
 async def test_a_session_is_only_for_who_began_it_and_its_token_is_sent_on() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections import deque
+from collections import Counter, deque
 from contextlib import suppress
 from enum import StrEnum
 from operator import add
@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from mcpdesk.protocol.catalogue.token_cost import definition_cost
 from mcpdesk.protocol.methods import CALLS, TOOL_CALLS, canonical
+from mcpdesk.protocol.phases import DURATION_BOUNDS
 from mcpdesk.recorder.index.exchange import FAILED, KINDS, STATUSES, ExchangeKind, Status
 from mcpdesk.recorder.index.table import NO_FRAME, between
 
@@ -71,8 +72,9 @@ class SlotTimes:
 class CallTally:
     """Sums over calls of one kind."""
 
-    __slots__ = ("_durations", "_length_s", "_times", "_tops", "calls", "errors", "longest", "rates",
-                 "received", "seen", "sent", "slowest_s", "tokens", "total_s", "waited_s")  # fmt: skip
+    __slots__ = ("_durations", "_length_s", "_statuses", "_times", "_tops", "buckets", "calls", "errors",
+                 "longest", "rates", "received", "seen", "sent", "slowest_s", "tokens", "total_s",
+                 "waited_s")  # fmt: skip
 
     def __init__(self, times: SlotTimes) -> None:
         self.calls = 0
@@ -99,6 +101,9 @@ class CallTally:
         """Number of answered calls in each duration range."""
         self._tops = array("d", [0.0]) * (len(_BOUNDS) + 1)
         """Seconds of the longest call in each range."""
+        self.buckets = array("L", [0]) * (len(DURATION_BOUNDS) + 1)
+        """Calls that were answered, by `DURATION_BOUNDS`."""
+        self._statuses = array("L", [0]) * len(STATUSES)
         self._times = times
         self._length_s = times.length_s
 
@@ -109,6 +114,7 @@ class CallTally:
         """Count one call. `took_s` excludes `waited_s`, and is None if the call was not answered in time."""
         self.calls += 1
         self.errors += status in _FAILED
+        self._statuses[status] += 1
         self.received += received
         self.sent += sent
         self.tokens += tokens
@@ -128,6 +134,7 @@ class CallTally:
             self.slowest_s = took_s
         place = bisect_left(_BOUNDS, took_s)
         self._durations[place] += 1
+        self.buckets[bisect_left(DURATION_BOUNDS, took_s)] += 1
         if took_s > self._tops[place]:
             self._tops[place] = took_s
 
@@ -143,12 +150,18 @@ class CallTally:
         self.seen = max(self.seen, other.seen)
         self.slowest_s = max(self.slowest_s, other.slowest_s)
         self._durations = array("L", map(add, self._durations, other._durations))
+        self.buckets = array("L", map(add, self.buckets, other.buckets))
+        self._statuses = array("L", map(add, self._statuses, other._statuses))
         self._tops = array("d", map(max, self._tops, other._tops))
         other._fit(0)
         self._fit(len(other.rates) - 1)
         for slot, count in enumerate(other.rates):
             self.rates[slot] += count
             self.longest[slot] = max(self.longest[slot], other.longest[slot])
+
+    def ended_in(self, status: Status) -> int:
+        """Calls that ended in a status."""
+        return self._statuses[STATUSES.index(status)]
 
     @property
     def answered(self) -> int:
@@ -208,15 +221,18 @@ class Caller(Struct, frozen=True):
     tool: str
     """Empty for other methods."""
 
+    @property
+    def called(self) -> str:
+        """The tool, or the method that reads a resource or fetches a prompt; empty for other requests."""
+        return self.tool or (self.method if self.method in CALLS else "")
+
 
 def _counts(subject: Subject, caller: Caller) -> bool:
     """Return True if a subject's sums include the requests.
 
     Requests that are not calls count only for methods.
     """
-    if subject is Subject.METHOD:
-        return True
-    return bool(caller.tool) if subject is Subject.TOOL else caller.method in CALLS
+    return subject is Subject.METHOD or caller.method in CALLS
 
 
 class PairedFrames(Protocol):
@@ -302,12 +318,15 @@ class CallStatistics:
         return False
 
     def sums(self, subject: Subject) -> dict[tuple[str, str], CallTally]:
-        """Return the sums of calls or requests, by server and name of the tool, client or method."""
+        """Return the sums of calls or requests, by server and name of the tool, client or method.
+
+        Among tools, reads of resources and fetched prompts have the names of their methods.
+        """
         found: dict[tuple[str, str], CallTally] = {}
         for caller, tally in list(self._tallies.items()):
-            if subject is Subject.TOOL and not caller.tool:
+            if subject is Subject.TOOL and not caller.called:
                 continue
-            name = {Subject.TOOL: caller.tool, Subject.CLIENT: caller.peer, Subject.METHOD: caller.method}[
+            name = {Subject.TOOL: caller.called, Subject.CLIENT: caller.peer, Subject.METHOD: caller.method}[
                 subject
             ]
             together = found.setdefault((caller.server, name), CallTally(self.times))
@@ -316,7 +335,7 @@ class CallStatistics:
         return found
 
     def whole(self, subject: Subject = Subject.METHOD) -> CallTally:
-        """Return the sum of all tool calls, of all calls of clients, or of all requests."""
+        """Return the sum of all calls, or of all requests for methods."""
         together = CallTally(self.times)
         for caller, tally in list(self._tallies.items()):
             if _counts(subject, caller):
@@ -324,22 +343,33 @@ class CallStatistics:
         return together
 
     def tools_of(self, server: str, peer: str) -> list[tuple[str, CallTally]]:
-        """Return the tools that a client called, most called first."""
+        """The tools a client called, and the methods by which it read and fetched, most calls first."""
         used = [
-            (caller.tool, tally)
+            (caller.called, tally)
             for caller, tally in list(self._tallies.items())
-            if caller.tool and (caller.server, caller.peer) == (server, peer)
+            if caller.called and (caller.server, caller.peer) == (server, peer)
         ]
         return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
 
     def clients_of(self, server: str, tool: str) -> list[tuple[str, CallTally]]:
-        """Return the clients that called a tool, most calls first."""
+        """The clients that called a tool, or used such a method, the one that called most first."""
         used = [
             (caller.peer, tally)
             for caller, tally in list(self._tallies.items())
-            if (caller.server, caller.tool) == (server, tool)
+            if (caller.server, caller.called) == (server, tool)
         ]
         return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
+
+    def running(self) -> Counter[str]:
+        """Calls that are not over, by server."""
+        table, found = self._index.table, Counter[str]()
+        for row in list(self._open):
+            if row < table.base or canonical(table.labels.get(table.label[row], ("", ""))[0]) not in CALLS:
+                continue
+            info = self._index.connections.get(table.connection[row])
+            if info is not None:
+                found[info.server] += 1
+        return found
 
     def definitions(self) -> dict[tuple[str, str], int]:
         """Return approximate tokens of tool definitions, by server and tool, as last sent to clients."""

@@ -12,25 +12,8 @@ from enum import IntEnum
 from time import monotonic
 from typing import Final
 
-BOUNDS: Final = (
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    300.0,
-)
-"""Upper ends of the ranges durations are counted in, in seconds; a last range has no end."""
+from mcpdesk.protocol.phases import DURATION_BOUNDS
+
 MOST_TOOLS: Final = 1_000
 """Tools counted separately in one server; those of a folder that makes up more are counted together."""
 OTHER: Final = "(other)"
@@ -60,7 +43,7 @@ class ToolFigure:
 
     def __init__(self) -> None:
         self.outcomes = [0] * len(OutcomeKind)
-        self.counts = [0] * (len(BOUNDS) + 1)
+        self.counts = [0] * (len(DURATION_BOUNDS) + 1)
         """Calls whose handlers ran, by how long."""
         self.total_s = 0.0
 
@@ -69,7 +52,7 @@ class ToolFigure:
         self.outcomes[outcome] += 1
         if began is not None:
             took_s = monotonic() - began
-            self.counts[bisect_left(BOUNDS, took_s)] += 1
+            self.counts[bisect_left(DURATION_BOUNDS, took_s)] += 1
             self.total_s += took_s
 
 

@@ -39,15 +39,11 @@ def find_resource(server: Server, uri: str) -> FoundResource | None:
     if resource is None and (paths := _paths_of(uri)):
         resource = next((each for each in server.resources if _is_at(each, paths, server)), None)
     if resource is not None:
-        return FoundResource(
-            resource.reader, resource.uri, {}, resource.mime_type, resource.is_folder_code
-        )
+        return FoundResource(resource.reader, resource.uri, {}, resource.mime_type, resource.is_folder_code)
     for template in server.templates:
         variables = match(template.uri_template, uri)
         if variables is not None:
-            return FoundResource(
-                template.reader, uri, variables, template.mime_type, template.is_folder_code
-            )
+            return FoundResource(template.reader, uri, variables, template.mime_type, template.is_folder_code)
     return None
 
 

@@ -45,17 +45,22 @@ def ready(site: Site) -> web.Response:
     return json_answer(200, b'{"status":"ready"}')
 
 
-FACTS = ("name", "version", "token_required", "tools", "resources", "prompts")
+FACTS = ("name", "version", "token_required", "tools", "resources", "templates", "prompts")
 """What `/status` says of a server to a caller who did not show the key."""
 
 
 def status(site: Site, passed: Iterable[str], is_known: bool) -> web.Response:
     """Return counts per server and in total, uptime, and whether a key or a token is required.
 
-    A caller who `is_known` also gets the state of the capture, of other servers and of replicas.
+    A caller who `is_known` also gets the state of the capture, of other servers and of replicas. The totals
+    include what servers elsewhere listed.
     `passed` are the servers elsewhere of those who reach them through here, each as often as it has clients.
     """
     servers = [endpoint.facts() for endpoint in site.endpoints()]
+    listed = {
+        name: {f"{kind}s": count for kind, count in way.offered().items()}
+        for name, way in site.passed.items()
+    }
     capture: dict[str, str | int] = {"state": site.capture.state, "missing_frames": site.capture.missing}
     if site.capture.reason:
         capture["error"] = site.capture.reason
@@ -63,11 +68,15 @@ def status(site: Site, passed: Iterable[str], is_known: bool) -> web.Response:
     shared = {} if replicas is None else {"shared": replicas.away or "up", "replicas": replicas.facts()}
     more = {
         "passed_on": list(site.passed),
+        "passed_servers": [{"name": name, **counts} for name, counts in listed.items()],
         "passed_clients": dict.fromkeys(site.passed, 0) | Counter(passed),
         "capture": capture,
         **shared,
     }
-    totals = {kind: sum(each[kind] for each in servers) for kind in ("tools", "resources", "prompts")}
+    totals = {
+        kind: sum(each[kind] for each in (*servers, *listed.values()))
+        for kind in ("tools", "resources", "templates", "prompts")
+    }
     body = {
         "status": "ok",
         "name": servers[0]["name"] if servers else "mcpdesk",
@@ -140,6 +149,11 @@ async def metrics(
         ("http_requests_total", "HTTP requests so far.", listener.requests),
         ("http_sessions", "HTTP sessions of the handshake era.", sessions),
         ("http_passed_clients", "Clients of servers elsewhere.", passed),
+        (
+            "passed_messages_dropped_total",
+            "Messages of servers elsewhere that were dropped because their client did not read.",
+            sum(way.dropped for way in site.passed.values()),
+        ),
         ("unread_answers_bytes", "Bytes of large answers that clients have not read.", UNREAD.held),
         (
             "unread_answers_refused_total",
@@ -166,6 +180,7 @@ OPEN_LABELS = frozenset(
         "kind",
         "state",
         "status",
+        "method",
         "outcome",
         "direction",
         "le",

@@ -193,10 +193,13 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
                 return methods.canonical(method) in methods.CALLS and (
                     is_all or (info.server, info.peer) == (row.server, row.name)
                 )
-            return method in methods.TOOL_CALLS and (is_all or (info.server, name) == (row.server, row.name))
+            if is_all or row.name in methods.CALLS:
+                known = methods.canonical(method)
+                return (is_all and known in methods.CALLS) or (info.server, known) == (row.server, row.name)
+            return method in methods.TOOL_CALLS and (info.server, name) == (row.server, row.name)
 
         def title(call: Exchange) -> str:
-            named = subject is Subject.TOOL and not is_all
+            named = subject is Subject.TOOL and not is_all and row.name not in methods.CALLS
             return call.peer if named else call.name or call.method
 
         lines = latest_lines(self.link.traffic, is_wanted, title, width, height, time.time())
@@ -235,7 +238,8 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         if row is None or row.name == OTHER:
             return
         await self.app.main.show_screen("traffic")
-        query = "" if row.name in (ALL, ALL_REQUESTS) else f"{_FILTERS[self.subject]}:{quoted(row.name)}"
+        kept = "method" if row.name in methods.CALLS else _FILTERS[self.subject]
+        query = "" if row.name in (ALL, ALL_REQUESTS) else f"{kept}:{quoted(row.name)}"
         cast("TrafficPane", self.app.main.pane).show_only(query)
 
     @work

@@ -24,7 +24,8 @@ async def test_health_and_status_need_no_key() -> None:
         async with served.client.get(f"{served.url}/status") as answer:
             body = await answer.json()
     assert (body["status"], body["name"], body["version"]) == ("ok", "sample", "1.0")
-    assert (body["tools"], body["resources"], body["prompts"], body["uptime_s"]) == (9, 2, 1, 1.5)
+    counts = [body[kind] for kind in ("tools", "resources", "templates", "prompts", "uptime_s")]
+    assert counts == [9, 1, 1, 1, 1.5]
     assert body["key_required"] and body["token_required"]
     assert "secret" not in str(body)
 

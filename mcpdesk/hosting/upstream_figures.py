@@ -1,0 +1,107 @@
+"""Figures of servers that run elsewhere, under the names that the figures of folders have.
+
+They are counted in the recorded traffic, from the request to its answer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+
+from mcpdesk.protocol.methods import CALLS
+from mcpdesk.protocol.phases import DURATION_BOUNDS
+from mcpdesk.recorder.index.exchange import Status
+from mcpdesk.recorder.index.statistics import OTHER, CallStatistics, CallTally, Subject
+from mcpdesk.server.calls.call_figures import OutcomeKind
+from mcpdesk.transports.figure import Figure, FigureKind, Sample
+from mcpdesk.upstream.upstream import Upstream
+
+QUANTILES = (0.5, 0.95, 0.99)
+OUTCOMES = {
+    Status.OK: OutcomeKind.OK.name.lower(),
+    Status.TOOL_ERROR: OutcomeKind.TOOL_ERROR.name.lower(),
+    Status.ERROR: "protocol_error",
+    Status.MALFORMED: "protocol_error",
+    Status.CANCELLED: OutcomeKind.CANCELLED.name.lower(),
+    Status.LATE: OutcomeKind.CANCELLED.name.lower(),
+    Status.LOST: "lost",
+}
+"""`outcome` of a call that ended in a status. A folder knows more about its own calls."""
+
+
+def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstream]) -> list[Figure]:
+    """Figures of servers that run elsewhere. Calls of tools that they do not list are counted together."""
+    listed = {(name, offer.name) for name, each in upstreams.items() for offer in each.status.offers}
+    tools: dict[tuple[str, str], CallTally] = {}
+    servers = {name: CallTally(statistics.times) for name in upstreams}
+    errors = Counter[str]()
+    for (server, name), tally in statistics.sums(Subject.TOOL).items():
+        if server in upstreams and name not in CALLS:
+            key = (server, name if (server, name) in listed else OTHER)
+            tools.setdefault(key, CallTally(statistics.times)).join(tally)
+    for (server, method), tally in statistics.sums(Subject.METHOD).items():
+        if server in upstreams:
+            errors[server] += tally.ended_in(Status.ERROR)
+            if method in CALLS:
+                servers[server].join(tally)
+    running = statistics.running()
+    figures: tuple[tuple[str, FigureKind, list[Sample]], ...] = (
+        ("items", "gauge", [each for upstream in upstreams.values() for each in _items(upstream)]),
+        ("calls_in_flight", "gauge", [Sample(running[name], {"server": name}) for name in upstreams]),
+        ("errors_total", "counter", [Sample(errors[name], {"server": name}) for name in upstreams]),
+        ("tool_calls_total", "counter", [each for key, it in tools.items() for each in _outcomes(key, it)]),
+        (
+            "tool_call_duration_seconds",
+            "histogram",
+            [each for key, it in tools.items() for each in _histogram(key, it)],
+        ),
+        (
+            "call_duration_seconds",
+            "summary",
+            [each for name, it in servers.items() for each in _summary(name, it)],
+        ),
+    )
+    return [Figure(name, kind, "", samples) for name, kind, samples in figures]
+
+
+def joined(known: list[Figure], more: list[Figure]) -> list[Figure]:
+    """Figures of both lists; one that is in both has the samples of both and the help of the first."""
+    added = {figure.name: figure for figure in more}
+    whole = [
+        Figure(each.name, each.kind, each.help, [*each.samples, *added.pop(each.name).samples])
+        if each.name in added
+        else each
+        for each in known
+    ]
+    return [*whole, *added.values()]
+
+
+def _items(upstream: Upstream) -> Iterator[Sample]:
+    for kind, count in upstream.offered().items():
+        yield Sample(count, {"server": upstream.name, "kind": kind})
+
+
+def _outcomes(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
+    counted = dict.fromkeys(OUTCOMES.values(), 0)
+    for status, outcome in OUTCOMES.items():
+        counted[outcome] += tally.ended_in(status)
+    for outcome, count in counted.items():
+        yield Sample(count, {"server": key[0], "tool": key[1], "outcome": outcome})
+
+
+def _histogram(key: tuple[str, str], tally: CallTally) -> Iterator[Sample]:
+    labels = {"server": key[0], "tool": key[1]}
+    bounds = (*map(str, DURATION_BOUNDS), "+Inf")
+    for bound, count in zip(bounds, accumulate(tally.buckets), strict=True):
+        yield Sample(count, {**labels, "le": bound}, "_bucket")
+    yield Sample(tally.answered, labels, "_count")
+    yield Sample(tally.total_s, labels, "_sum")
+
+
+def _summary(server: str, tally: CallTally) -> Iterator[Sample]:
+    for share in QUANTILES:
+        if (seconds := tally.at(share)) is not None:
+            yield Sample(seconds, {"server": server, "quantile": str(share)})
+    yield Sample(tally.total_s, {"server": server}, "_sum")
+    yield Sample(tally.answered, {"server": server}, "_count")
