@@ -46,12 +46,38 @@ FILES = {
         ("cut for", "line 1: after `for` there must be a filter"),
         ("seed many", "line 1: 'seed' is no fault"),
         ("lose\n" * 101, "line 101: at most 100 rules are allowed"),
+        ("delay 2s for status:error", "line 1: status:error|tool-error can never match: it is known only"),
+        ("lose for tool:x or not status:ok", "status:ok can never match: it is known only when the answer"),
+        ("error for >1s", ">1s can never match"),
+        ("session for is:changed", "is:changed can never match: it is known in the traffic only"),
+        ("cut for status:slow", "status:slow can never match: it is known in the traffic only"),
+        ("cut for status:pending", "status:pending can never match: this rule acts when the answer is there"),
+        ("error for method:notifications/progress", "line 1: the filter can never match"),
+        ("lose for kind:notification tool:x", "line 1: the filter can never match"),
+        ("lose for not kind:request", "line 1: the filter can never match"),
+        ("delay 1s for dir:out", "line 1: the filter can never match"),
     ],
 )
 def test_a_mistake_names_its_line_and_what_is_allowed(text: str, told: str) -> None:
     with pytest.raises(ValueError, match="line") as caught:
         FaultRules(text)
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cut for tool:x >1s",
+        "cut for status:error",
+        "delay 1s for status:pending",
+        "lose for kind:notification dir:out",
+        "lose for method:sampling/createMessage dir:out status:pending",
+        "error for not tool:x >1kb",
+        "delay 1s for since:5m peer:claude or method:notifications/ status:sent",
+    ],
+)
+def test_a_rule_about_what_is_known_when_it_acts_is_taken(text: str) -> None:
+    assert len(FaultRules(text).rules) == 1
 
 
 def test_a_run_repeats_exactly_and_another_seed_is_another_run() -> None:

@@ -163,6 +163,12 @@ async def test_without_a_rule_a_dialogue_is_as_it_was() -> None:
     assert peer.channel.dialogue.accept_message != plain
     with pytest.raises(ValueError, match="no field is called"):
         holds.set_rule("tolo:echo", "both")
+    for rule in ("is:changed", "tool:echo status:slow", "kind:notification tool:echo"):
+        with pytest.raises(ValueError, match="can never match"):
+            holds.set_rule(rule, "both")
+    with pytest.raises(ValueError, match=">1s can never match"):
+        holds.set_rule("tool:echo >1s", "requests")
+    assert holds.view.rule == "tool:echo"
     holds.set_rule("", "both")
     peer.endpoint.hold(holds)
     assert peer.channel.dialogue.accept_message == plain

@@ -149,7 +149,8 @@ class FaultRules:
 
 
 def _rule(number: int, words: str) -> FaultRule:
-    """Read one line. Raises: ValueError."""
+    """Read one line. Raises: ValueError, also for a filter that can never match."""
+    from mcpdesk.hosting.holding import reachable_rules
     from mcpdesk.recorder.index.query import QueryError, parse
 
     match = _RULE.fullmatch(words)
@@ -180,6 +181,10 @@ def _rule(number: int, words: str) -> FaultRule:
     if (kind is FaultKind.DELAY and not 0 < span[1] <= LONGEST_S) or span[0] > span[1]:
         raise ValueError(f"delay needs a time above 0s, of {LONGEST_S:.0f}s at most, like 2s or 1s..5s")
     is_about_told = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_TOLD.search(match["filter"] or ""))
+    moments = [reachable_rules.ANSWER if kind is FaultKind.CUT else reachable_rules.REQUEST]
+    if is_about_told:
+        moments += [reachable_rules.NOTIFICATION, reachable_rules.QUESTION]
+    reachable_rules.check_matches(node, moments)
     return FaultRule(number, kind, node, share, *span, code, message, is_about_told)
 
 

@@ -160,14 +160,18 @@ class Holds:
     def set_rule(self, rule: str, ways: Ways) -> None:
         """Hold what a filter lets pass from now on; without one nothing, and all that is held goes on.
 
-        Raises: ValueError for what is no filter.
+        Raises: ValueError for what is no filter, or can never match.
         """
+        from mcpdesk.hosting.holding.reachable_rules import HELD, check_matches
         from mcpdesk.recorder.index.query import QueryError, parse  # a client waits for its core
 
         try:
-            self._node = parse(rule, time()) if rule.strip() else None
+            node = parse(rule, time()) if rule.strip() else None
         except QueryError as error:
             raise ValueError(error.message) from None
+        if node is not None:
+            check_matches(node, HELD[ways])
+        self._node = node
         if self._node is None:
             for held in self._held.values():
                 held.decide(_Decision(Verdict.GO_ON))

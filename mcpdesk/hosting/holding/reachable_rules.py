@@ -1,0 +1,127 @@
+"""Whether a rule can match at all: a filter is checked against what is known when the rule acts.
+
+A request has no status, no time taken and no error yet; what became of a message at the desk, and how fast it
+was beside others, is known only in the traffic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from mcpdesk.hosting.holding.held_message import Ways
+from mcpdesk.recorder.index.exchange import ExchangeKind, Status
+from mcpdesk.recorder.index.query import All, Either, Field, Limit, Node, Not
+
+FROM_SERVERS = re.compile(r"notifications/|elicitation/|sampling/|roots/list")
+"""Methods of messages that are no request of a client."""
+_ANSWERED = frozenset(
+    {Status.OK, Status.ERROR, Status.TOOL_ERROR, Status.ASKS, Status.NEGOTIATION, Status.MALFORMED}
+)
+
+
+class Moment(Struct, frozen=True):
+    """Facts about one sort of message that are known when a rule looks at it."""
+
+    statuses: frozenset[Status]
+    directions: frozenset[str]
+    kind: ExchangeKind = ExchangeKind.REQUEST
+    is_timed: bool = False
+    """Whether the time taken is known."""
+    is_call: bool = False
+    """Whether it is a request of a client, or the answer to one."""
+
+
+REQUEST = Moment(frozenset({Status.PENDING}), frozenset({"in"}), is_call=True)
+ANSWER = Moment(_ANSWERED, frozenset({"in"}), is_timed=True, is_call=True)
+NOTIFICATION = Moment(frozenset({Status.SENT}), frozenset({"in", "out"}), ExchangeKind.NOTIFICATION)
+QUESTION = Moment(frozenset({Status.PENDING}), frozenset({"out"}))
+REPLY = Moment(_ANSWERED, frozenset({"out"}))
+"""A client's answer to a question of a server."""
+HELD: dict[Ways, tuple[Moment, ...]] = {
+    "requests": (REQUEST, NOTIFICATION, REPLY),
+    "answers": (ANSWER, NOTIFICATION, QUESTION),
+    "both": (REQUEST, ANSWER, NOTIFICATION, QUESTION, REPLY),
+}
+"""Messages that a rule for holding looks at."""
+
+
+def check_matches(node: Node, moments: Sequence[Moment]) -> None:
+    """Refuse a filter with a condition that is known only later, or that lets none of these messages pass.
+
+    Raises: ValueError.
+    """
+    for part in _leaves(node):
+        if _is_known_later(part) and not any(_outcomes(part, each)[0] for each in moments):
+            raise ValueError(f"{_written(part)} {_why(part, moments)}")
+    if not any(_outcomes(node, each)[0] for each in moments):
+        raise ValueError("the filter can never match: this rule does not see such messages")
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    match node:
+        case All(nodes) | Either(nodes):
+            for part in nodes:
+                yield from _leaves(part)
+        case Not(inner):
+            yield from _leaves(inner)
+        case _:
+            yield node
+
+
+def _is_known_later(leaf: Node) -> bool:
+    if isinstance(leaf, Limit):
+        return leaf.what == "elapsed"
+    return isinstance(leaf, Field) and leaf.name in ("status", "is")
+
+
+def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
+    """Whether a filter may let a message pass, and whether it may not."""
+    match node:
+        case All(nodes):
+            parts = [_outcomes(each, moment) for each in nodes]
+            return all(may for may, _ in parts), any(may_not for _, may_not in parts)
+        case Either(nodes):
+            parts = [_outcomes(each, moment) for each in nodes]
+            return any(may for may, _ in parts), all(may_not for _, may_not in parts)
+        case Not(inner):
+            may, may_not = _outcomes(inner, moment)
+            return may_not, may
+        case Limit("elapsed", _, _):
+            return moment.is_timed, True
+        case Field("status", values):
+            return _among(values, {each.value for each in moment.statuses})
+        case Field("kind", values):
+            return _among(values, {moment.kind.value})
+        case Field("dir", values):
+            return _among(values, moment.directions)
+        case Field("is", _):
+            return False, True
+        case Field("tool", _) if not moment.is_call:
+            return False, True
+        case Field("method", values) if moment.is_call:
+            return not all(map(FROM_SERVERS.search, values)), True
+        case _:
+            return True, True
+
+
+def _among(values: Sequence[str], possible: set[str] | frozenset[str]) -> tuple[bool, bool]:
+    wanted = set(values)
+    return bool(wanted & possible), bool(possible - wanted)
+
+
+def _written(leaf: Node) -> str:
+    if isinstance(leaf, Field):
+        return f"{leaf.name}:{'|'.join(leaf.values)}"
+    assert isinstance(leaf, Limit)
+    return f"{leaf.sign}{leaf.bound:g}s"
+
+
+def _why(leaf: Node, moments: Sequence[Moment]) -> str:
+    if isinstance(leaf, Field) and (leaf.name == "is" or leaf.values == ("slow",)):
+        return "can never match: it is known in the traffic only, when the rule has acted"
+    if any(each.is_timed for each in moments):
+        return "can never match: this rule acts when the answer is there"
+    return "can never match: it is known only when the answer is there, and this rule acts before"
