@@ -140,6 +140,8 @@ class Output:
         self._given = min(given, WHOLE_BYTES)
         self._all = Excerpt() if file is None else Excerpt(NEWEST_BYTES, NEWEST_END)
         self._streams = {"stdout": Excerpt(), "stderr": Excerpt()} if file is None else {}
+        self._seen: set[Stream] = set()
+        """Streams to which something was written."""
         self._lock = Lock()
         self._budget = budget
         self._is_removed = False
@@ -158,6 +160,11 @@ class Output:
         """Whether the texts leave something out."""
         return self._all.is_cut
 
+    @property
+    def has_both_streams(self) -> bool:
+        """Whether something was written to each of the two streams, so that their order is not certain."""
+        return len(self._seen) > 1
+
     def is_longer(self, most: int) -> bool:
         """Whether both streams have more than so many characters."""
         with self._lock:
@@ -168,6 +175,7 @@ class Output:
         with self._lock:
             self._spill(data)
             self._all.add(data)
+            self._seen.add(stream)
             if stream in self._streams:
                 self._streams[stream].add(data)
             listener, self._listener = self._listener, None

@@ -416,13 +416,18 @@ def _session_lowered(leader: int) -> bool:
     return True
 
 
+UNSURE_ORDER = "[stdout and stderr are two pipes: lines of both may be in another order than written]"
+"""Remark on an output of both streams: pipes have no common clock."""
+
+
 def end_remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[str]:
-    """Lines about the end that the output does not show; none for a program that ended well by itself."""
+    """Lines about the end and the output that the output does not show."""
     notes = {
         f"[timed out after {timeout_ms:g} ms and was ended]": ended.timed_out,
         f"[exit code {ended.exit_code}]": ended.exit_code != 0,
         f"[{ended.left_over} still running in the background, ended]": ended.left_over > 0,
         f"[{output.problem}]": bool(output.problem),
+        UNSURE_ORDER: output.has_both_streams,
     }
     return [note for note, applies in notes.items() if applies]
 

@@ -74,8 +74,9 @@ async def bash(
     command: str, ctx: Context, timeout: Annotated[int, Meta(ge=1, le=MAX_MS)] = 30_000
 ) -> ToolResult[Run]:
     """Execute a bash command in the server's folder, without input, and return its output. Whatever it leaves
-    running in the background is ended with it. A non-zero exit code is reported as an error. Of long output
-    the start and the end are returned; the whole is in a file whose path is given.
+    running in the background is ended with it. A non-zero exit code is reported as an error. stdout and
+    stderr are two pipes, so lines of both may come in another order than written; `2>&1` in the command
+    keeps it. Of long output the start and the end are returned; the whole is in a file whose path is given.
 
     Args:
         command: The bash command to execute

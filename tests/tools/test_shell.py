@@ -36,7 +36,14 @@ async def test_a_command_runs_in_the_server_folder(home: ServerState) -> None:
     assert fields(result)["stdout"] == f"{home.folder}\n"
     assert fields(result)["stderr"] == "oops\n"
     assert fields(result)["exit_code"] == 0
-    assert sorted(text(result).splitlines()) == sorted([str(home.folder), "oops"])
+    *lines, remark = text(result).splitlines()
+    assert sorted(lines) == sorted([str(home.folder), "oops"])
+    assert remark == "[stdout and stderr are two pipes: lines of both may be in another order than written]"
+
+
+async def test_one_pipe_for_both_streams_keeps_their_order(home: ServerState) -> None:
+    result = await call(home, command="for n in 1 2 3; do echo out $n; echo err $n >&2; done 2>&1")
+    assert text(result).splitlines() == ["out 1", "err 1", "out 2", "err 2", "out 3", "err 3"]
 
 
 async def test_a_failing_command_is_an_error_with_its_output(home: ServerState) -> None:
