@@ -15,6 +15,7 @@ MODULES = {
     "search": ("ddgs",),
     "redis": ("redis.asyncio", "hiredis"),
     "web": ("textual_serve.server",),
+    "tools": ("pypdfium2", "pillow_heif", "resvg_py"),
 }
 """What the product imports of each."""
 

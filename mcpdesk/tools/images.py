@@ -15,6 +15,7 @@ from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.tools.conversion import Converted, Form, converted, form_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,16 +28,11 @@ MOST_PIXELS = 100_000_000
 READABLE = ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "ico")
 """Formats whose readers of the library may be tried on a stranger's file."""
 FORMATS = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO"
+MORE_FORMATS = "with the extra `tools` also PDF, SVG and HEIC"
 GIVEN_BYTES = 3_750_000
 """Of the picture that is given: in base64 these are the 5 MB that model APIs take."""
 SMALLER = 0.75
 """How much of its sides a picture keeps each time it is still too large."""
-OTHERS = (
-    (b"%PDF-", "a PDF file; convert it with `pdftoppm -png FILE PAGE`"),
-    (b"<svg", "an SVG file; convert it with `rsvg-convert FILE -o PICTURE.png`"),
-    (b"<?xml", "an XML file, maybe SVG; convert it with `rsvg-convert FILE -o PICTURE.png`"),
-)
-"""How other files begin, and what is said of them."""
 CONVERT = "a picture in another format may be converted with `magick FILE PICTURE.png`"
 KEPT = frozenset({"png", "jpeg", "gif", "webp"})
 """Formats models take as they are; others become PNG."""
@@ -47,8 +43,9 @@ class Picture:
     """What the file holds, and what was given of it.
 
     Attributes:
-        format: png, jpeg, gif, webp, bmp, tiff, avif or ico
-        frames: More than 1 when it is animated
+        format: png, jpeg, gif, webp, bmp, tiff, avif, ico, pdf, svg or heic
+        width: Pixels; of a PDF or SVG file those it was drawn with
+        frames: More than 1 when it is animated; the pages of a PDF file
         mime_type: Of the picture given
         given_width: Smaller than width when it was scaled down
         given_bytes: Size of the picture given
@@ -76,18 +73,31 @@ class Picture:
 )
 async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
     """Read an image file and display it visually: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or ICO, at most
-    20 MB. A picture with a side of more than 2000 pixels, or of more than 3.75 MB, is made smaller; of an
-    animated one then the first frame is given.
+    20 MB; where the libraries for it are installed also HEIC, SVG and the first page of a PDF file. A picture
+    with a side of more than 2000 pixels, or of more than 3.75 MB, is made smaller; of an animated one then
+    the first frame is given.
 
     Args:
         file_path: The absolute path to the image file
     """
-    picture, data = await asyncio.to_thread(_read, file_path)
+    data = await asyncio.to_thread(_bytes_of, file_path)
+    form = form_of(data)
+    if form is None:
+        picture, data = await asyncio.to_thread(_read, file_path, data)
+    else:
+        made = await converted(form, data, ctx.environment, f"file_path: {file_path}")
+        picture, data = await asyncio.to_thread(_drawn, file_path, form, made, len(data))
     return ToolResult((content.text(_words(picture)), content.image(data, picture.mime_type)), picture)
 
 
-def _read(file_path: str) -> tuple[Picture, bytes]:
-    data = _bytes_of(file_path)
+def _drawn(file_path: str, form: Form, made: Converted, size: int) -> tuple[Picture, bytes]:
+    """The picture that was made of a file of another form."""
+    image, given, mime_type = _small_enough(_opened(file_path, made.data), "png")
+    width, height, frames = (made.facts[name] for name in ("width", "height", "frames"))
+    return Picture(file_path, form, size, width, height, frames, mime_type, *image.size, len(given)), given
+
+
+def _read(file_path: str, data: bytes) -> tuple[Picture, bytes]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of odd metadata; what counts is whether it can be drawn
         image = _opened(file_path, data)
@@ -129,8 +139,7 @@ def _opened(file_path: str, data: bytes) -> Image:
     try:
         return Image.open(io.BytesIO(data), formats=READABLE)
     except Exception as error:  # the library's readers raise whatever a stranger's bytes lead to
-        told = next((told for start, told in OTHERS if data.lstrip().startswith(start)), "")
-        said = f"is {told}" if told else f"is no image that can be read, or broken; {FORMATS} can; {CONVERT}"
+        said = f"is no image that can be read, or broken; {FORMATS} can, {MORE_FORMATS}; {CONVERT}"
         raise HandlerError(f"file_path: {file_path} {said}") from error
 
 
@@ -196,9 +205,12 @@ def _encoded(image: Image, kind: str) -> tuple[bytes, str]:
 def _words(picture: Picture) -> str:
     parts = [f"{picture.file_path}: {picture.format.upper()}, {picture.width} x {picture.height} pixels"]
     parts.append(f"{picture.bytes:,} bytes")
+    unit = "page" if picture.format == "pdf" else "frame"
     if picture.frames > 1:
-        parts.append(f"{picture.frames} frames")
+        parts.append(f"{picture.frames} {unit}s")
     said = ", ".join(parts)
+    if picture.format == "pdf" and picture.frames > 1:
+        return f"{said}. Given is the first page."
     if (picture.given_width, picture.given_height) == (picture.width, picture.height):
         if picture.given_bytes == picture.bytes or picture.bytes <= GIVEN_BYTES:
             return said

@@ -96,3 +96,23 @@ def fields(result: ToolResult[Any]) -> dict[str, Any]:
     """The structured content of a result that has some."""
     assert isinstance(result.structured, dict)
     return result.structured
+
+
+def pdf_file(*pages: str) -> bytes:
+    """A PDF file with a text on each page."""
+    kids = " ".join(f"{3 + 2 * at} 0 R" for at in range(len(pages)))
+    bodies = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>"]
+    for at, text in enumerate(pages):
+        font = "<< /Font << /F << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>"
+        drawn = f"BT /F 24 Tf 20 100 Td ({text}) Tj ET"
+        box = f"/MediaBox [0 0 300 200] /Resources {font} /Contents {4 + 2 * at} 0 R"
+        bodies.append(f"<< /Type /Page /Parent 2 0 R {box} >>")
+        bodies.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
+    whole, places = b"%PDF-1.4\n", list[int]()
+    for number, body in enumerate(bodies, 1):
+        places.append(len(whole))
+        whole += f"{number} 0 obj\n{body}\nendobj\n".encode()
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    end = f"xref\n0 {len(bodies) + 1}\n0000000000 65535 f \n{table}"
+    end += f"trailer\n<< /Size {len(bodies) + 1} /Root 1 0 R >>\nstartxref\n{len(whole)}\n%%EOF\n"
+    return whole + end.encode()

@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.tools import images
-from tests.tools.support import ToolContext, fields, use
+from mcpdesk.tools import conversion, images
+from tests.tools.support import ToolContext, fields, pdf_file, use
 
 KEPT = ("png", "jpeg", "gif", "webp")
 FORMATS = (*KEPT, "bmp", "tiff", "avif")
@@ -78,18 +78,76 @@ async def test_what_is_given_has_no_more_bytes_than_models_take(
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b"%PDF-1.7", "pdftoppm -png"),
-        (b'<svg xmlns="x"/>', "rsvg-convert"),
-        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "magick FILE PICTURE.png"),
+        (
+            b"%PDF-1.7",
+            r"a PDF file, which needs pypdfium2: pip install 'mcpdesk\[tools\]'; or .*pdftoppm -png",
+        ),
+        (b'<svg xmlns="x"/>', r"is an SVG file, which needs resvg_py: pip install .*rsvg-convert"),
+        (b'<?xml version="1.0"?><svg xmlns="x"/>', "is an SVG file"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", r"needs pillow_heif: pip install .*magick FILE PICTURE.png"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", "needs pillow_heif"),
         (b"8BPS\0\1", "magick FILE PICTURE.png"),
     ],
 )
 async def test_what_cannot_be_read_is_told_with_the_way_to_convert_it(
-    tmp_path: Path, data: bytes, told: str
+    tmp_path: Path, data: bytes, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
     (tmp_path / "other").write_bytes(data)
     with pytest.raises(HandlerError, match=told):
         await use("ReadImage", ToolContext(), file_path=str(tmp_path / "other"))
+
+
+@pytest.mark.process
+async def test_the_first_page_of_a_pdf_file_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "tides").write_bytes(pdf_file("Spring tide", "Neap tide"))
+    facts, text, picture = await read(tmp_path / "tides")
+    assert (facts["format"], facts["frames"], picture.size) == ("pdf", 2, (625, 417))
+    assert "PDF, 625 x 417 pixels" in text and text.endswith("2 pages. Given is the first page.")
+    darkest, lightest = picture.convert("L").getextrema()
+    assert darkest == 0 and lightest == 255
+
+
+@pytest.mark.process
+async def test_an_svg_file_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "square.svg").write_text(
+        '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">'
+        '<rect width="40" height="20" fill="#ff0000"/></svg>'
+    )
+    facts, text, picture = await read(tmp_path / "square.svg")
+    assert (facts["format"], picture.size) == ("svg", (40, 20)) and "SVG, 40 x 20 pixels" in text
+    assert picture.convert("RGB").getpixel((20, 10)) == (255, 0, 0)
+
+
+@pytest.mark.process
+async def test_a_picture_of_a_phone_is_read(tmp_path: Path) -> None:
+    import pillow_heif
+
+    heif = pillow_heif.from_pillow(Image.new("RGB", (2400, 120), "blue"))
+    heif.save(tmp_path / "photo.heic")
+    facts, text, picture = await read(tmp_path / "photo.heic")
+    assert (facts["format"], facts["width"], facts["height"]) == ("heic", 2400, 120)
+    assert picture.size == (2000, 100) and text.endswith("Scaled down to 2000 x 100.")
+    red, _, blue = picture.convert("RGB").getpixel((500, 50))  # type: ignore[misc]
+    assert blue > 200 > red
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"%PDF-1.7 and no more", "is a broken PDF file: "),
+        (b"<svg and no more", "is a broken SVG file: "),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "is a broken HEIC file: "),
+        (b'<svg xmlns="http://www.w3.org/2000/svg" width="60000" height="60000"/>', "SVG file: "),
+    ],
+)
+async def test_a_broken_file_of_these_forms_costs_only_the_call(
+    tmp_path: Path, data: bytes, told: str
+) -> None:
+    (tmp_path / "broken").write_bytes(data)
+    with pytest.raises(HandlerError, match=told):
+        await use("ReadImage", ToolContext(), file_path=str(tmp_path / "broken"))
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16"])
@@ -140,7 +198,7 @@ async def test_a_picture_with_wrong_bytes_is_read_or_broken(tmp_path: Path, form
         data[random.randrange(12, len(data))] = random.choice((0, 255, random.randrange(256)))
         path.write_bytes(data)
         try:
-            images._read(str(path))
+            images._read(str(path), bytes(data))
         except HandlerError as error:
             assert any(told in str(error) for told in ("is a broken", "can be read, or broken", "unfolds to"))
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.jobs.output import Output, Stream
+from mcpdesk.tools.conversion import StdoutBytes
 from mcpdesk.tools.web.fetch import resolve
 
 NAMES = (
@@ -38,6 +38,8 @@ PATIENCE_S = 30.0
 """For starting the browser and loading the page, besides the time that is asked for."""
 LOAD_S = 10.0
 """How long pictures and the like are waited for once the page itself is there."""
+IDLE_S = 5.0
+"""Time in which a loaded page must become idle: half a second without a request."""
 MOST_BYTES = 20 << 20
 NO_PAGE = 'class="neterror"'
 """In what a browser shows instead of a page that it could not get, or may not."""
@@ -69,7 +71,9 @@ def find_browser() -> str | None:
 async def draw(
     program: str, url: str, wait_ms: int, environment: dict[str, str], *, private: bool, local: bool
 ) -> Drawn:
-    """Let a browser load a page, wait, and return what it shows. It reaches what `resolve` allows.
+    """Let a browser load a page, and return what it shows once its network is idle and `wait_ms` are over.
+
+    It reaches what `resolve` allows.
 
     Raises: BrowserError.
     """
@@ -107,30 +111,17 @@ def _switches(proxy: str, profile: str) -> list[str]:
     ]
 
 
-class _Page(Output):
-    """What the browser wrote, without what it complained of."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.html = bytearray()
-
-    def add(self, stream: Stream, data: bytes) -> None:
-        """Keep the page, up to a bound."""
-        if stream == "stdout":
-            self.html += data[: MOST_BYTES - len(self.html)]
-
-
 async def _with_dump(
     program: str, url: str, wait_ms: int, proxy: Proxy, environment: dict[str, str]
 ) -> tuple[str, bool]:
     from mcpdesk.jobs.process import run
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-page-", ignore_cleanup_errors=True) as profile:
-        output = _Page()
+        output = StdoutBytes(MOST_BYTES)
         argv = [
             program,
             *_switches(proxy.url, profile),
-            f"--virtual-time-budget={max(wait_ms, 1)}",
+            f"--virtual-time-budget={1000 * IDLE_S + wait_ms:.0f}",  # it pauses while requests are pending
             f"--timeout={1000 * (PATIENCE_S - LOAD_S) + wait_ms:.0f}",  # then it shows what is there
             "--dump-dom",
             url,
@@ -139,10 +130,10 @@ async def _with_dump(
             ended = await run(argv, folder=Path(profile), environment=environment, output=output)
         except OSError as error:
             raise BrowserError(f"{program} cannot be started: {error.strerror}") from error
-    if ended.exit_code or not output.html.strip():
+    if ended.exit_code or not output.data.strip():
         raise BrowserError(f"{program} ended with {ended.exit_code} and showed nothing")
     # It gives up what has not come before it shows the page.
-    return output.html.decode("utf-8", "replace"), proxy.pending + proxy.abandoned > 0
+    return output.data.decode("utf-8", "replace"), proxy.pending + proxy.abandoned > 0
 
 
 async def _with_playwright(
@@ -169,6 +160,7 @@ async def _with_playwright(
                     raise BrowserError(f"the browser was answered with HTTP {answer.status}")
                 with contextlib.suppress(TimeoutError):
                     await page.wait_for_load_state("load", timeout=1000 * LOAD_S)
+                    await page.wait_for_load_state("networkidle", timeout=1000 * IDLE_S)
                 await page.wait_for_timeout(wait_ms)
                 html, is_loading = await page.content(), proxy.pending > 0
                 await context.close()

@@ -31,6 +31,9 @@ NOTES_LENGTH = 500
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MOST_PICTURE_BYTES = 5 << 20
 
+NO_TEXT = "the page has no text"
+LATER = " after its network was idle; scripts may write it later: try a longer wait_ms"
+
 Format = Literal["text", "html", "markdown"]
 
 
@@ -72,10 +75,11 @@ async def read_docs(
     format: Format = "markdown",
     wait_ms: Annotated[int, Meta(ge=0, le=MOST_WAIT_MS)] = 0,
 ) -> ToolResult[Document]:
-    """Fetch URL content as markdown via headless browser. The article is given, without navigation. Where no
-    browser is found the page is read without its scripts, and the result says so; so it does of a page that
-    was still loading when `wait_ms` were over. Plain text, JSON and XML come as they are, pictures too; PDF
-    files cannot be read. Of a long text the start is given, and a file with all of it is named.
+    """Fetch URL content as markdown via headless browser. The article is given, without navigation, once the
+    page has loaded, its network is idle and `wait_ms` more are over. Where no browser is found the page is
+    read without its scripts, and the result says so; so it does of a page that has no text or was still
+    loading. Plain text, JSON and XML come as they are, pictures too, and the text of PDF files where the
+    library for it is installed. Of a long text the start is given, and a file with all of it is named.
 
     Args:
         url: The URL to fetch
@@ -89,7 +93,7 @@ async def read_docs(
         return await _page(fetched, format, wait_ms, ctx)
     if _is_text(fetched):
         return await _result(_document(fetched, "text"), fetched.text, ctx)
-    return _other(fetched)
+    return await _other(fetched, ctx)
 
 
 def _is_text(fetched: FetchedPage) -> bool:
@@ -106,6 +110,8 @@ def _is_text(fetched: FetchedPage) -> bool:
 async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context) -> ToolResult[Document]:
     html, way, note = await _html(fetched, wait_ms, ctx)
     page = await asyncio.to_thread(_converted, html, format, fetched.url)
+    if not page.text.strip():
+        note = "; ".join(filter(None, (NO_TEXT if way == "fetch" else f"{NO_TEXT}{LATER}", note)))
     document = replace(
         _document(fetched, format),
         title=page.title[:500],
@@ -143,21 +149,39 @@ def _converted(html: str, format: Format, url: str) -> page_text.Readable:
     return page_text.plain(html) if format == "text" else page_text.markdown(html, url)
 
 
-def _other(fetched: FetchedPage) -> ToolResult[Document]:
-    """A document that is no text: pictures are shown. Raises: HandlerError for any other."""
+async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
+    """A document that is no text: pictures are shown, the text of PDF files is given.
+
+    Raises: HandlerError for any other.
+    """
+    from mcpdesk.tools.conversion import converted, form_of
+
     kind, size = fetched.content_type or "unknown type", len(fetched.body)
-    if kind in PICTURES and size <= MOST_PICTURE_BYTES:
-        note = f"{kind}, {size:,} bytes: a picture"
+    form = "pdf" if kind == "application/pdf" else form_of(fetched.body)
+    what = f"url: {fetched.url}"
+    if form == "pdf":
+        made = await converted("pdf-text", fetched.body, ctx.environment, what)
+        pages = made.facts["pages"]
+        note = f"PDF, {pages} page{'s' if pages != 1 else ''}"
+        if not made.data.strip():
+            note += "; it has no text: its pages may be pictures"
+        document = replace(
+            _document(fetched, "text"),
+            title=made.facts["title"],
+            note=note,
+            truncated=fetched.is_cut or made.facts["is_cut"],
+        )
+        return await _result(document, made.data.decode(), ctx)
+    body = fetched.body
+    if form == "heic":
+        body, kind = (await converted("heic", body, ctx.environment, what)).data, "image/png"
+    if kind in PICTURES and len(body) <= MOST_PICTURE_BYTES:
+        note = f"{fetched.content_type or kind}, {size:,} bytes: a picture"
         told = content.text(f"{fetched.url}\n[{note}]")
         document = replace(_document(fetched, "none"), note=note)
-        return ToolResult((told, content.image(fetched.body, kind)), document)
-    if fetched.body.startswith(b"%PDF-") or kind == "application/pdf":
-        told_how = (
-            "download it and convert it, for example with `pdftotext -layout FILE.pdf -` (poppler-utils)"
-        )
-        raise HandlerError(f"url: {fetched.url} is a PDF file, which cannot be read here; {told_how}")
+        return ToolResult((told, content.image(body, kind)), document)
     told_how = "download it and use a program for files of that kind"
-    raise HandlerError(f"url: {fetched.url} is no text but {kind} ({size:,} bytes); {told_how}")
+    raise HandlerError(f"{what} is no text but {kind} ({size:,} bytes); {told_how}")
 
 
 async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Document]:

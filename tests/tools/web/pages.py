@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.tools.support import pdf_file
+
 SENTENCE = "The tide rises twice a day, and the moon is why. "
 ARTICLE = f"""<!doctype html><html><head><title>Tides
  explained</title><style>p {{ color: red }}</style></head><body>
@@ -26,6 +28,10 @@ setTimeout(() => {{
   fetch("{other}/secret").then(answer => answer.text()).then(keep).catch(() => {{}});
 }}, 100);
 </script></body></html>"""
+SINGLE_PAGE = """<div id="root"></div><script>
+setTimeout(() => { root.innerHTML = "<main><h1>Drawn late</h1></main>" }, 300)</script>"""
+DATA_PAGE = """<div id="a">empty</div><script>
+onload = () => fetch("/late-data").then(r => r.text()).then(t => { a.textContent = t })</script>"""
 ASTRAY = "<p>Led astray</p><script>location = 'http://10.0.0.1/'</script>"
 WAITING = "<img src='/slow'><script>document.body.innerHTML += '<p>Built meanwhile</p>'</script>"
 LINKS = """<main><a href="next">next</a><a href="/top">top</a><a href="//[">odd</a><a
@@ -64,6 +70,9 @@ class Site:
             "/waiting": WAITING,
             "/links/page": LINKS,
             "/based": '<base href="https://cdn.example/docs/"><p>Go <a href="next">on</a></p>',
+            "/single-page": SINGLE_PAGE,
+            "/data-page": DATA_PAGE,
+            "/textless": "<title>Nothing</title><body><div id=root></div><script>0</script>",
             "/long": f"<main>{'<p>high water</p>' * 1000}</main>",
         }
         if path in html:
@@ -95,6 +104,11 @@ class Site:
             return web.Response(body=b"%PDF-1.7 ...", content_type="application/pdf")
         if path == "/unnamed-pdf":
             return web.Response(body=b"%PDF-1.7 \xff\xfe", content_type="application/octet-stream")
+        if path == "/tides.pdf":
+            return web.Response(body=pdf_file("Spring tide", "Neap tide"), content_type="application/pdf")
+        if path == "/late-data":
+            await asyncio.sleep(0.2)
+            return web.Response(text="from the service")
         if path == "/secret":
             return web.Response(text="secret", headers={"Access-Control-Allow-Origin": "*"})
         if path == "/endless":

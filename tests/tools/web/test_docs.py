@@ -13,6 +13,7 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import BROWSERS, ServerState, ToolOptions
+from mcpdesk.tools import conversion
 from mcpdesk.tools.web import browser, fetch, page_text
 from mcpdesk.tools.web.browser import WAYS, find_browser
 from tests.tools.support import ToolContext, fields, use
@@ -98,9 +99,39 @@ async def test_a_long_page_is_cut_and_whole_in_a_file(served: Site, tmp_path: Pa
 
 
 @pytest.mark.parametrize("path", ["/pdf", "/unnamed-pdf"])
-async def test_a_pdf_is_refused_with_the_way_to_read_it(served: Site, path: str) -> None:
-    with pytest.raises(HandlerError, match=r"is a PDF file, which cannot be read here; .*pdftotext"):
+async def test_without_its_library_a_pdf_is_refused_with_what_to_install(
+    served: Site, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversion, "find_spec", lambda name: None)
+    told = r"is a PDF file, which needs pypdfium2: pip install 'mcpdesk\[tools\]'; or .*pdftotext"
+    with pytest.raises(HandlerError, match=told):
         await read(served.base + path)
+
+
+@pytest.mark.process
+async def test_the_text_of_a_pdf_is_read_and_a_broken_one_is_an_error(served: Site) -> None:
+    result = await read(f"{served.base}/tides.pdf")
+    assert text(result) == "[page 1]\nSpring tide\n\n[page 2]\nNeap tide\n\n[PDF, 2 pages]"
+    assert (fields(result)["format"], fields(result)["note"]) == ("text", "PDF, 2 pages")
+    with pytest.raises(HandlerError, match="is a broken PDF file: "):
+        await read(f"{served.base}/pdf")
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_a_page_without_text_says_so(served: Site) -> None:
+    result = await read(f"{served.base}/textless")
+    assert text(result).startswith("(no text)\n\n[the page has no text; no browser was found")
+
+
+@needs_browser
+@pytest.mark.browser
+@pytest.mark.timeout(300)
+async def test_a_page_is_read_when_its_network_is_idle(served: Site, way: str) -> None:
+    assert text(await read(f"{served.base}/single-page")) == "# Drawn late"
+    assert text(await read(f"{served.base}/data-page")) == "from the service"
+    bare = await read(f"{served.base}/textless")
+    assert fields(bare)["way"] == way, fields(bare)["note"]
+    assert text(bare).startswith("(no text)\n\n[the page has no text after its network was idle; scripts may")
 
 
 @needs_browser
