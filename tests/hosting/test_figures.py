@@ -327,6 +327,7 @@ async def test_calls_as_they_passed_have_the_numbers_of_the_desk(desk: RunningDe
     assert samples["mcpdesk_unread_frames"] == [({}, 0.0)]
 
 
+@pytest.mark.slow
 async def test_reads_and_prompts_are_counted_and_other_servers_have_the_names_of_folders(
     tmp_path: Path,
 ) -> None:
