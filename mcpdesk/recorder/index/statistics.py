@@ -343,7 +343,7 @@ class CallStatistics:
         return together
 
     def tools_of(self, server: str, peer: str) -> list[tuple[str, CallTally]]:
-        """The tools a client called, and the methods by which it read and fetched, most calls first."""
+        """Return the tools that a client called, and `resources/read` and `prompts/get`, most calls first."""
         used = [
             (caller.called, tally)
             for caller, tally in list(self._tallies.items())
@@ -352,7 +352,7 @@ class CallStatistics:
         return sorted(used, key=lambda pair: (-pair[1].calls, pair[0]))
 
     def clients_of(self, server: str, tool: str) -> list[tuple[str, CallTally]]:
-        """The clients that called a tool, or used such a method, the one that called most first."""
+        """Return the clients that called a tool, or used one of those methods, most calls first."""
         used = [
             (caller.peer, tally)
             for caller, tally in list(self._tallies.items())
