@@ -105,7 +105,7 @@ def check_command(
     is_folder = Path(target).expanduser().is_dir()
     if is_folder and (reach.mode or reach.token or reach.is_remote):
         raise DeskUserError("A folder is checked as a whole.", "These flags are for other servers.")
-    place = lock_place(target, is_folder, lock_file or lock, update)
+    place = lock_place(target, is_folder, lock_file or lock, update, reach.packages)
     report = _checked(target) if is_folder else _of_offers(target, reach, timeout_s)
     remarks = [_remark(each, strict) for each in report.findings]
     changes = list[Remark]()

@@ -53,7 +53,9 @@ def contract_of(server: str, items: Sequence[CatalogueItem]) -> Contract:
     )
 
 
-def lock_place(target: str, is_folder: bool, file: str | None, update: bool) -> LockPlace | None:
+def lock_place(
+    target: str, is_folder: bool, file: str | None, update: bool, packages: Sequence[str] = ()
+) -> LockPlace | None:
     """Place of the lock, or None if none is asked for; `file` is the value of --lock, or empty.
 
     Raises: DeskUserError if no place is known, or if there is no lock to compare with.
@@ -63,7 +65,7 @@ def lock_place(target: str, is_folder: bool, file: str | None, update: bool) -> 
     if not file and not is_folder:
         raise DeskUserError(
             "The lock of a server that is not a folder needs a file.",
-            f"Write the lock with `{_command(target, 'NAME.lock.json')}`, and compare without --update.",
+            f"Write it with `{_command(target, 'NAME.lock.json', packages)}`, and compare without --update.",
         )
     own = server_folder(target) / LOCK_NAME if is_folder else None
     place = Path(file).expanduser() if file else own
@@ -71,7 +73,7 @@ def lock_place(target: str, is_folder: bool, file: str | None, update: bool) -> 
     if not update and not place.exists():
         told = f"There is no lock {place}, so nothing was compared."
         raise DeskUserError(
-            told, f"Write it with `{_command(target, file or '')}`, and keep it with the source."
+            told, f"Write it with `{_command(target, file or '', packages)}`, and keep it with the source."
         )
     return LockPlace(place, update, own is not None and place.resolve() == own)
 
@@ -119,10 +121,11 @@ def _read(file: Path) -> Lock:
         ) from None
 
 
-def _command(target: str, file: str) -> str:
+def _command(target: str, file: str, packages: Sequence[str]) -> str:
     """The command that writes a lock."""
     lock = f" --lock {shlex.quote(file)}" if file.endswith(".lock.json") else f" --lock={shlex.quote(file)}"
-    options = f"{lock if file else ''} --update"
+    needed = "".join(f" --with {shlex.quote(each)}" for each in packages)
+    options = f"{needed}{lock if file else ''} --update"
     if target.startswith(COMMAND):
         return f"mcpdesk check{options} -- {target[len(COMMAND) :]}"
     return f"mcpdesk check {shlex.quote(target)}{options}"
