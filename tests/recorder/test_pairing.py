@@ -9,6 +9,7 @@ import pytest
 
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture import recording as capture_recording
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.record import Direction, RecordedRemark
@@ -219,3 +220,25 @@ def test_silence_says_nothing_of_an_answered_request_nor_of_one_of_the_other_sid
     called, asked = recording.index.exchanges
     assert (called.status, asked.status) == (Status.OK, Status.LOST)
     assert recording.index.pending() == []
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_a_cancelled_call_whose_code_runs_is_left_until_that_has_ended(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(capture_recording, "MOST_REMARKS", most)
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "a"))
+    recording.frame(1, IN, notification("notifications/cancelled", {"requestId": 1}))
+    recording.frame(1, IN, call(2, "a"))
+    recording.frame(1, OUT, text(2, "late"))
+    for number in (1, 2):
+        recording.remark(RecordedRemark(1, number, time.time(), Remark(RemarkKind.CODE_RUNS, "it runs")))
+    settle(recording)
+    index = recording.index
+    assert [index.exchange(number).status for number in (0, 2)] == [Status.LEFT, Status.OK]
+    assert not index.is_remarked(0)
+    recording.remark(RecordedRemark(1, 1, time.time(), Remark(RemarkKind.CODE_ENDED, "it ended")))
+    settle(recording)
+    assert index.exchange(0).status is Status.CANCELLED
