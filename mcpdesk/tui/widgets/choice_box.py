@@ -1,4 +1,4 @@
-"""A choice of one of a few labels, side by side or in a menu; tabs inside a screen; buttons of one line."""
+"""Selectors for one of a few labels: a choice box, tabs inside a screen, and buttons of one line."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _FILTERED_ABOVE = 8
 
 
 class ChoiceBox(Widget, can_focus=True):
-    """One line of labels. Left and right step through them; enter opens a menu where they do not fit.
+    """One line of labels. Left and right select the next label; enter opens a menu if they do not fit.
 
-    `index` is None while none is picked, which `optional` allows.
+    `index` is None if no label is selected, which `optional` allows.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,7 +43,7 @@ class ChoiceBox(Widget, can_focus=True):
 
     @dataclass
     class Picked(Message):
-        """Another label was picked; None: the choice was unset."""
+        """The selection changed; `index` is None if it was cleared."""
 
         index: int | None
 
@@ -57,16 +57,16 @@ class ChoiceBox(Widget, can_focus=True):
 
     @property
     def is_folded(self) -> bool:
-        """Whether the labels do not fit side by side."""
+        """Return True if the labels do not fit side by side."""
         return 0 < self.size.width < sum(cell_len(label) + 4 for label in self._labels) - 2
 
     @property
     def _place(self) -> int | None:
-        """The place of the picked label; None while there is none."""
+        """Position of the selected label, or None if no label is selected."""
         return len(self._labels) - 1 if self.index is None and self._optional else self.index
 
     def render(self) -> Content:
-        """All labels with the picked one marked, or only the picked one where they do not fit."""
+        """Draw all labels with the selected one marked, or only the selected one if they do not fit."""
         picked = self._place
         if self.is_folded:
             label = _NONE if picked is None else self._labels[picked]
@@ -78,11 +78,11 @@ class ChoiceBox(Widget, can_focus=True):
         return _clickable([Content.styled(f"{glyph}{label}  ", style) for glyph, label, style in parts])
 
     def action_step(self, by: int) -> None:
-        """Pick the next or previous label."""
+        """Select the next or previous label."""
         self._pick((self._place + by) % len(self._labels) if self._place is not None else 0)
 
     def action_open(self) -> None:
-        """Open the menu, or pick the next label where all are shown."""
+        """Open the menu, or select the next label if all are shown."""
         if not self.is_folded:
             self.action_step(1)
             return
@@ -91,14 +91,14 @@ class ChoiceBox(Widget, can_focus=True):
         self.app.push_screen(menu, self._pick)
 
     def on_click(self, event: events.Click) -> None:
-        """Pick the label under the mouse."""
+        """Select the label under the mouse."""
         if self.is_folded:
             self.action_open()
         else:
             self._pick(event.style.meta.get("at"))
 
     def _pick(self, place: int | None) -> None:
-        """Pick a label by its place; None changes nothing."""
+        """Select a label by its position; None changes nothing."""
         index = None if self._optional and place == len(self._labels) - 1 else place
         if place is not None and index != self.index:
             self.index = index
@@ -106,17 +106,17 @@ class ChoiceBox(Widget, can_focus=True):
 
 
 def _clickable(labels: Iterable[Content]) -> Content:
-    """Labels side by side, of which a click knows the place: `at` of its style's meta."""
+    """Join labels side by side; the style of each has its position as meta value `at`, for clicks."""
     marked = (label.stylize(Style.from_meta({"at": at})) for at, label in enumerate(labels))
     return Content("").join(marked)
 
 
 TAB_GAP = 2
-"""Cells after a title."""
+"""Cells after each title."""
 
 
 class TabStrip(Widget):
-    """The tabs inside a screen. A click picks a tab; keys are handled by the widget around it."""
+    """Tabs inside a screen. A click selects a tab; the parent widget handles keys."""
 
     DEFAULT_CSS = """
     TabStrip { height: 1; width: 1fr; padding: 0 1; color: $text-muted; }
@@ -126,7 +126,7 @@ class TabStrip(Widget):
 
     @dataclass
     class Picked(Message):
-        """Another tab was picked."""
+        """Another tab was selected."""
 
         index: int
 
@@ -135,7 +135,7 @@ class TabStrip(Widget):
         self.titles = list(titles)
 
     def show(self, titles: Sequence[str]) -> None:
-        """Show other titles."""
+        """Replace the titles."""
         if list(titles) != self.titles:
             self.titles = list(titles)
             self.refresh()
@@ -148,18 +148,18 @@ class TabStrip(Widget):
         )
 
     def places(self) -> Iterator[Region]:
-        """Where each title is on the screen."""
+        """Return the screen region of each title."""
         x, y = self.content_region.offset
         for title in self.titles:
             yield Region(x, y, cell_len(title), 1)
             x += cell_len(title) + TAB_GAP
 
     def action_step(self, by: int) -> None:
-        """Pick the next or previous tab."""
+        """Select the next or previous tab."""
         self.pick((self.current + by) % len(self.titles))
 
     def pick(self, index: int) -> None:
-        """Pick a tab."""
+        """Select a tab."""
         if index != self.current:
             self.current = index
             self.post_message(self.Picked(index))
@@ -181,7 +181,7 @@ class Chip(Widget, can_focus=True):
 
     @dataclass
     class Pressed(Message):
-        """The chip was clicked, or entered by key."""
+        """The chip was clicked, or activated by a key."""
 
         chip: Chip
 

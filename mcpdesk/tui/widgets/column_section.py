@@ -1,4 +1,5 @@
-"""A section whose list has columns as wide as their contents, under heads that say and change the order."""
+"""Section whose list has columns, sized to their contents, with headers that show and change the sort
+order."""
 
 from __future__ import annotations
 
@@ -24,48 +25,48 @@ MUTED = "lines--muted"
 
 
 class Column(NamedTuple, Generic[Row]):
-    """A column of the list."""
+    """Column of the list."""
 
     name: str
     text: Callable[[Row, float], str]
-    """Its cell, for a row at a Unix time in seconds."""
+    """Returns the cell of a row at a Unix time in seconds."""
     order: Callable[[Row], Any]
-    """What the rows are sorted by."""
+    """Sort key of a row."""
     style: str = ""
     is_number: bool = False
-    """Whether it is aligned to the right."""
+    """True if cells are right-aligned."""
     falls: bool = False
-    """Whether the largest comes first."""
+    """True if the largest value comes first."""
     least: int = 0
-    """Cells to which it may be cut where there is little room; 0: it is never cut."""
+    """Minimum width in cells if space is short; 0 if the column is never cut."""
 
     @property
     def mark(self) -> str:
-        """What the head shows where the rows are sorted by this column."""
+        """Sort mark in the header of the sort column."""
         return "↓" if self.is_number or self.falls else "↑"
 
     def aligned(self, cell: str, width: int) -> str:
-        """A cell, with the gap that follows it."""
+        """Return a cell padded to `width`, with the gap that follows it."""
         pad = " " * max(0, width - cell_len(cell))
         return (pad + cell if self.is_number else cell + pad) + " " * GAP
 
 
 class ColumnSection(Section[Row]):
-    """Columns give way where there is little room; `s` and a click on a head sort."""
+    """Section with columns that are cut or hidden if space is short; `s` or a click on a header sorts."""
 
     DEFAULT_CSS = """
     ColumnSection .heads { height: 1; color: $text-muted; text-style: bold; text-wrap: nowrap; }
     """
     table: ClassVar[Sequence[Column[Any]]]
     giving_way: ClassVar[Sequence[str]]
-    """Columns that are left out where there is little room, the first one first."""
+    """Names of columns that are hidden if space is short, the first one first."""
 
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self.order = 0
-        """The place of the column that the rows are sorted by."""
+        """Index of the sort column."""
         self.cells: dict[Hashable, tuple[str, ...]] = {}
-        """What identifies a row -> its texts, one for every column."""
+        """Row key -> cell texts, one for each column."""
         self.widths = [len(column.name) + 1 for column in self.table]
 
     def parts(self) -> Iterable[Widget]:
@@ -77,11 +78,11 @@ class ColumnSection(Section[Row]):
         """Sort the rows by `order`, and show them."""
 
     def style_of(self, column: Column[Row], cell: str) -> str:
-        """The component class of a cell."""
+        """Return the component class of a cell."""
         return column.style
 
     def lacks(self, column: Column[Row]) -> bool:
-        """Whether a column has nothing to say of any row."""
+        """Return True if a column is empty in every row."""
         return False
 
     def load(self) -> None:
@@ -93,7 +94,7 @@ class ColumnSection(Section[Row]):
         self.show_heads()
 
     def columns(self, width: int) -> list[tuple[int, Column[Row]]]:
-        """The columns that fit into so many cells, with their places in `table`."""
+        """Return the columns that fit into `width` cells, with their indexes in `table`."""
         left = [each for each in enumerate(self.table) if not self.lacks(each[1])]
         for name in self.giving_way:
             if 1 + sum(self._least_of(at) + GAP for at, _ in left) <= width:
@@ -102,7 +103,7 @@ class ColumnSection(Section[Row]):
         return left
 
     def _laid_out(self, width: int) -> Iterator[tuple[int, Column[Row], int]]:
-        """The columns that fit, and how wide each is: what others leave goes to those that are cut."""
+        """Yield each column that fits with its width; columns that can be cut share the remaining space."""
         shown = self.columns(width)
         spare = width - 1 - sum(self._least_of(at) + GAP for at, _ in shown)
         for at, column in shown:
@@ -125,7 +126,7 @@ class ColumnSection(Section[Row]):
         return self.cells[self.keys_of(row)[0]]
 
     def show_heads(self) -> None:
-        """Draw the heads above the columns that fit."""
+        """Draw the headers above the columns that fit."""
         self.query_one(".heads", Static).update(Content(" " + "".join(title for _, title in self._titles())))
 
     def _titles(self) -> Iterator[tuple[int, str]]:
@@ -137,19 +138,19 @@ class ColumnSection(Section[Row]):
         return self.listing.size.width or self.size.width
 
     def on_resize(self) -> None:
-        """Other columns may fit."""
+        """Redraw the headers, because other columns may fit."""
         super().on_resize()
         self.call_after_refresh(self.show_heads)
 
     def action_sort(self) -> None:
-        """Sort by the next column that is shown."""
+        """Sort by the next visible column."""
         shown = [at for at, _ in self.columns(self._list_cells)]
         self.order = next((at for at in shown if at > self.order), shown[0])
         self.show_order()
 
     @on(events.Click, ".heads")
     def _head_clicked(self, event: events.Click) -> None:
-        """Sort by the column whose head is clicked."""
+        """Sort by the column whose header is clicked."""
         end = 1
         for at, title in self._titles():
             end += cell_len(title)

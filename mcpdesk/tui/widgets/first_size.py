@@ -1,4 +1,4 @@
-"""Widgets that arrange themselves by their size, and that learn the first one in any case."""
+"""Base of widgets whose layout depends on their size; they always receive their first size."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from textual.widget import Widget
 
 
 class KnowsFirstSize(Widget):
-    """A widget whose `on_resize` is called for its first size, too.
+    """Widget whose `on_resize` is always called for its first size.
 
-    Textual sends no Resize to a widget that was just mounted if anything asked for a size between mounting
-    and layout, as its own mounting does when a timer of the screen comes just then (Textual issue 5024).
+    Textual sends no Resize to a newly mounted widget if its size was requested between mounting and layout.
+    Mounting itself requests it if a timer of the screen fires at that moment (Textual issue 5024).
     """
 
     _has_first_size = False

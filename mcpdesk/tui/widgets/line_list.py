@@ -1,6 +1,6 @@
-"""A scrolling list of one-line rows with a cursor; only visible rows are ever drawn.
+"""Scrolling list of one-line rows with a cursor; only visible rows are drawn.
 
-Subclasses say how many rows there are and what a row consists of. Rows never wrap: what does not fit is cut.
+Subclasses define the number of rows and the contents of a row. Rows never wrap: long rows are cut.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 
 Row = TypeVar("Row")
 Span = tuple[str, str]
-"""Text, and the component class that styles it; an empty class is the widget's own style."""
+"""Text, and the component class that styles it; an empty class means the widget's own style."""
 SCROLL_BINDINGS: list[BindingType] = [
     Binding("k", "scroll_up", "Up", show=False),
     Binding("j", "scroll_down", "Down", show=False),
     Binding("g", "scroll_home", "Top", show=False),
     Binding("G", "scroll_end", "Bottom", show=False),
 ]
-"""Letters that scroll what has no cursor, as they move the cursor of a list."""
+"""Letters that scroll a widget without a cursor; in a list the same letters move the cursor."""
 CURSOR_BINDINGS: list[BindingType] = [
     Binding("up,k", "cursor(-1)", "Up", show=False),
     Binding("down,j", "cursor(1)", "Down", show=False),
@@ -45,12 +45,12 @@ CURSOR_BINDINGS: list[BindingType] = [
 
 
 def column(text: str, width: int) -> str:
-    """`text` cleaned, on one line, and in exactly `width` cells."""
+    """Return `text` cleaned, on one line, and exactly `width` cells wide."""
     return set_cell_size(one_line(text, width), width)
 
 
 class LineList(KnowsFirstSize, ScrollView, can_focus=True):
-    """The base of trees and catalogues. Override `row_count`, `spans` and `row_chosen`."""
+    """Base class of trees and catalogues. Override `row_count`, `spans` and `row_chosen`."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "lines--cursor",
@@ -99,50 +99,51 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
     """
 
     clicks_to_choose = 1
-    """How many clicks on a row choose it; the first selects it."""
+    """Number of clicks on a row that choose it; the first click selects it."""
     cursor: reactive[int] = reactive(0)
 
     @property
     @abstractmethod
     def row_count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
 
     @abstractmethod
     def spans(self, index: int, width: int) -> Iterable[Span]:
-        """What row `index` shows, left to right, in at most about `width` cells."""
+        """Return the contents of row `index`, left to right, in at most about `width` cells."""
 
     def row_chosen(self, index: int) -> None:
-        """The person pressed enter on a row, or clicked it."""
+        """Handle enter or a click on a row."""
 
     def cursor_was_moved(self) -> None:
-        """The person moved the cursor by a key or a click."""
+        """Handle a cursor move by a key or a click."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As high as there are rows, where the height is automatic."""
+        """Return the number of rows and footer lines; used if the height is automatic."""
         return max(1, self.row_count) + self.foot
 
     @property
     def foot(self) -> int:
-        """Lines at the bottom that are drawn over the rows; the list scrolls as much further."""
+        """Number of lines at the bottom that are drawn over the rows; the list can scroll further by as
+        many."""
         return 0
 
     def rows_changed(self) -> None:
-        """Tell the widget that its rows are others now; the cursor stays within them."""
+        """Update the widget after its rows were replaced; the cursor stays within them."""
         self.virtual_size = Size(self.container_size.width, self.row_count + self.foot)
         self.cursor = self.validate_cursor(self.cursor)
         self.refresh(layout=self.styles.is_auto_height)
 
     def validate_cursor(self, cursor: int) -> int:
-        """Keep the cursor on a row."""
+        """Keep the cursor on an existing row."""
         return max(0, min(cursor, self.row_count - 1))
 
     def watch_cursor(self) -> None:
-        """Bring the cursor into view."""
+        """Scroll the cursor into view."""
         self._show_cursor()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One row, cut to the width."""
+        """Draw one row, cut to the width."""
         width, index = self.size.width, y + self.scroll_offset.y
         base = self.rich_style
         if not 0 <= index < self.row_count:
@@ -153,22 +154,22 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
         return strip.apply_meta({"row": index})
 
     def action_cursor(self, by: int) -> None:
-        """Move by rows."""
+        """Move the cursor by rows."""
         self.cursor += by
         self.cursor_was_moved()
 
     def action_page(self, by: int) -> None:
-        """Move by pages."""
+        """Move the cursor by pages."""
         self.cursor += by * max(1, self.size.height - 1)
         self.cursor_was_moved()
 
     def action_first(self) -> None:
-        """Go to the first row."""
+        """Move the cursor to the first row."""
         self.cursor = 0
         self.cursor_was_moved()
 
     def action_last(self) -> None:
-        """Go to the last row."""
+        """Move the cursor to the last row."""
         self.cursor = self.row_count - 1
         self.cursor_was_moved()
 
@@ -187,7 +188,7 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
                 self.row_chosen(index)
 
     def on_resize(self) -> None:
-        """Keep the cursor in view when the room changes."""
+        """Keep the cursor in view when the size changes."""
         self.virtual_size = Size(self.container_size.width, self.row_count + self.foot)
         self._show_cursor()
 
@@ -219,12 +220,12 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
 
 
 class RowList(LineList, Generic[Row]):
-    """A list of values, one row each. Override `spans`, and `keys_of` where `show` is used."""
+    """List of values, one row each. Override `spans`, and also `keys_of` if `show` is used."""
 
     clicks_to_choose = 2
 
     class Moved(Message):
-        """Another row is under the cursor, or the same row has other contents."""
+        """Another row is under the cursor, or the contents of the row changed."""
 
     class Opened(Message):
         """The row under the cursor was chosen."""
@@ -239,15 +240,15 @@ class RowList(LineList, Generic[Row]):
 
     @property
     def selected(self) -> Row | None:
-        """The row under the cursor."""
+        """Row under the cursor, or None if the list is empty."""
         return self.rows[self.cursor] if self.cursor < len(self.rows) else None
 
     def keys_of(self, row: Row) -> tuple[Hashable, ...]:
-        """What identifies a row, then the keys of rows to select in its stead when it is gone."""
+        """Return the key of a row, then the keys of rows to select instead if it no longer exists."""
         raise NotImplementedError
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show these rows; the selected one stays selected."""
+        """Replace the rows; the selected one stays selected."""
         wanted = () if self.selected is None else self.keys_of(self.selected)
         self.rows = rows
         self.rows_changed()

@@ -1,4 +1,4 @@
-"""Dialogs: modal screens that close once; a list to choose from, and a question for a name."""
+"""Dialogs: modal screens that close once, among them a menu and a prompt for one line of text."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Result = TypeVar("Result")
 
 
 class Dialog(ModalScreen[Result]):
-    """A modal screen. Keys that are typed while it opens or closes have no effect on it.
+    """Modal screen. Keys typed while it opens or closes have no effect on it.
 
-    Its content stands in a container of the class `box`.
+    Its content is in a container of the class `box`.
     """
 
     DEFAULT_CSS = """
@@ -49,20 +49,20 @@ class Dialog(ModalScreen[Result]):
     """
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
-        """Close with a result. Does nothing when the dialog is no longer on top."""
+        """Close with a result. Does nothing if the dialog is not the active screen."""
         return super().dismiss(result) if self.is_active else AwaitComplete()
 
     @property
     def has_left(self) -> bool:
-        """Whether the dialog was closed: its widgets may be gone, or were never mounted."""
+        """True if the dialog was closed: its widgets may be removed, or were never mounted."""
         return self not in self.app.screen_stack
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Run no action before the widgets are mounted: such a key was typed for the screen below."""
+        """Run no action before the widgets are mounted, because such a key was typed for the screen below."""
         return self.is_mounted
 
     async def on_event(self, event: events.Event) -> None:
-        """Ignore keys after the dialog was closed, and do not start when it was closed before that."""
+        """Ignore keys after the dialog was closed, and do not mount if it was closed before."""
         if isinstance(event, events.InputEvent):
             is_late = not self.is_active
         else:
@@ -72,7 +72,7 @@ class Dialog(ModalScreen[Result]):
 
 
 class PageDialog(Dialog[None]):
-    """A dialog that shows one text, `self.page()`, which scrolls."""
+    """Dialog that shows one scrollable text, the result of `page`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss(None)", "Close", show=False),
@@ -90,7 +90,7 @@ class PageDialog(Dialog[None]):
         self._title = title
 
     def page(self) -> VisualType:
-        """The text; the styles of the dialog are known when it is asked for."""
+        """Return the text. Called after mounting, when the styles of the dialog are available."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -100,7 +100,7 @@ class PageDialog(Dialog[None]):
             yield Static(markup=False)
 
     def on_mount(self) -> None:
-        """Show the text; arrow keys scroll at once."""
+        """Show the text and focus it, so that arrow keys scroll immediately."""
         self.query_one(Static).update(self.page())
         self.query_one(VerticalScroll).focus()
 
@@ -110,9 +110,10 @@ class PageDialog(Dialog[None]):
 
 
 HANDS_OFF_S = 0.5
-"""So long after a careful menu opened, and after each letter that comes meanwhile, letters choose nothing."""
+"""Seconds after a careful menu opens, and after each letter typed in that time, in which letters choose
+nothing."""
 LABEL_CELLS = 46
-"""Column at which hints begin at the latest."""
+"""Maximum column at which hints begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,17 +123,17 @@ class Choice:
     label: str
     value: Any
     hint: str = ""
-    """Muted text after the label: group, or what it is."""
+    """Muted text after the label: its group, or a description."""
     key: str = ""
-    """Shown at the right end; in a menu without a filter a single letter chooses the line."""
+    """Shown at the right end; in a menu without a filter, this single letter chooses the line."""
     help: str = ""
-    """One sentence below the list while the cursor is on it."""
+    """One sentence below the list while the cursor is on this line."""
     words: str = ""
-    """What else it may be searched by, words in small letters that are not shown."""
+    """Additional search words in lower case; not shown."""
 
 
 class ChoiceList(RowList[Choice]):
-    """The lines of a menu."""
+    """Lines of a menu."""
 
     DEFAULT_CSS = """
     ChoiceList { height: auto; max-height: 100%; min-height: 1; }
@@ -157,7 +158,7 @@ class ChoiceList(RowList[Choice]):
         yield key, "lines--key"
 
     def replace(self, choices: Sequence[Choice]) -> None:
-        """Show other lines, from the first."""
+        """Replace the lines and select the first."""
         self.rows = choices
         self.cursor = 0
         self.rows_changed()
@@ -165,7 +166,7 @@ class ChoiceList(RowList[Choice]):
 
 
 class Menu(Dialog[Any]):
-    """A dialog whose result is the value of the chosen line, or None after esc.
+    """Dialog whose result is the value of the chosen line, or None after esc.
 
     `passed` is called with the value under the cursor, for previews.
     """
@@ -189,7 +190,7 @@ class Menu(Dialog[Any]):
     """
 
     on_nothing = "Fewer letters find more."
-    """What a person is told for whose words there is no line."""
+    """Advice shown if no line matches the search."""
 
     def __init__(
         self,
@@ -201,7 +202,8 @@ class Menu(Dialog[Any]):
         passed: Callable[[Any], None] | None = None,
         is_careful: bool = False,
     ) -> None:
-        """With `is_careful` a text that somebody goes on to type as the menu comes chooses nothing."""
+        """Create a menu; with `is_careful`, text that was being typed when the menu opened chooses
+        nothing."""
         super().__init__()
         self._hands_off = HandsOff(HANDS_OFF_S if is_careful else 0.0)
         self._was_typed = False
@@ -213,7 +215,7 @@ class Menu(Dialog[Any]):
         self.set_class(not any(choice.help for choice in choices), "-bare")
 
     def compose(self) -> ComposeResult:
-        """Filter, lines, and help for the line under the cursor."""
+        """Compose the filter, the lines, and the help for the selected line."""
         box = Vertical(classes="box")
         box.border_title = Content(one_line(self.title_text))
         box.border_subtitle = "enter choose · esc close"
@@ -225,13 +227,13 @@ class Menu(Dialog[Any]):
             yield Static("", classes="help", markup=False)
 
     def on_mount(self) -> None:
-        """Put the cursor where it was asked for."""
+        """Put the cursor on the initial line."""
         self.query_one(Input if self.filtered else ChoiceList).focus()
         self.listing.cursor = self._start
         self._hands_off.begin()
 
     def ignores(self, event: events.Event) -> bool:
-        """Whether a key is rather part of a text that was meant for the screen below."""
+        """Return True if a key is probably part of a text typed for the screen below."""
         is_enter_alone = isinstance(event, events.Key) and event.key == "enter" and not self._was_typed
         if not is_typed(event) or is_enter_alone or not self._hands_off.ignores_key():
             return False
@@ -241,7 +243,7 @@ class Menu(Dialog[Any]):
 
     @property
     def listing(self) -> ChoiceList:
-        """The lines."""
+        """List of the lines."""
         return self.query_one(ChoiceList)
 
     def action_move(self, by: int) -> None:
@@ -253,7 +255,7 @@ class Menu(Dialog[Any]):
         self.listing.action_page(by)
 
     def on_key(self, event: events.Key) -> None:
-        """A letter chooses its line where nothing is typed."""
+        """Choose the line whose key is typed, in a menu without a filter."""
         if self.filtered:
             return
         for choice in self.choices:
@@ -262,7 +264,7 @@ class Menu(Dialog[Any]):
                 self.dismiss(choice.value)
 
     def on_click(self, event: events.Click) -> None:
-        """A click beside the box closes it."""
+        """Close the menu on a click outside its box."""
         if event.widget is self:
             self.dismiss(None)
 
@@ -280,13 +282,13 @@ class Menu(Dialog[Any]):
     @on(Input.Submitted)
     @on(ChoiceList.Opened)
     def _chosen(self) -> None:
-        """Close with the value at once: the next key is not for the menu."""
+        """Close with the value immediately, so that the menu does not handle the next key."""
         if (choice := self.listing.selected) is not None:
             self.dismiss(choice.value)
 
     @on(ChoiceList.Moved)
     def _moved(self) -> None:
-        """Show help for the line and let the caller preview it."""
+        """Show the help of the line and call the preview."""
         if (choice := self.listing.selected) is not None:
             self.query_one(".help", Static).update(Content(one_line(choice.help)))
             if self._passed is not None:
@@ -294,15 +296,15 @@ class Menu(Dialog[Any]):
 
 
 async def is_confirmed(app: App[Any], question: str, do: Choice, instead: str) -> bool:
-    """Ask before something is done; `instead` is the label of the other choice. Must run in a worker."""
+    """Ask for confirmation; `instead` is the label of the other choice. Must run in a worker."""
     return bool(await app.push_screen_wait(Menu(question, [do, Choice(instead, False, key="n")])))
 
 
 def search(choices: Sequence[Choice], query: str) -> list[Choice]:
-    """What a person may mean, best first; equally good ones keep their order.
+    """Return the choices that match a query, best first; equally good ones keep their order.
 
-    Those stand first in which words begin as the typed ones do, in the label before the words that are not
-    shown; then those whose labels have the letters in this order, then those with the words in hint or help.
+    Best are choices with words that begin like the typed words, in the label before the hidden words; then
+    those whose labels contain the typed letters in this order; then those with the words in hint or help.
     """
     typed = re.findall(r"\w+", query.lower())
     if not typed:
@@ -319,13 +321,13 @@ def _score(choice: Choice, typed: Sequence[str], matcher: Matcher) -> tuple[int,
 
 
 def _begin(text: str, typed: Sequence[str]) -> bool:
-    """Whether of each typed word there is one in the text that begins so."""
+    """Return True if each typed word is the beginning of a word of the text."""
     words = re.findall(r"\w+", text.lower())
     return all(any(word.startswith(each) for word in words) for each in typed)
 
 
 async def ask_moment(app: App[Any]) -> float | None:
-    """Ask for a time to go to, in Unix seconds; None without one. Must run in a worker."""
+    """Ask for a time, in Unix seconds; None if the person cancels. Must run in a worker."""
     from mcpdesk.recorder.index.query import QueryError, moment_of
 
     prompt = LinePrompt("Go to a time", "12:03, 12:03:40, or how long ago: 5m", "goes there")
@@ -339,17 +341,17 @@ async def ask_moment(app: App[Any]) -> float | None:
 
 
 LONGEST = 40
-"""Characters of a name."""
+"""Maximum length of a name in characters."""
 
 
 class LinePrompt(Dialog[str]):
-    """Asks for a name, or something else of one line; the result is empty when the person closes it."""
+    """Prompt for a name or another text of one line; the result is empty if the person cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "Close", show=False)]
     DEFAULT_CSS = "LinePrompt > .box { width: 60; margin-top: 4; }"
 
     def __init__(self, title: str, placeholder: str = "a name", does: str = "keeps") -> None:
-        """`does` is what Enter does, as it is told below the line."""
+        """Create a prompt; `does` is the verb for the effect of Enter, shown below the line."""
         super().__init__()
         self._title = title
         self._placeholder = placeholder

@@ -1,4 +1,4 @@
-"""A line or two made of parts that can be clicked and give way to each other when there is little room."""
+"""One or two lines made of clickable parts that are shortened or hidden if space is short."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from mcpdesk.tui.render.safe_text import clean
 
 @dataclass(frozen=True, slots=True)
 class LinePart:
-    """A piece of a line."""
+    """Piece of a line."""
 
     text: Content
     action: str = ""
-    """Run when clicked, `screen.copy_url`; empty: nothing happens."""
+    """Action to run when clicked, such as `screen.copy_url`; empty for none."""
     tip: str = ""
-    """Shown when the mouse rests on it."""
+    """Tooltip."""
     short: Content | None = None
-    """What stands here when there is little room, before the part goes altogether."""
+    """Shorter text, used if space is short before the part is hidden."""
     rank: int = 0
-    """Parts of low rank give way first."""
+    """Parts of low rank are shortened and hidden first."""
     right: bool = False
-    """Whether it stands at the right end."""
+    """True if the part is at the right end."""
 
 
 def fit(parts: Sequence[LinePart], width: int) -> list[LinePart]:
-    """The parts that fit into `width` cells: low ranks are shortened, then left out."""
+    """Return the parts that fit into `width` cells: low ranks are shortened first, then hidden."""
     kept = list(parts)
     excess = _cells(kept) - width
     for part in sorted(parts, key=lambda part: part.rank):
@@ -46,7 +46,7 @@ def fit(parts: Sequence[LinePart], width: int) -> list[LinePart]:
 
 
 def fit_rows(parts: Sequence[LinePart], width: int) -> list[list[LinePart]]:
-    """The parts that fit into two rows: those at the right stand in the second, the others fill both."""
+    """Return the parts that fit into two rows: right-aligned parts in the second, the others in both."""
     right = [part for part in parts if part.right]
     others = [part for part in parts if not part.right]
     first = fit(others, width)
@@ -59,12 +59,12 @@ def _cells(parts: Sequence[LinePart]) -> int:
 
 
 def _is_alike(one: LinePart, other: LinePart) -> bool:
-    """Equality that minds styles; that of Content compares the letters only."""
+    """Return True if two parts are equal including their styles; `Content` compares only the text."""
     return one == other and one.text.is_same(other.text)
 
 
 class PartLine(Widget):
-    """Draws its parts on one line and runs the action of the one that is clicked."""
+    """Line of parts; a click on a part runs its action."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
@@ -78,13 +78,13 @@ class PartLine(Widget):
         self._hovered: LinePart | None = None
 
     def show(self, parts: Sequence[LinePart]) -> None:
-        """Replace the parts; draws only when they differ."""
+        """Replace the parts; redraw only if they differ."""
         if len(parts) != len(self.parts) or not all(map(_is_alike, parts, self.parts)):
             self.parts = tuple(parts)
             self.refresh()
 
     def render(self) -> Content:
-        """Lay the parts out for the present width, and for two rows where there are two."""
+        """Lay the parts out for the current width, in two rows if the widget is higher than one line."""
         width = self.size.width
         rows = fit_rows(self.parts, width) if self.size.height > 1 else [fit(self.parts, width)]
         self._drawn = [part for row in rows for part in row]
@@ -100,7 +100,7 @@ class PartLine(Widget):
         return Content("").join([*left, Content(" " * gap), *right])
 
     def _part_at(self, event: events.MouseEvent) -> LinePart | None:
-        """The part under the mouse that can be clicked."""
+        """Return the clickable part under the mouse, or None."""
         at = event.style.meta.get("part", len(self._drawn))
         return next((part for part in self._drawn[at : at + 1] if part.action), None)
 
@@ -111,11 +111,11 @@ class PartLine(Widget):
             await self.run_action(part.action)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Underline what can be clicked and say what it does."""
+        """Underline the clickable part under the mouse and show its tooltip."""
         self._hover(self._part_at(event))
 
     def on_leave(self) -> None:
-        """The mouse went elsewhere."""
+        """Remove the underline and the tooltip."""
         self._hover(None)
 
     def _hover(self, part: LinePart | None) -> None:

@@ -1,4 +1,4 @@
-"""Panes with a list that is filtered; sections, which also show the selected row in full, or a lesson."""
+"""Panes with a filtered list; sections, which also show details of the selected row, or a lesson."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ if TYPE_CHECKING:
 
 DIGITS = re.compile(r"\d")
 LEAST_TICK_S, MOST_TICK_S = 0.05, 60.0
-"""Bounds of the seconds until ages are drawn again. The clock of the system may be set meanwhile."""
+"""Limits of the seconds until ages are redrawn. They also bound the effect of a change of the system
+clock."""
 Row = TypeVar("Row")
 Found = TypeVar("Found")
 
 
 def has_words(words: Collection[str], texts: Iterable[str]) -> bool:
-    """Whether these texts of a row together contain all `words`, which are in lower case."""
+    """Return True if the texts of a row together contain all `words`, which are in lower case."""
     whole = " ".join(texts).lower() if words else ""
     return all(word in whole for word in words)
 
 
 class FilterPane(KnowsFirstSize, Vertical):
-    """A pane with a list and, above it, a field that filters it, by words if not otherwise.
+    """Pane with a list and, above it, a filter field; by default it filters by words.
 
     The field is hidden while it is not used.
     """
@@ -60,22 +61,23 @@ class FilterPane(KnowsFirstSize, Vertical):
         super().__init__()
         self.filter_field = LineField(placeholder=placeholder, compact=True)
         self.words: tuple[str, ...] = ()
-        """Words that a row must contain to be shown, in lower case."""
+        """Words in lower case that a row must contain to be shown."""
 
     @property
     @abstractmethod
     def listing(self) -> Widget:
-        """The list."""
+        """List of the pane."""
 
     @abstractmethod
     def apply_filter(self) -> None:
-        """Show only the rows with `words`, or what the text of the field admits in another way."""
+        """Show only the rows that contain `words`, or that match the text of the field in another way."""
 
     def compose(self) -> ComposeResult:
         yield self.filter_field
 
     def action_filter(self) -> None:
-        """Go to the field. The focus moves at once: no letter of the filter is taken for an action."""
+        """Focus the field. The focus moves immediately, so that no letter of the filter triggers an
+        action."""
         self.add_class("-filtering")
         self.screen.set_focus(self.filter_field)
 
@@ -92,14 +94,14 @@ class FilterPane(KnowsFirstSize, Vertical):
 
     @on(Input.Submitted)
     def _filter_submitted(self, event: Input.Submitted) -> None:
-        """Go back to the list; an empty filter is hidden."""
+        """Focus the list; an empty filter is hidden."""
         event.stop()
         self.set_class(bool(self.words), "-filtering")
         self.listing.focus()
 
 
 class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
-    """Rows drawn by their section. Enter is left to the section, so that the footer names what it does."""
+    """Rows drawn by their section. The section binds Enter, so that the footer names its effect."""
 
     BINDINGS: ClassVar[list[BindingType]] = CURSOR_BINDINGS
 
@@ -116,7 +118,7 @@ class SectionList(RowList[Row], Generic[Row], inherit_bindings=False):
 
 
 class Detail(VerticalScroll):
-    """The selected row in full."""
+    """Details of the selected row."""
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
 
@@ -125,18 +127,18 @@ class Detail(VerticalScroll):
 
 
 class SectionLesson(Static, can_focus=True):
-    """What an empty section explains. It takes the focus, so that the keys of the section work."""
+    """Explanation shown in an empty section. It is focusable, so that the keys of the section work."""
 
 
 class Section(FilterPane, Generic[Row]):
-    """A section: rows of one kind above, the selected one in full below."""
+    """Section: rows of one kind above, details of the selected row below."""
 
     title: ClassVar[str]
     lesson: ClassVar[tuple[str, str]]
-    """Title and text shown while there is nothing else to show."""
+    """Title and text shown while the section is empty."""
     clicks_to_open: ClassVar[int] = 2
     beside_from: ClassVar[float] = 150
-    """Cells across from which the selected row stands in full beside the list instead of below it."""
+    """Width in cells from which the details are beside the list instead of below it."""
     DEFAULT_CSS = """
     Section {
         height: 1fr;
@@ -168,53 +170,53 @@ class Section(FilterPane, Generic[Row]):
         super().__init__("filter: words that must occur")
         self.link = link
         self.rows: Sequence[Row] = ()
-        """All rows, also those that the filter hides."""
+        """All rows, including those hidden by the filter."""
         self.count = ""
-        """What the tab shows beside the title."""
+        """Text that the tab shows beside the title."""
         self.now = 0.0
         """Unix time in seconds from which the ages in the rows are computed."""
         self._version: object = None
         self._shown: Hashable = None
-        """What identifies the row that is shown in full."""
+        """Key of the row whose details are shown."""
         self._ages_at = math.inf
-        """Unix time in seconds at which something that is shown has aged; infinite if nothing ages."""
+        """Unix time in seconds at which a shown age changes; infinite if no age is shown."""
         self._due: dict[str, float] = {}
-        """What is read regularly -> when it is due next, in monotonic seconds."""
+        """Name of a regular read -> time of the next one, in monotonic seconds."""
 
     @abstractmethod
     def version_of(self, view: CoreView) -> object:
-        """A value that differs whenever a row has changed."""
+        """Return a value that changes whenever a row changes."""
 
     @abstractmethod
     def fetch(self) -> Sequence[Row]:
-        """All rows as they are now, in the order in which they are shown."""
+        """Return all current rows, in display order."""
 
     def count_of(self, rows: Sequence[Row]) -> str:
-        """What a tab shows beside the title."""
+        """Return the text that the tab shows beside the title."""
         return ""
 
     @abstractmethod
     def keys_of(self, row: Row) -> tuple[Hashable, ...]:
-        """What identifies a row, then the keys of rows to select in its stead when it is gone."""
+        """Return the key of a row, then the keys of rows to select instead if it no longer exists."""
 
     @abstractmethod
     def spans(self, row: Row, width: int) -> Iterable[Span]:
-        """What a row shows, as `LineList.spans`."""
+        """Return the contents of a row, as `LineList.spans` does."""
 
     @abstractmethod
     def texts_of(self, row: Row) -> Iterable[str]:
-        """The texts of a row that the filter searches."""
+        """Return the texts of a row that the filter searches."""
 
     @abstractmethod
     def detail_of(self, row: Row) -> tuple[str, Content]:
-        """Title and text of a row in full."""
+        """Return title and text of the details of a row."""
 
     @abstractmethod
     def copies_of(self, row: Row) -> list[Choice]:
-        """The texts of a row that can be copied; the value of each choice is the text."""
+        """Return the texts of a row that can be copied; the value of each choice is the text."""
 
     def parts(self) -> Iterable[Widget]:
-        """The list, and the selected row in full, whose first `Static` shows the text of `detail_of`."""
+        """Yield the list and the details, whose first `Static` shows the text of `detail_of`."""
         yield SectionList(self)
         yield Detail(classes="detail")
 
@@ -233,18 +235,18 @@ class Section(FilterPane, Generic[Row]):
 
     @property
     def entry(self) -> Widget:
-        """What has the focus first: the list, or the lesson while there is nothing."""
+        """Widget that receives the focus first: the list, or the lesson if the section is empty."""
         return self.query_one(SectionLesson) if self.has_class("-empty") else self.listing
 
     def update_data(self, view: CoreView) -> None:
-        """Fetch what has changed; called also while another section is shown."""
+        """Load the rows if they changed; called also while another section is shown."""
         version = self.version_of(view)
         if version != self._version:
             self._version = version
             self.load()
 
     def load(self) -> None:
-        """Fetch the rows and show those that the filter admits."""
+        """Fetch the rows and show those that match the filter."""
         self.rows = self.fetch()
         self.count = self.count_of(self.rows)
         if (is_empty := not self.rows) != self.has_class("-empty"):
@@ -263,19 +265,20 @@ class Section(FilterPane, Generic[Row]):
         self.listing.show([row for row in self.rows if has_words(self.words, self.texts_of(row))])
 
     def update_clock(self, view: CoreView, now: float) -> None:
-        """Update what changes with time; called while the section is shown. `now` is Unix time in seconds."""
+        """Update ages; called while the section is shown. `now` is Unix time in seconds."""
         if now >= self._ages_at or now < self.now:
             self._set_now(now)
             self.update_ages()
 
     def tick_s(self) -> float | None:
-        """Seconds until something that is shown has aged; None if nothing ages."""
+        """Return the seconds until a shown age changes; None if no age is shown."""
         if self._ages_at == math.inf:
             return None
         return min(max(self._ages_at - time.time(), LEAST_TICK_S), MOST_TICK_S)
 
     def lasts(self, row: Row) -> float | None:
-        """Seconds after `now` until a row shows another text because time passes; None if it never does."""
+        """Return the seconds after `now` until time alone changes the text of a row; None if it never
+        does."""
         return None
 
     def _set_now(self, now: float) -> None:
@@ -284,15 +287,15 @@ class Section(FilterPane, Generic[Row]):
         self._ages_at = now + min(lasts, default=math.inf)
 
     def update_ages(self) -> None:
-        """Draw what is computed from `now` again."""
+        """Redraw everything that is computed from `now`."""
         self.listing.refresh()
 
     def read(
         self, what: str, period_s: float, source: Callable[[], Found], show: Callable[[Found], None]
     ) -> None:
-        """Call `source` in a thread, then `show` with what it returned.
+        """Call `source` in a thread, then `show` with the result.
 
-        Does nothing while a call for `what` is under way, and for `period_s` seconds after it.
+        Does nothing while a call for `what` is running, and for `period_s` seconds after it.
         """
         if time.monotonic() >= self._due.get(what, 0.0):
             self._due[what] = math.inf
@@ -305,21 +308,21 @@ class Section(FilterPane, Generic[Row]):
             found = await asyncio.to_thread(source)
         finally:
             self._due[what] = time.monotonic() + period_s
-        with suppress(NoMatches):  # the screen may be taken down meanwhile
+        with suppress(NoMatches):  # the screen may be removed in the meantime
             show(found)
 
     def read_now(self, what: str) -> None:
-        """Let the next call of `read` for `what` not wait for its time."""
+        """Let the next call of `read` for `what` run without waiting for the period to end."""
         self._due.pop(what, None)
 
     def action_back(self) -> None:
-        """Go from the detail to the list; from the list or the filter, drop the filter."""
+        """Move the focus from the details to the list; from the list or the filter, clear the filter."""
         if self.listing.has_focus or self.filter_field.has_focus:
             self.close_filter()
         self.entry.focus()
 
     async def action_open(self) -> None:
-        """Go to the selected row in full."""
+        """Focus the details of the selected row."""
         self.query_one(".detail").focus()
 
     @work
@@ -337,7 +340,7 @@ class Section(FilterPane, Generic[Row]):
         self.show_detail()
 
     def show_detail(self) -> None:
-        """Show the selected row in full."""
+        """Show the details of the selected row."""
         detail, row = self.query_one(".detail"), self.listing.selected
         detail.display = row is not None
         if row is not None:
@@ -351,7 +354,7 @@ class Section(FilterPane, Generic[Row]):
             shown = detail.query(Static).first()
             before = shown.content
             if not isinstance(before, Content) or not text.is_same(before):
-                # Other digits change no width: the layout of the whole screen stays as it is.
+                # A change of digits keeps all widths, so the screen needs no new layout.
                 layout = DIGITS.sub("0", text.plain) != DIGITS.sub("0", str(before))
                 shown.update(text, layout=layout)
 

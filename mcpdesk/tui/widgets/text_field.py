@@ -1,4 +1,4 @@
-"""The text field of several lines. It imports more than most screens need: only forms do."""
+"""Text field of several lines. A module of its own, because it imports more than most screens need."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SYNTAX = {
     "punctuation.delimiter": "text-field--muted",
     "punctuation.bracket": "text-field--muted",
 }
-"""What the grammar names -> the component class that colours it, as trees of JSON do."""
+"""Capture name of the grammar -> component class with its colour, the same as in JSON trees."""
 
 
 class _DeskColours(TextAreaTheme):
-    """The colours of the theme that the screen has; Textual's own are those of one dark theme."""
+    """Colours of the current theme; Textual's own are those of one dark theme."""
 
     def apply_css(self, text_area: TextArea) -> None:
         """Read the colours; Textual calls this before it draws."""
@@ -37,7 +37,7 @@ class _DeskColours(TextAreaTheme):
 
 
 class TextField(TextArea):
-    """A field of several lines. `text` is the text as shown, `true_text` the real text."""
+    """Text field of several lines. `text` is the text as shown, `true_text` the real text."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = set(_SYNTAX.values())
     DEFAULT_CSS = """
@@ -58,16 +58,16 @@ class TextField(TextArea):
         self.theme = "desk"
 
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
-        """Whether a key is text here, so that the footer does not name it for anything else."""
+        """Return True if a key is text here, so that the footer shows no other binding for it."""
         return super().check_consume_key(key, character or character_of(key))
 
     @property
     def true_text(self) -> str:
-        """The text that was entered, with its control characters."""
+        """Entered text, with its control characters."""
         return from_field(self.text)
 
     def load_text(self, text: str) -> None:
-        """Edit another text."""
+        """Replace the text."""
         super().load_text(to_field(text, lines=True))
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -79,6 +79,6 @@ class TextField(TextArea):
         return super().render_lines(crop)
 
     def edit(self, edit: Edit) -> EditResult:
-        """Change the text; Textual calls this for what is typed, pasted and inserted."""
+        """Change the text; Textual calls this for typed, pasted and inserted text."""
         edit.text = stand_ins(edit.text, lines=True)
         return super().edit(edit)

@@ -1,4 +1,4 @@
-"""A line at the bottom of a widget into which a search or a filter is typed, without a field of its own."""
+"""Line at the bottom of a widget for typing a search or a filter, without a field widget."""
 
 from __future__ import annotations
 
@@ -8,46 +8,46 @@ from mcpdesk.tui.widgets.fields import character_of
 
 
 class TypedQuery:
-    """The keys of such a line; a widget inherits from it, before its other bases.
+    """Mixin with the keys of such a line; a widget lists it before its other base classes.
 
-    Call `begin_query` to begin. Enter keeps what was typed, escape drops it, also later. While it is typed
-    into, letters are text: the footer names them for nothing else, and no question opens by itself.
+    Call `begin_query` to begin. Enter keeps the typed text; escape clears it, also later. During typing,
+    letters are text: the footer shows no other bindings for them, and no question opens automatically.
     """
 
     query_text = ""
-    """What was typed."""
+    """Typed text."""
     query_sign = "/"
-    """What stands before it."""
+    """Sign before the text."""
     is_typing = False
 
     def query_changed(self) -> None:
-        """What was typed is another now."""
+        """Handle a change of the typed text."""
 
     def query_kept(self) -> None:
-        """Enter was pressed, or the query was dropped: `query_text` is empty then."""
+        """Handle Enter, or the clearing of the query; `query_text` is then empty."""
 
     @property
     def has_query(self) -> bool:
-        """Whether the line is to be seen."""
+        """True if the line is visible."""
         return self.is_typing or bool(self.query_text)
 
     @property
     def query_line(self) -> str:
-        """The line, with a cursor while it is typed into; not cleaned."""
+        """Text of the line, with a cursor during typing; not cleaned."""
         return f"{self.query_sign}{self.query_text}{'▏' if self.is_typing else ''}"
 
     def begin_query(self, sign: str = "/") -> None:
-        """Take the keys that are typed from now on."""
+        """Start to take typed keys."""
         self.query_sign, self.is_typing, self.query_text = sign, True, ""
         self.query_changed()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """Whether a key is text for the line."""
+        """Return True if a key is text for the line."""
         text = character or character_of(key)
         return self.is_typing and text is not None and text.isprintable()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Add the first line of a paste."""
+        """Append the first line of a paste."""
         if self.is_typing:
             event.stop()
             event.prevent_default()
@@ -55,7 +55,7 @@ class TypedQuery:
             self.query_changed()
 
     def on_key(self, event: events.Key) -> None:
-        """Edit the line while it is typed into; escape ends it."""
+        """Edit the line during typing; escape ends it."""
         if not self.is_typing and not (event.key == "escape" and self.query_text):
             return
         if event.key in ("enter", "escape"):
