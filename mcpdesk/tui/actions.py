@@ -1,7 +1,7 @@
-"""Every action of the screen, once: keys, footer, palette, menus and the help screen all read this table.
+"""Table of all actions of the screen. Key bindings, footer, palette, menus and help read it.
 
 A pane or widget sets `BINDINGS = bindings_for("traffic")` and implements `action_<name>` for each row of its
-scope. Knows no widget.
+scope. This module depends on no widget.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from textual.widget import Widget
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing a person can do. `name` may carry arguments: `show_screen('traffic')`."""
+    """One action. `name` may have arguments: `show_screen('traffic')`."""
 
     name: str
     keys: str
     """Textual key names separated by commas, `ctrl+p` or `question_mark,f1`; the first is shown."""
     title: str
-    """Two or three words, imperative: footer and palette."""
+    """Two or three words in the imperative, for footer and palette."""
     help: str = ""
-    """One sentence for the help screen, where the title does not say it all."""
+    """One sentence for the help screen, if the title is not sufficient."""
     footer: bool = True
-    """Whether the footer may show it; it is in the palette and the help in any case."""
+    """True if the footer may show it; palette and help always do."""
     wide: bool = False
-    """Whether a footer that has room to spare shows it, where `footer` is not set."""
+    """True if a footer with spare space shows it although `footer` is false."""
     weight: int = 0
-    """What stands longer in a footer that is too narrow for all of them is higher."""
+    """Priority in a footer that is too narrow for all actions; the highest stay longest."""
     priority: bool = False
-    """Taken before the focused widget sees the key. Only for keys nobody types."""
+    """True if handled before the focused widget sees the key. Only for keys that type no text."""
     scope: str = field(kw_only=True)
-    """Which widget does it: the argument of `bindings_for`."""
+    """Widget that implements it: the argument of `bindings_for`."""
     group: str = field(kw_only=True)
     """Heading in the palette and on the help screen."""
 
@@ -50,7 +50,7 @@ class Action:
 
     @property
     def method(self) -> str:
-        """Name of the method the scope's widget implements."""
+        """Name of the method that the widget implements."""
         return "action_" + self.name.partition("(")[0]
 
 
@@ -379,11 +379,11 @@ ACTIONS: tuple[Action, ...] = (
 
 BY_ID = {action.id: action for action in ACTIONS}
 SCREENS = {action.name.split("'")[1]: action for action in ACTIONS if action.name.startswith("show_screen(")}
-"""Screen name -> the action that shows it, in the order of the tabs."""
+"""Screen name -> action that shows it, in the order of the tabs."""
 
 
 def bindings_for(scope: str) -> list[BindingType]:
-    """The bindings of one scope, in table order; each carries the action's id."""
+    """Return the bindings of one scope, in table order; each has the id of its action."""
     return [
         Binding(
             action.keys,
@@ -401,14 +401,15 @@ def bindings_for(scope: str) -> list[BindingType]:
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """An action and the widget that has it."""
+    """Action, and the widget that implements it."""
 
     action: Action
     owner: DOMNode
 
 
 def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable]:
-    """What can be done: by the focused widget, outwards, then by the rest of what `root` shows."""
+    """Return the available actions: those of the focused widget and its ancestors, then the rest of
+    `root`."""
     chain: list[DOMNode] = list((screen.focused or screen).ancestors_with_self)
     if screen.app not in chain:
         chain.append(screen.app)
@@ -442,12 +443,12 @@ def _enabled(node: DOMNode, action: Action) -> bool:
 
 
 def key_name(key: str) -> str:
-    """`ctrl+p` as `^p`, `question_mark` as `?`, `shift+up` as `⇧↑`."""
+    """Return a key in short form: `^p` for `ctrl+p`, `?` for `question_mark`, `⇧↑` for `shift+up`."""
     *modifiers, last = key.strip().split("+")
     short = {"ctrl": "^", "shift": "⇧", "alt": "⌥"}
     return "".join(short.get(word, word + "+") for word in modifiers) + format_key(last)
 
 
 def key_names(keys: str) -> str:
-    """All keys of an action, `? f1`."""
+    """Return all keys of an action: `? f1`."""
     return " ".join(key_name(key) for key in keys.split(","))

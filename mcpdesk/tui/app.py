@@ -1,4 +1,4 @@
-"""The applications: the desk, and one that shows a capture. Theme, clipboard and the way out are theirs."""
+"""Textual applications: the desk, and a viewer of a capture. They own theme, clipboard and exit."""
 
 from __future__ import annotations
 
@@ -49,40 +49,40 @@ if TYPE_CHECKING:
     from mcpdesk.tui.workbench.call_menus import DestructiveCalls
 
 INSIST_S = 2.0
-"""A second Ctrl+C within this time quits at once."""
+"""Seconds within which a second Ctrl+C quits immediately."""
 LEAVE_S = 5.0
-"""After so many seconds what keeps the screen from closing is cancelled."""
+"""Seconds after which tasks that prevent the screen from closing are cancelled."""
 NEWS_S = 20.0
-"""How long the toast after a failure of the screen stays."""
+"""Seconds for which the notification of a failed screen is shown."""
 WARNING_S = 12.0
-"""The same of warnings and errors."""
+"""Seconds for which warnings and errors are shown."""
 NEWS_FRAME = 3
-"""Cells of the row of news that are no text."""
+"""Cells of the news row that are not text."""
 MOST_TOLD = 100
-"""News that are kept to be read again."""
+"""Number of recent news items that are kept for the news screen."""
 MENU_GROUP = "menu"
-"""Workers that open a dialog, or act on what was chosen in one."""
+"""Worker group of dialogs and of the actions chosen in them."""
 COPY_DOUBT = 75_000
-"""Characters beyond which some terminals refuse a copy."""
+"""Length in characters above which some terminals refuse a copy."""
 _NO_COLOUR: dict[bool, LineFilter] = {True: NoColor(), False: Monochrome()}
-"""What takes the colours out of a line, by whether the theme is of the terminal's own colours."""
+"""Filter that removes colours from a line, by whether the theme uses the terminal's own colours."""
 
 
 class FreshNews(NamedTuple):
-    """The news that are new: they lie over their row until they have been seen."""
+    """News shown in a notification over the news row until it times out."""
 
     message: str
     severity: SeverityLevel = "information"
     hint: str = ""
-    """What stands at the end, and is not cut off."""
+    """End of the line, which is never cut off."""
     others: int = 0
-    """How many came shortly before."""
+    """Number of other news items that came shortly before."""
     until: float = -math.inf
-    """In monotonic seconds."""
+    """End of the notification, in monotonic seconds."""
 
 
 class DeskApp(App[None]):
-    """One desk on one core."""
+    """Application of one desk, connected to one core."""
 
     TITLE = "mcpdesk"
     CSS_PATH = PACKAGE / "tui" / "app.tcss"
@@ -90,7 +90,7 @@ class DeskApp(App[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (32, "-tall"), (40, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("app")
     main_type: type[MainScreen] = MainScreen
-    """The screen behind all dialogs."""
+    """Screen behind all dialogs."""
 
     def __init__(
         self,
@@ -103,13 +103,16 @@ class DeskApp(App[None]):
         place: ScreenPlace | None = None,
         news: str = "",
     ) -> None:
-        """`history` is the file the calls of the workbench are kept in; None forgets them at the end.
-        `begin` is called when the frame is painted, `settled` when it shows a server, each once.
-        After a screen has failed, `place` is what it showed and `news` the message about the failure."""
+        """Create the application.
+
+        `history` is the file with the calls of the workbench; with None, they are lost at exit. `begin` is
+        called when the frame is painted, `settled` when it shows a server, each once. After a crash of the
+        screen, `place` is its last position and `news` the message about the crash.
+        """
         super().__init__()
         self._copied = ""
         self.crash: Crash | None = None
-        """The exception that ended the screen, once one did."""
+        """Exception that ended the screen, or None."""
         self._is_leaving = False
         self._main_task: asyncio.Task[object] | None = None
         self._end: asyncio.TimerHandle | None = None
@@ -122,7 +125,7 @@ class DeskApp(App[None]):
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
         self.told = deque[tuple[float, str, str]](maxlen=MOST_TOLD)
-        """Unix time in seconds, severity and text of the last news."""
+        """Unix time in seconds, severity and text of recent news."""
         self._fresh = FreshNews("")
         self._interrupted = -math.inf
         self._asking = False
@@ -131,33 +134,34 @@ class DeskApp(App[None]):
 
     @cached_property
     def destructive_calls(self) -> DestructiveCalls:
-        """Asks before a destructive tool is called."""
+        """Confirmation of calls of destructive tools."""
         from mcpdesk.tui.workbench.call_menus import DestructiveCalls  # the first paint does without
 
         return DestructiveCalls()
 
     @property
     def server(self) -> str:
-        """Name of the server the panes are about; empty while there is none."""
+        """Name of the server that the panes show; empty if there is none."""
         return self.main.server
 
     def get_default_screen(self) -> Screen[None]:
-        """The only screen that is not a dialog."""
+        """Return the only screen that is not a dialog."""
         return self.main
 
     def get_css_variables(self) -> dict[str, str]:
-        """The theme's colours, all resolved; without colour the cursor is marked by its text style."""
+        """Return the theme's colours, all resolved; without colour, the cursor is marked by its text
+        style."""
         return readable(super().get_css_variables(), has_colour=not self.no_color)
 
     def get_driver_class(self) -> type[Driver]:
-        """Our driver, which knows about pictures, where Textual would drive a terminal by its own."""
+        """Return our driver, which supports pictures, instead of Textual's terminal driver."""
         found = super().get_driver_class()
         return DeskDriver if found.__name__ == "LinuxDriver" else found
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters, then ours: every line of every widget passes them on its way to the terminal.
+        """Return Textual's filters and ours, which process each line of each widget before it is drawn.
 
-        NO_COLOR needs another filter for a theme of the terminal's own colours; Textual chooses only once.
+        NO_COLOR needs another filter if the theme uses the terminal's own colours; Textual chooses only once.
         """
         filters = super().get_line_filters()
         if self.no_color:
@@ -166,9 +170,10 @@ class DeskApp(App[None]):
         return [*filters, self._gate]
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text that harms no program it is pasted into; fields of the desk get the true text.
+        """Copy a text so that it is harmless to any program it is pasted into; fields of the desk get the
+        true text.
 
-        Fields show stand-ins for control characters. Textual encodes the text.
+        Fields show substitutes for control characters. Textual encodes the text.
         """
         true_text = from_field(text).encode("utf-8", "replace").decode()
         super().copy_to_clipboard(harmless(true_text))
@@ -176,16 +181,16 @@ class DeskApp(App[None]):
 
     @property
     def clipboard(self) -> str:
-        """The true text that was copied last, for fields of the desk."""
+        """True text that was copied last, for fields of the desk."""
         return self._copied
 
     @contextmanager
     def batch_update(self) -> Generator[None, None, None]:
-        """Hold back all drawing within the block, and draw what changed as soon as it ends.
+        """Suspend all drawing within the block, and draw the changes as soon as it ends.
 
-        The toolkit wakes only the application at the end of a batch. The screens are woken here: one that
-        tried to draw during the batch, or was resized, would otherwise wait for its next message.
-        Every batch comes through here, the toolkit's own ones too.
+        At the end of a batch, Textual wakes only the application. This method also wakes the screens, because
+        one that tried to draw during the batch, or was resized, would otherwise wait for its next message.
+        All batches use this method, including Textual's own.
         """
         try:
             with super().batch_update():
@@ -198,9 +203,9 @@ class DeskApp(App[None]):
                 screens[-1].refresh()
 
     async def on_event(self, event: events.Event) -> None:
-        """Wake the screen, and note when a key was pressed, so that no question opens while somebody types.
+        """Wake the screen, and record key presses, so that no question opens while a person types.
 
-        Keys are handed over in turn.
+        Keys are delivered one at a time.
         """
         if isinstance(event, events.Key):
             self.main.last_key = time.monotonic()
@@ -214,9 +219,9 @@ class DeskApp(App[None]):
             await super().on_event(event)
 
     async def _deliver(self, event: events.Event) -> None:
-        """Send a key on, unless it was meant for what was there before the dialog that just opened.
+        """Deliver a key, unless it was typed for the screen below a dialog that just opened.
 
-        No key reaches a widget that is not shown.
+        No key reaches a hidden widget.
         """
         if self.screen is self.main:
             self.main.settle_focus()
@@ -225,7 +230,7 @@ class DeskApp(App[None]):
             await super().on_event(event)
 
     def _is_focus_about_to_move(self) -> bool:
-        """Whether a form, or the dialog of an action that has begun, is about to open."""
+        """Return True if a form, or the dialog of a started action, is about to open."""
         if self.screen is not self.main:
             return not self.screen.is_mounted
         return getattr(self.main.pane, "holds_keys", False) or any(
@@ -235,9 +240,9 @@ class DeskApp(App[None]):
         )
 
     def _is_on_removed(self, event: events.MouseEvent) -> bool:
-        """Whether the mouse is on a widget that was just removed and is still drawn, such as a toast.
+        """Return True if the mouse is on a widget that was removed but is still drawn, such as a toast.
 
-        Textual looks for its parent, and ends the application when it has none.
+        Textual looks for its parent, and ends the application if it has none.
         """
         try:
             widget, _ = self.screen.get_widget_at(event.x, event.y)
@@ -246,26 +251,27 @@ class DeskApp(App[None]):
         return widget.parent is None and not isinstance(widget, Screen)
 
     def frame_is_painted(self) -> None:
-        """Let the core begin: the frame around the panes is painted for the first time."""
+        """Start the core, after the first paint of the frame around the panes."""
         self._begin()
         if self._news:
             self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
 
     def bell(self) -> None:
-        """Ring. Textual also rings while it handles an exception that ends the application: remember it."""
+        """Ring the bell. Textual also rings it when an exception ends the application: record that
+        exception."""
         error = sys.exception()
         if self.return_code and error is not None:
             self._remember_crash(error)
         super().bell()
 
     def exit(self, result: None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Leave the screen; what keeps it open is cancelled after `LEAVE_S` seconds."""
+        """Leave the screen; tasks that still run after `LEAVE_S` seconds are cancelled."""
         self._is_leaving = True
         self._close_in_time()
         super().exit(result, return_code, message)
 
     async def run_async(self, *args: Any, **options: Any) -> None:
-        """Run the application until it is left."""
+        """Run the application until it exits."""
         self._main_task = asyncio.current_task()
         try:
             await super().run_async(*args, **options)
@@ -281,7 +287,7 @@ class DeskApp(App[None]):
             self._end = asyncio.get_running_loop().call_later(LEAVE_S, self._cancel_what_hangs)
 
     def _cancel_what_hangs(self) -> None:
-        """Cancel every task of the screen: one of them waits for what does not come any more."""
+        """Cancel all tasks of the screen, because one of them waits for something that will not happen."""
         hanging = [task for task in asyncio.all_tasks() if task is not self._main_task]
         _log.warning("The screen did not close within %.0f seconds: %s", LEAVE_S, hanging)
         for task in hanging:
@@ -295,9 +301,10 @@ class DeskApp(App[None]):
         super().panic(*renderables)
 
     def _remember_crash(self, error: BaseException) -> None:
-        """Remember the first exception, and what the person is looking at.
+        """Record the first exception, and the position of the person on the screen.
 
-        A handler may fail because the widgets it works on are closed: while leaving, that is no crash.
+        While the screen closes, exceptions are ignored, because a handler may fail after its widgets are
+        closed.
         """
         if self._is_leaving:
             _log.debug("while the screen was left", exc_info=error)
@@ -306,7 +313,7 @@ class DeskApp(App[None]):
             self._close_in_time()
 
     def server_is_painted(self) -> None:
-        """Do what can wait until the first server is on the screen."""
+        """Do deferred work after the first server is shown."""
         self._settled()
         self.themes.register_all(self)
 
@@ -319,13 +326,13 @@ class DeskApp(App[None]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show news in their row, which has one line, and keep them to be read in full."""
+        """Show news on the one-line news row, and keep it for the news screen."""
         self.tell(message, severity, timeout_s=timeout)
 
     def tell(
         self, message: str, severity: SeverityLevel, hint: str = "", timeout_s: float | None = None
     ) -> None:
-        """Show news as `notify` does. `hint`, a key that helps, ends the line and is not cut off."""
+        """Show news as `notify` does. `hint`, a key that helps, is the end of the line and is not cut off."""
         now = time.time()
         others = sum(now - at < self.NOTIFICATION_TIMEOUT for at, _, _ in self.told)
         self.told.append((now, severity, message + hint))
@@ -336,7 +343,8 @@ class DeskApp(App[None]):
         self._show_fresh(self.size.width)
 
     def _show_fresh(self, width: int) -> None:
-        """Show what is new on a line of `width` cells, in place of older news, for the time left."""
+        """Show the newest notification on a line of `width` cells, instead of older news, for its remaining
+        time."""
         news = self._fresh
         line = news_line(news.message, news.others, width - NEWS_FRAME, news.hint)
         left_s = news.until - time.monotonic()
@@ -344,18 +352,18 @@ class DeskApp(App[None]):
         super().notify(line, severity=news.severity, timeout=left_s, markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Cut what is new to the new width."""
+        """Cut the newest notification to the new width."""
         if self._fresh.until > time.monotonic() and self.screen.query("Toast"):
             self._show_fresh(event.size.width)
 
     def action_show_news(self) -> None:
-        """Show what was said lately, the newest first, and what was copied."""
+        """Show the recent news, the newest first, and the text that was copied last."""
         from mcpdesk.tui.screens.overlays import NewsScreen
 
         self.push_screen(NewsScreen(self.told, self.clipboard))
 
     def copy(self, text: str, what: str) -> None:
-        """Put `text` on the clipboard through the terminal and say that `what` was copied."""
+        """Copy `text` to the clipboard through the terminal and report that `what` was copied."""
         self.copy_to_clipboard(text)
         doubt = " (long: some terminals refuse)" if len(text) > COPY_DOUBT else ""
         self.notify(f"copied {what}{doubt}", markup=False)
@@ -370,7 +378,7 @@ class DeskApp(App[None]):
 
     @work
     async def action_palette(self) -> None:
-        """Find any action by name."""
+        """Open the palette, which finds any action by name."""
         if self.screen is not self.main:
             return
         from mcpdesk.tui.screens.palette import open_palette
@@ -378,7 +386,7 @@ class DeskApp(App[None]):
         await open_palette(self)
 
     def action_show_help(self) -> None:
-        """The keys of the focused pane."""
+        """Show the keys of the focused pane."""
         from mcpdesk.tui.screens.overlays import HelpScreen
 
         self.push_screen(HelpScreen(self.screen, self.main.pane))
@@ -390,7 +398,7 @@ class DeskApp(App[None]):
 
     @work
     async def action_ask_quit(self) -> None:
-        """Quit; ask first when something would be lost."""
+        """Quit; ask first if work would be lost."""
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
         if self._asking:
@@ -407,7 +415,7 @@ class DeskApp(App[None]):
         self._asking = False
 
     def action_interrupt(self) -> None:
-        """Ctrl+C copies a selection; without one, pressing it twice quits."""
+        """Quit if Ctrl+C is pressed twice; a selection is copied instead."""
         if getattr(self.focused, "selected_text", "") or self.screen.get_selected_text():
             raise SkipAction
         now = time.monotonic()
@@ -418,7 +426,7 @@ class DeskApp(App[None]):
 
 
 def news_line(message: str, others: int, width: int, hint: str = "") -> str:
-    """News on one line of `width` cells, with the key that shows what has no room: its rest or others."""
+    """Return news as one line of `width` cells, with the key that shows the rest of it or other news."""
     line = one_line(message)
     if others:
         hint += f" · ! shows {others} more"
@@ -433,14 +441,14 @@ NEEDS_SERVER = frozenset(
     {"copy_url", "client_config", "dashboard", "pick_server", "give_token", "reload", "open_question"}
     | {"add_server", "remove_server", "log_level", "edit_roots", "show_save", "speak_revision"}
 )
-"""Actions of the main screen that a capture has no use for."""
+"""Actions of the main screen that need a server; not available for a capture."""
 
 
 class CaptureScreen(MainScreen):
-    """The frame around the traffic of a capture; nothing is hosted."""
+    """Frame around the traffic of a capture; nothing is hosted."""
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
-        """Which file is shown."""
+        """Show the name of the capture file."""
         name = one_line(view.capture_path.rpartition("/")[2], 60)
         how = "live, H holds messages" if view.can_hold else "live, read only"
         how = how if view.capture_grows else "a capture, read only"
@@ -453,22 +461,22 @@ class CaptureScreen(MainScreen):
         )
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """There are few screens, and no server to do anything about."""
+        """Disable the actions that need a server, and the screens that do not exist."""
         if action == "show_screen":
             return parameters[0] in self.panes
         return action not in NEEDS_SERVER
 
 
 class CaptureApp(DeskApp):
-    """Shows a capture from disk: the traffic and its statistics."""
+    """Application that shows a capture from disk: its traffic and statistics."""
 
     main_type = CaptureScreen
 
     def __init__(self, link: Link, theme: str | None = None, **options: Any) -> None:
-        """`options` are those of `DeskApp`."""
+        """Create the application; `options` are those of `DeskApp`."""
         super().__init__(link, theme, {name: PANES[name] for name in ("traffic", "statistics")}, **options)
 
     def frame_is_painted(self) -> None:
-        """There is no server to wait for."""
+        """Continue immediately, because there is no server to wait for."""
         super().frame_is_painted()
         self.server_is_painted()

@@ -1,4 +1,4 @@
-"""Answers of a core that may be another process: a key never waits for them."""
+"""Answers of a core that may be another process; no key press blocks on them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 ANSWER_S = 30.0
-"""Seconds an action waits for a core that does not answer."""
+"""Timeout of an action that waits for the core, in seconds."""
 LOOK_S = 0.05
-"""Seconds between two looks for a frame that is on its way."""
+"""Interval of checks for a frame that is being fetched, in seconds."""
 
 
 class _Asked(NamedTuple):
-    """A configuration that was asked for, and the state of the server then."""
+    """Requested configuration, and the state of the server at the time of the request."""
 
     state: tuple[object, ...]
     answer: Future[str]
 
 
 class ClientConfigs:
-    """Configuration texts of clients, each asked for again when its server has changed.
+    """Client configuration texts, requested again when their server has changed.
 
-    When a text arrives, the link reports a change, so that the screen is drawn again.
+    When a text arrives, the link reports a change, so that the screen is redrawn.
     """
 
     def __init__(self, link: Link) -> None:
@@ -42,7 +42,7 @@ class ClientConfigs:
         self._asked: dict[tuple[str, str], _Asked] = {}
 
     def lines(self, view: CoreView, server: ServerView, client: str, width: int) -> list[str]:
-        """A text in lines of at most `width` cells, or the reason that it is not here yet."""
+        """Return a text as lines of at most `width` cells, or the reason why it is missing."""
         state = (server.url, server.is_started, server.folder, view.api_key, view.gone)
         asked = self._asked.get((server.name, client))
         if asked is None or asked.state != state:
@@ -58,7 +58,8 @@ class ClientConfigs:
 
 
 async def answer_of(app: App[None], asked: Future[Result], what: str) -> Result | None:
-    """The answer of a core; None, and a notification, if there is none within `ANSWER_S`."""
+    """Wait for an answer of the core; notify the person and return None on an error or after `ANSWER_S`
+    seconds."""
     try:
         if not asked.done():
             app.notify(f"The core is asked for {what}.", markup=False)
@@ -72,14 +73,14 @@ async def answer_of(app: App[None], asked: Future[Result], what: str) -> Result 
 
 
 def frames_of(index: Index, exchange: Exchange) -> list[int]:
-    """The frames of an exchange and its parts, without those of its notifications."""
+    """Return the frames of an exchange and its parts, without notifications."""
     ones = [exchange, last_round(index, exchange), *(index.exchange(part) for part in exchange.parts)]
     frames = (frame for one in ones for frame in (one.request, one.response))
     return list(dict.fromkeys(frame for frame in frames if frame is not None))
 
 
 async def fetch_exchanges(app: App[None], index: Index, numbers: Iterable[int]) -> None:
-    """Wait until the frames of some exchanges are here; notify the person if they do not come."""
+    """Wait until the frames of some exchanges are available; notify the person on a timeout."""
     frames = [
         frame
         for number in numbers

@@ -1,4 +1,4 @@
-"""An exception that ended the screen: its report in a file, and what the person was looking at."""
+"""Exceptions that end the screen: a report in a file, and the position to return to."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.version import __version__
 
 FOLDER = "crashes"
-"""The folder of the reports inside the state folder."""
+"""Folder of the reports inside the state folder."""
 REPORTS_KEPT = 20
-"""Newer reports replace the oldest."""
+"""Maximum number of reports; the oldest are deleted."""
 
 
 @dataclass(frozen=True)
 class ScreenPlace:
-    """What a person was looking at: a screen that is started again opens there."""
+    """Position of the person on the screen; a restarted screen opens there."""
 
     server: str = ""
     screen: str = ""
-    """Name of a pane; empty: the first."""
+    """Name of a pane; empty means the first."""
     panes: Mapping[str, object] = field(default_factory=dict)
-    """What each visited pane needs to come back to where it was, by the name of its screen."""
+    """Screen name -> state that the visited pane needs to return to its position."""
     opened: frozenset[int] = frozenset()
-    """Questions that were opened: they do not open by themselves again."""
+    """Questions that were opened; they do not open automatically again."""
 
 
 @dataclass(frozen=True)
 class Crash:
-    """An exception that ended a screen."""
+    """Exception that ended a screen."""
 
     summary: str
-    """One line: the exception's type and message."""
+    """Type and message of the exception, on one line."""
     report: str
-    """The traceback without the values of local variables, which may be secret."""
+    """Traceback without the values of local variables, which may be secret."""
     place: ScreenPlace = ScreenPlace()
 
     @classmethod
     def of(cls, error: BaseException, place: ScreenPlace) -> Crash:
-        """Describe an exception."""
+        """Create a crash from an exception."""
         lines = traceback.TracebackException.from_exception(error, capture_locals=False).format()
         return cls(one_line(f"{type(error).__name__}: {error}", 200), clean("".join(lines)), place)
 
     def write(self, folder: Path) -> Path | None:
-        """Write the report to a new file in `folder` and return its path; None when that is not possible."""
+        """Write the report to a new file in `folder`. Return its path, or None if writing failed."""
         import platform
         from datetime import datetime
         from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""The person's editor, opened at a line of a file."""
+"""The user's editor, opened at a line of a file."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ FALLBACKS = ("nano", "vim", "vi")
 _COLON = frozenset({"hx", "helix", "subl", "zed", "micro"})
 """Editors that take `FILE:LINE`."""
 _GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
-"""Editors that take `-g FILE:LINE`, and return at once."""
+"""Editors that take `-g FILE:LINE`, and return immediately."""
 _PLUS = frozenset({"vi", "vim", "nvim", "nano", "emacs", "emacsclient", "kak", "gedit", "kate", "joe", "mg"})
 """Editors that take `+LINE FILE`."""
 
 _FRAME = re.compile(r"""File "([^"\n]+)", line (\d+)|((?:/|[A-Za-z]:[\\/])[^\s:│"']*):(\d+) ?in""")
-"""Where a frame of a traceback is, as Python writes it and as rich does."""
+"""Location of a traceback frame, in the format of Python and in that of rich."""
 _BOX_GAP = re.compile(r"\n[ \t]*│[ \t]*│[ \t]*(?=\n)")
 _BOX_FOLD = re.compile(r"[ \t]*│[ \t]*\n[ \t]*│ ")
 _INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 
 
 def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> list[str]:
-    """The command that opens a file at a line, counted from 1; empty where there is no editor.
+    """Return the command that opens a file at a line, counted from 1; empty if there is no editor.
 
-    It is `VISUAL`, else `EDITOR`, else one that most systems have.
+    The editor is `VISUAL`, else `EDITOR`, else a common one.
     """
     chosen = environ.get("VISUAL") or environ.get("EDITOR") or ""
     words = shlex.split(chosen) or [each for each in FALLBACKS if shutil.which(each)][:1]
@@ -47,9 +47,9 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> lis
 
 
 def source_place(folder: str, where: str) -> tuple[Path, int] | None:
-    """The file and line of `tools/prices.py:12` in a server's folder; None where there is no such file.
+    """Parse `tools/prices.py:12` into the file of a server folder and a line; None if there is no such file.
 
-    Without a folder only an absolute path is one.
+    Without a folder, the path must be absolute.
     """
     file, _, number = where.rpartition(":")
     path = Path(folder) / file
@@ -58,10 +58,11 @@ def source_place(folder: str, where: str) -> tuple[Path, int] | None:
 
 
 def traceback_place(text: str, folder: str = "") -> str:
-    """Where a traceback of Python says that it failed, as `/home/me/server.py:12`; empty: in no file here.
+    """Return the location of the error in a Python traceback, as `/home/me/server.py:12`; empty if no file
+    exists.
 
-    It is the last place outside of installed packages, if there is one. Rich draws tracebacks in a box, in
-    which long paths are folded.
+    This is the last location outside of installed packages, if there is one. Rich draws tracebacks in a box,
+    in which long paths are wrapped.
     """
     unfolded = _BOX_FOLD.sub("", _BOX_GAP.sub("\n", text))
     named = (f"{found[1] or found[3]}:{found[2] or found[4]}" for found in _FRAME.finditer(unfolded))
@@ -71,12 +72,13 @@ def traceback_place(text: str, folder: str = "") -> str:
 
 
 def edit(app: App[Any], path: Path, line: int = 0) -> None:
-    """Leave the screen to the editor until it ends; what keeps it from starting is told."""
+    """Suspend the screen and run the editor until it ends; notify the person if it cannot be started."""
     leave_to(app, editor_command(os.environ, path, line), "VISUAL or EDITOR")
 
 
 def leave_to(app: App[Any], command: list[str], variable: str) -> None:
-    """Leave the screen to a program until it ends; `variable` is what names another one."""
+    """Suspend the screen and run a program until it ends; `variable` is the environment variable that selects
+    it."""
     if not command:
         app.notify(f"There is no program for this: set {variable} to one.", severity="warning", markup=False)
         return
@@ -92,8 +94,8 @@ def leave_to(app: App[Any], command: list[str], variable: str) -> None:
 
 
 def _terminal() -> AbstractContextManager[Any]:
-    """The terminal itself: standard input and output are the core's, for protocol and stray prints.
+    """Open the terminal itself, because standard input and output carry the core's protocol and stray prints.
 
-    Raises: OSError where there is none.
+    Raises: OSError if there is no terminal.
     """
     return nullcontext() if os.name == "nt" else open("/dev/tty", "r+b", buffering=0)

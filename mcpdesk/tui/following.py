@@ -14,9 +14,9 @@ from textual.widget import Widget
 from mcpdesk.link.link import Link
 
 PERIOD_S = 1 / 20
-"""Seconds between two refreshes while much changes."""
+"""Minimum seconds between two refreshes for reported changes."""
 TICK_S = 1.0
-"""Seconds between two refreshes while nothing but a clock changes."""
+"""Seconds between two refreshes when only clocks change."""
 
 
 def follow_core(
@@ -24,7 +24,8 @@ def follow_core(
 ) -> None:
     """Call `update` when the core may have changed, and every `tick_s` seconds for its clocks.
 
-    It ends with the widget, which must be mounted. `poll_s` is the period where changes are not reported.
+    Ends with the widget, which must be mounted. `poll_s` is the polling period in seconds if the link does
+    not report changes.
     """
     if not link.reports_changes:
         widget.set_interval(poll_s, update)
@@ -34,7 +35,7 @@ def follow_core(
 
 
 class _Follower:
-    """Passes reported changes on to the thread of the screen, at most one every `PERIOD_S` seconds."""
+    """Passes reported changes to the thread of the screen, at most one every `PERIOD_S` seconds."""
 
     def __init__(self, widget: Widget, link: Link, update: Callable[[], object]) -> None:
         self._widget = widget
@@ -46,7 +47,7 @@ class _Follower:
         self._remove = link.on_change(self._changed)
 
     def _changed(self) -> None:
-        """Called on any thread."""
+        """Schedule an update. Called on any thread."""
         if not self._has_news:
             self._has_news = True
             with suppress(RuntimeError):  # the loop is closed: the screen has ended

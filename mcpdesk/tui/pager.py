@@ -1,4 +1,4 @@
-"""Texts of the screen in the person's own pager and editor, as files that are gone afterwards."""
+"""Texts of the screen in the user's pager and editor, as temporary files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mcpdesk.tui.editor import editor_command, leave_to
 
 FALLBACKS = ("less", "more")
 _WAITING = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf", "subl", "zed"})
-"""Editors that return at once unless they are told to wait."""
+"""Editors that return immediately unless they are started with `--wait`."""
 
 
 def pager_command(environ: Mapping[str, str], path: Path) -> list[str]:
-    """The command that shows a file: `PAGER`, else one that most systems have; empty where there is none."""
+    """Return the command that shows a file: `PAGER`, or a common pager; empty if none is installed."""
     words = shlex.split(environ.get("PAGER", "")) or [each for each in FALLBACKS if shutil.which(each)][:1]
     return [*words, str(path)] if words else []
 
@@ -33,7 +33,7 @@ def page(app: App[Any], text: str, name: str) -> None:
 
 
 def edit_text(app: App[Any], text: str, name: str) -> str:
-    """What a person made of a text in the editor; the same text where it was left or could not be opened."""
+    """Edit a text in the editor and return it; the same text if it was not changed or could not be opened."""
     with TemporaryDirectory(prefix="mcpdesk-") as folder:
         path = _written(Path(folder) / name, text)
         command = editor_command(os.environ, path)
@@ -48,6 +48,6 @@ def edit_text(app: App[Any], text: str, name: str) -> str:
 
 
 def _written(path: Path, text: str) -> Path:
-    """The folder is the person's own, and nobody else may look into it."""
+    """Write the file. Its temporary folder is readable only by the user."""
     path.write_text(text, "utf-8", errors="replace")
     return path

@@ -1,7 +1,7 @@
-"""What stands between the application and its terminal: typed keys on the way in, drawn lines on the way out.
+"""Layer between the application and its terminal: typed keys inwards, drawn lines outwards.
 
-A terminal is asked what it can draw pictures with when the first picture is shown, not at the start. Somebody
-may be typing then. The answers come among the keys and are taken out before the keys are parsed.
+The terminal is queried for its graphics protocols when the first picture is shown, not at startup. The person
+may be typing then, so the answers arrive among the keys and are removed before the keys are parsed.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from mcpdesk.tui.results.terminal_graphics import Graphics, TerminalAnswers
 
 PATIENCE_S = 0.5
-"""A terminal that has not answered by then draws half blocks; later pictures profit from a late answer."""
+"""Seconds to wait for an answer; without one, half blocks are drawn. Later pictures use a late answer."""
 _READ_BYTES = 4096
 _drivers: WeakKeyDictionary[App[Any], DeskDriver] = WeakKeyDictionary()
 
 
 class DeskDriver(LinuxDriver):
-    """The driver of one terminal, which can be asked what it draws pictures with."""
+    """Driver of one terminal, which can query its graphics protocols."""
 
     def __init__(self, app: App[Any], **options: Any) -> None:
         super().__init__(app, **options)
@@ -54,9 +54,9 @@ class DeskDriver(LinuxDriver):
         self._read_error: OSError | None = None
 
     def run_input_thread(self) -> None:
-        """Let Textual read from a pipe, which is filled with what is typed and not with answers.
+        """Let Textual read from a pipe that contains typed keys, but no answers of the terminal.
 
-        Raises: OSError when the terminal is gone.
+        Raises: OSError if the terminal is closed.
         """
         self.fileno, typed = os.pipe()
         ended, end = os.pipe()
@@ -75,14 +75,14 @@ class DeskDriver(LinuxDriver):
             raise self._read_error
 
     async def graphics(self, has_colours: bool) -> Graphics:
-        """Say what the terminal can draw, as far as it has answered; it is asked the first time."""
+        """Return the graphics the terminal supports, as far as it has answered; the first call queries it."""
         from mcpdesk.tui.results.terminal_graphics import CELL, Graphics, GraphicsKind
 
         if self._asking is None:
             self._asking = asyncio.create_task(self._ask())
         answers = await asyncio.shield(self._asking)
         cell = self._cell() or answers.cell or CELL
-        if answers.knows_sixel:  # first: some that know both do not know kitty's placeholders
+        if answers.knows_sixel:  # first: some terminals that support both do not support kitty's placeholders
             return Graphics(GraphicsKind.SIXEL, cell)
         return Graphics(
             GraphicsKind.KITTY if answers.knows_kitty and has_colours else GraphicsKind.HALF_BLOCKS, cell
@@ -100,26 +100,26 @@ class DeskDriver(LinuxDriver):
         return answers
 
     def _relay(self, typed: int, ended: int) -> None:
-        """Pass on what is typed until the other end of `ended` is closed, or the terminal is gone."""
+        """Forward typed bytes until the other end of `ended` is closed, or the terminal is closed."""
         try:
             while ended not in select([self._terminal, ended], [], [])[0]:
                 if not (data := os.read(self._terminal, _READ_BYTES)):
                     return
                 os.write(typed, self.without_answers(data))
         except BrokenPipeError:
-            return  # nobody reads any more: the application ends
+            return  # the reader is closed: the application ends
         except OSError as error:
             self._read_error = error
             self.exit_event.set()
 
     def without_answers(self, data: bytes) -> bytes:
-        """What was read, without what the terminal answered."""
+        """Return the read bytes without the answers of the terminal."""
         if self._answers is None:
             return data
-        return self._answers.extract(data.decode("latin-1")).encode("latin-1")  # one character a byte
+        return self._answers.extract(data.decode("latin-1")).encode("latin-1")  # one byte per character
 
     def _cell(self) -> tuple[int, int] | None:
-        """Pixels of a cell, looked up anew each time: a person may choose another font."""
+        """Return the size of a cell in pixels. It is read each time, because the font may change."""
         try:
             size = ioctl(self._terminal, termios.TIOCGWINSZ, bytes(8))
         except OSError:
@@ -131,12 +131,12 @@ class DeskDriver(LinuxDriver):
 
 
 def driver_of(app: App[Any]) -> DeskDriver | None:
-    """The driver of an app that draws on a terminal; None in a browser and in a test."""
+    """Return the driver of an app on a terminal; None in a browser and in a test."""
     return _drivers.get(app)
 
 
 async def graphics_of(app: App[Any]) -> Graphics:
-    """What an app can draw pictures with."""
+    """Return the graphics an app can draw pictures with."""
     from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
 
     if app.no_color:
@@ -146,14 +146,15 @@ async def graphics_of(app: App[Any]) -> Graphics:
 
 
 class TerminalGate(LineFilter):
-    """Takes control characters out of every drawn line, and draws the stand-ins of text fields.
+    """Removes control characters from all drawn lines, and draws the substitutes of text fields.
 
-    Widgets are given cleaned texts; this holds where one of them was not. Links that the terminal itself
-    would follow are taken out too: strangers wrote their addresses, the desk opens them only when asked.
+    Widgets receive cleaned texts; this filter is the safety net for those that do not. It also removes links
+    that the terminal itself would open, because their addresses are untrusted; the desk opens them only on
+    request.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments of a line, of the same widths."""
+        """Return the segments of a line, with unchanged widths."""
         return [_harmless(segment) for segment in segments]
 
 
@@ -167,24 +168,25 @@ def _harmless(segment: Segment) -> Segment:
 
 
 KEY_PATIENCE_S = 1.0
-"""The longest that a key waits for the one before it, or for a form or a dialog to come."""
+"""Maximum seconds that a key waits for the previous one, or for a form or dialog to open."""
 KEY_POLL_S = 0.01
 _PASSES = 2
-"""A key first travels from the focused widget to the application, where bindings act on it; then what these
-actions sent to the widget travels the same way."""
+"""Passes over the widgets. A key first moves from the focused widget to the application, where bindings act
+on it; then the messages that these actions sent to the widget move the same way."""
 _TURNS = 2
-"""Times a marker queues at each widget: the second time behind what the widget sent to itself meanwhile."""
+"""Number of times a marker is queued at each widget; the second time it is behind the widget's messages to
+itself."""
 
 
 LONGEST_HANDS_OFF = 3
-"""How many times its length a moment without keys is at most prolonged to."""
+"""Maximum length of an extended hands-off period, as a multiple of its initial length."""
 
 
 class HandsOff:
-    """A moment in which keys do nothing, because they are meant for what was on the screen before.
+    """Period in which keys do nothing, because they were typed for the previous screen.
 
-    Each key that comes meanwhile prolongs it, up to `LONGEST_HANDS_OFF`: who goes on to type reads by then
-    what is on the screen.
+    Each key in the period extends it, up to `LONGEST_HANDS_OFF`: a person who is still typing by then has had
+    time to read the screen.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -192,17 +194,17 @@ class HandsOff:
         self._until = self._latest = 0.0
 
     def begin(self) -> None:
-        """Let keys do nothing from now on."""
+        """Start the period."""
         now = time.monotonic()
         self._until, self._latest = now + self._seconds, now + LONGEST_HANDS_OFF * self._seconds
 
     @property
     def is_over(self) -> bool:
-        """Whether keys count."""
+        """True if keys take effect."""
         return time.monotonic() >= self._until
 
     def ignores_key(self) -> bool:
-        """Whether a key that comes now does nothing."""
+        """Return True if a key that arrives now is ignored, and extend the period."""
         if self.is_over:
             return False
         self._until = min(time.monotonic() + self._seconds, self._latest)
@@ -210,7 +212,7 @@ class HandsOff:
 
 
 def is_typed(event: events.Event) -> bool:
-    """Whether an event is what somebody who writes a text would cause."""
+    """Return True if an event can result from typing or pasting text."""
     if isinstance(event, events.Key):
         return event.is_printable or event.key in ("enter", "backspace")
     return isinstance(event, events.Paste)
@@ -219,11 +221,11 @@ def is_typed(event: events.Event) -> bool:
 class KeyQueue:
     """Delivers typed keys one at a time, so that each reaches the widget that has the focus by then.
 
-    The toolkit sends a key to the focused widget as soon as it is read. The effect of a key (Tab moves the
-    focus, Enter opens a form, another key a dialog) comes some messages later, so keys that are typed fast
-    would reach the widget that had the focus before. Here the next key waits for that effect.
+    Textual sends a key to the focused widget as soon as it is read. The effect of a key (Tab moves the focus,
+    Enter opens a form, another key a dialog) comes some messages later, so keys typed quickly would reach the
+    widget that had the focus before. This queue makes the next key wait for that effect.
 
-    `deliver` sends a key on; `must_wait` says whether the focus is about to move.
+    `deliver` delivers a key; `must_wait` returns True if the focus is about to move.
     """
 
     def __init__(
@@ -240,7 +242,7 @@ class KeyQueue:
         self._held_since: float | None = None
 
     async def put(self, event: events.Event) -> None:
-        """Take a key, or a paste, that was just read; send it on when its turn has come."""
+        """Queue a key or a paste; deliver it after all earlier ones have taken effect."""
         self._waiting.append(event)
         if not self._is_busy:
             self._is_busy = True
@@ -282,7 +284,7 @@ class KeyQueue:
         turns: int,
         end: Callable[[], Awaitable[None]],
     ) -> None:
-        """Queue at `node` behind the key and its effects, then at the nodes above it."""
+        """Queue a marker at `node` behind the key and its effects, then at the nodes above it."""
         while True:
             if turns == 0:
                 above = node.parent if isinstance(node, DOMNode) and node is not self._app else None
@@ -293,10 +295,10 @@ class KeyQueue:
                 return
             if node.call_later(self._follow, target, node, passes, turns - 1, end):
                 return
-            turns = 0  # a node that has gone takes no messages: go on above it
+            turns = 0  # a removed node takes no messages: continue above it
 
     async def _end(self, number: int) -> None:
-        """The key of this number had its effect, or all the time it may take."""
+        """Continue after the key of this number took effect, or its time limit passed."""
         if number != self._number:
             return
         self._number += 1

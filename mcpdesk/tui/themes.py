@@ -1,7 +1,7 @@
-"""Themes from TOML files, ours, then the person's own, and which of them is applied and remembered.
+"""Themes from TOML files, built-in and user-defined, and the choice among them.
 
-A theme of the person replaces ours of the same name. A file has the fields of `textual.theme.Theme`; one
-that is broken is reported with file and line and left out.
+A user theme replaces a built-in one of the same name. A file has the fields of `textual.theme.Theme`; an
+invalid file is reported with path and line, and skipped.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from mcpdesk.tui.render.safe_text import one_line
 
 DEFAULT = "night"
 ANSI_VARIABLES = {"ansi-background": "ansi_black", "ansi-foreground": "ansi_white"}
-"""What the toolkit's own styles ask of a theme of terminal colours."""
+"""Variables that Textual's own styles need in a theme with terminal colours."""
 GROUNDS = ("background", "surface", "panel")
-"""What letters stand on, as variables of a theme."""
+"""Background colours of text, as variables of a theme."""
 LETTERS = (
     *("foreground", "text-muted", "text-disabled", "footer-key-foreground"),
     *("text-primary", "text-secondary", "text-accent", "text-success", "text-warning", "text-error"),
 )
 LEAST_CONTRAST = 4.5
-"""Of letters to what they stand on, as the accessibility guidelines ask for; a theme may have more."""
+"""Minimum contrast of text and background, as required by WCAG; a theme may have more."""
 MARKS = ("block-cursor-blurred-background", "input-selection-background")
-"""What is drawn behind letters of any kind."""
+"""Backgrounds that mark text of any colour."""
 _FAIR, _FAINT = 3.0, 2.3
-"""The least contrast of letters that keep their colours where they are marked, and of dim ones."""
+"""Minimum contrast on a mark of text that keeps its colour, and of dim text."""
 _FIELD = 0.08
-"""How much of the colour of letters is in the ground of a field."""
+"""Share of the text colour in the background of a field."""
 _MIDDLE = 0.18
-"""The luminance on which black and white are equally well read."""
+"""Luminance at which black and white text are equally readable."""
 _STEPS = 20
 _FIELDS = frozenset(field.name for field in fields(Theme))
 _SWITCH, _NUMBER = ((bool,), "true or false"), ((int, float), "a number")
@@ -50,15 +50,15 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "text_alpha": _NUMBER,
     "variables": ((dict,), "a table"),
 }
-"""The types of the fields that are no colours, and what they are called."""
+"""Types of the fields that are not colours, with their names in error messages."""
 
 
 class ThemeError(ValueError):
-    """A theme file that cannot be used: `file:line: reason`, or without the line."""
+    """Error in a theme file: `file:line: reason`, or without the line."""
 
 
 def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemeError]]:
-    """Every theme of the folders by name, later folders winning, and what was wrong with the rest."""
+    """Load the themes of the folders, by name. Later folders win; errors are returned separately."""
     themes, errors = {}, []
     for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
         try:
@@ -71,12 +71,12 @@ def load_themes(folders: Iterable[Path]) -> tuple[dict[str, Theme], list[ThemeEr
 
 
 def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str, str]:
-    """The variables of a theme, so that our lists can be read in it.
+    """Return the variables of a theme, adjusted so that our lists are readable.
 
-    Muted text becomes a colour instead of "auto 60%", which line widgets cannot resolve. Letters that are too
-    faint for what they stand on become darker or brighter, and what marks letters gives way to them. The
-    cursor of a list without the focus is seen too: some themes of the toolkit draw it in the colours of the
-    page. Without colour the cursor is told by its style alone.
+    Muted text becomes a colour instead of "auto 60%", which line widgets cannot resolve. Text with too little
+    contrast becomes darker or brighter, and marks are weakened if text on them is hard to read. The cursor of
+    an unfocused list becomes visible, too: some themes of Textual draw it in the colours of the page. Without
+    colour, only the text style marks the cursor.
     """
     changed = dict(variables)
     page, letters = variables["background"], variables["foreground"]
@@ -96,7 +96,7 @@ def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str,
 
 
 def _known(text: str) -> Color | None:
-    """A colour, unless only the terminal knows what it looks like, or what stands below it."""
+    """Parse a colour; None if it depends on the terminal or on the background."""
     try:
         colour = Color.parse(text)
     except ColorParseError:
@@ -105,7 +105,7 @@ def _known(text: str) -> Color | None:
 
 
 def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Color) -> None:
-    """Change the colours that are too close to each other. `ink` is that of most letters."""
+    """Change colours with too little contrast. `ink` is the colour of most text."""
     fields = [ground.blend(ink, _FIELD, alpha=1) for ground in grounds[:2]]
     for name in LETTERS:
         if (colour := _known(variables[name])) is not None:
@@ -128,13 +128,13 @@ def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Col
 
 
 def _contrast(one: Color, other: Color) -> float:
-    """The ratio of the accessibility guidelines, 1 to 21."""
+    """Return the contrast ratio of WCAG, 1 to 21."""
     dark, light = sorted((_luminance(one) + 0.05, _luminance(other) + 0.05))
     return light / dark
 
 
 def _legible(colour: Color, grounds: Sequence[Color]) -> Color:
-    """A colour, as much nearer to black or white as it takes to be read on all grounds."""
+    """Return a colour, moved towards black or white as far as needed for readability on all backgrounds."""
     far = WHITE if max(map(_luminance, grounds)) < _MIDDLE else BLACK
     for step in range(_STEPS):
         nearer = colour.blend(far, step / _STEPS, alpha=1)
@@ -144,7 +144,7 @@ def _legible(colour: Color, grounds: Sequence[Color]) -> Color:
 
 
 def _luminance(colour: Color) -> float:
-    """How bright a colour is, 0 to 1, by the formula of the accessibility guidelines."""
+    """Return the relative luminance of a colour, 0 to 1, by the formula of WCAG."""
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized
     )
@@ -152,7 +152,7 @@ def _luminance(colour: Color) -> float:
 
 
 def load_theme(path: Path) -> Theme:
-    """One theme; a file without a name takes the file's.
+    """Load one theme; its name defaults to the file name.
 
     Raises: ThemeError.
     """
@@ -182,7 +182,7 @@ def load_theme(path: Path) -> Theme:
 
 
 class _WrongValueError(Exception):
-    """A key of a theme file, and what is wrong with its value."""
+    """Key of a theme file, and the error in its value."""
 
 
 def _check(key: str, value: Any) -> None:
@@ -215,17 +215,17 @@ def _line_of(text: str, key: str) -> int:
 
 
 class ThemeChoice:
-    """Ours and the person's themes, and the file that remembers which was chosen last."""
+    """Built-in and user themes, and the file that remembers the last choice."""
 
     def __init__(self) -> None:
         self._folders = (package_themes(), config_folder() / "themes")
         self._memory = state_folder() / "theme"
         self._unknown = ""
-        """The name that was asked for and that no theme has."""
+        """Requested name that no theme has."""
         self._are_registered = False
 
     def apply_first(self, app: App[None], wanted: str | None) -> None:
-        """Apply one theme before anything is drawn: the wanted one, the remembered one, or the default."""
+        """Apply one theme before the first paint: the requested one, the remembered one, or the default."""
         name = wanted or self._remembered() or DEFAULT
         theme = self._load(name) or app.get_theme(name) or self._named(name) or self._load(DEFAULT)
         if theme is not None:
@@ -236,7 +236,7 @@ class ThemeChoice:
             self._unknown = wanted
 
     def register_all(self, app: App[None]) -> None:
-        """Register all themes, once, and show a toast for each broken one."""
+        """Register all themes once, and show a notification for each invalid one."""
         if self._are_registered:
             return
         self._are_registered = True
@@ -250,11 +250,11 @@ class ThemeChoice:
             app.notify(one_line(complaint, 160), severity="warning", markup=False)
 
     async def pick(self, app: App[None]) -> None:
-        """Let the person choose; each theme under the cursor is applied."""
+        """Let the person choose; the theme under the cursor is applied as a preview."""
         from mcpdesk.tui.screens.theme_menu import ThemeMenu
         from mcpdesk.tui.widgets.menu import Choice
 
-        self.register_all(app)  # it may be asked for before the first server is on the screen
+        self.register_all(app)  # the action may be called before the first server is shown
         before, own = app.theme, {path.stem for folder in self._folders for path in folder.glob("*.toml")}
         names = sorted(app.available_themes, key=lambda name: (name not in own, name))
         choices = [
@@ -287,7 +287,7 @@ class ThemeChoice:
         return None
 
     def _named(self, name: str) -> Theme | None:
-        """Theme whose file has another name."""
+        """Return a theme whose file has another name."""
         return load_themes(self._folders)[0].get(name)
 
     def _remembered(self) -> str:

@@ -1,4 +1,4 @@
-"""Durations, times and sizes as short as a column allows."""
+"""Durations, times and sizes in short form, for narrow columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 
 def duration(seconds: float) -> str:
-    """`850 µs`, `3.1 ms`, `42 ms`, `1.2 s`, `2:05 min`, `3:07 h`."""
+    """Format a duration: `850 µs`, `3.1 ms`, `42 ms`, `1.2 s`, `2:05 min`, `3:07 h`."""
     if seconds < 0.0009995:
         return f"{max(0, round(seconds * 1e6))} µs"
     if seconds < 0.9995:
@@ -22,7 +22,7 @@ def duration(seconds: float) -> str:
 
 
 def countdown(seconds: float) -> str:
-    """What is left: `0:42`, `59:59`, `1:05:00`; `now` when nothing is."""
+    """Format the remaining time: `0:42`, `59:59`, `1:05:00`; `now` if no time is left."""
     whole = math.ceil(seconds)
     if whole <= 0:
         return "now"
@@ -31,7 +31,7 @@ def countdown(seconds: float) -> str:
 
 
 def since(seconds: float) -> str:
-    """`12 s`, `5 min`, `3 h 05`, `2 d 4 h`."""
+    """Format an age: `12 s`, `5 min`, `3 h 05`, `2 d 4 h`."""
     whole = max(0, int(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -43,14 +43,14 @@ def since(seconds: float) -> str:
 
 
 def since_lasts(seconds: float) -> float:
-    """Seconds until `since` shows another text."""
+    """Return the seconds until `since` returns another text."""
     whole = max(0.0, seconds)
     step = 1 if whole < 60 else 60 if whole < 86_400 else 3600
     return step - whole % step
 
 
 def clock(moment: float) -> str:
-    """Local time of day with milliseconds, `12:03:40.112`."""
+    """Return the local time of day with milliseconds, `12:03:40.112`."""
     return time.strftime("%H:%M:%S", time.localtime(moment)) + f".{int(moment * 1000) % 1000:03}"
 
 
@@ -58,15 +58,15 @@ BARS = " ▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float], ceiling: float = 0.0) -> str:
-    """One bar a value, scaled to the largest or to `ceiling`; anything above zero shows at least `▁`."""
+    """Draw one bar per value, scaled to the largest or to `ceiling`; values above zero show at least `▁`."""
     top = max(*values, ceiling, 1e-9) if values else 1.0
     return "".join(BARS[0 if value <= 0 else max(1, round(value / top * 8))] for value in values)
 
 
 def chart(values: Sequence[float], width: int, height: int) -> list[str]:
-    """Bars in `width` cells and `height` lines, from the top down; anything above zero shows at least `▁`.
+    """Draw bars in `width` cells and `height` lines, from the top down; values above zero show at least `▁`.
 
-    Where there are more values than cells, a bar shows the largest of its values.
+    If there are more values than cells, a bar shows the largest of its values.
     """
     edges = [(len(values) * at // width, len(values) * (at + 1) // width) for at in range(width)]
     bars = [max(values[start : max(stop, start + 1)], default=0.0) for start, stop in edges]
@@ -78,20 +78,20 @@ def chart(values: Sequence[float], width: int, height: int) -> list[str]:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 call`, `12,000 calls`."""
+    """Format a count with a noun: `1 call`, `12,000 calls`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def rate(per_second: float) -> str:
-    """`14/s`, `0.4/s`, `12k/s`."""
+    """Format a rate: `14/s`, `0.4/s`, `12k/s`."""
     if per_second >= 10_000:
         return f"{per_second / 1000:.0f}k/s"
     return f"{per_second:.0f}/s" if per_second >= 1 or per_second <= 0 else f"{per_second:.1f}/s"
 
 
 def size_text(size: int) -> str:
-    """`212 B`, `3.4 kB`, `5.0 MB`, `1.2 GB`."""
+    """Format a size in bytes: `212 B`, `3.4 kB`, `5.0 MB`, `1.2 GB`."""
     for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 1_000)):
-        if size >= 0.99995 * factor and size >= 1_000:  # what is rounded to 1000.0 takes the next unit
+        if size >= 0.99995 * factor and size >= 1_000:  # values that round to 1000.0 use the next unit
             return f"{size / factor:.1f} {unit}"
     return f"{size} B"

@@ -1,4 +1,4 @@
-"""JSON values as text for people: pretty, compact, one-line previews and paths; and comparing values."""
+"""JSON values as text for people: indented, compact, one-line previews and paths; and their comparison."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import orjson
 from mcpdesk.protocol import codec
 
 Path = tuple[str | int, ...]
-"""The place of a value inside another: keys and indices from the outside in."""
+"""Path of a value inside another: keys and indexes from the outside in."""
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def pretty(value: Any) -> str:
-    """Indented by two, keys in their order. Values JSON cannot carry appear as their `str`."""
+    """Format a value indented by two, with keys in their order. Values that are not JSON appear as their
+    `str`."""
     try:
         return codec.dumps(value, option=orjson.OPT_INDENT_2).decode()
     except TypeError:
@@ -26,7 +27,7 @@ def pretty(value: Any) -> str:
 
 
 def compact(value: Any) -> str:
-    """On one line, without spaces."""
+    """Format a value on one line, without spaces."""
     try:
         return codec.dumps(value).decode()
     except TypeError:
@@ -34,7 +35,7 @@ def compact(value: Any) -> str:
 
 
 def path_text(path: Iterable[str | int]) -> str:
-    """`items[0].name`, odd keys quoted; `$` for the whole value."""
+    """Format a path: `items[0].name`, unusual keys quoted; `$` for the whole value."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -47,9 +48,9 @@ def path_text(path: Iterable[str | int]) -> str:
 
 
 def at_path(value: Any, path: Iterable[str | int]) -> Any:
-    """The value at a path.
+    """Return the value at a path.
 
-    Raises: LookupError when nothing is there.
+    Raises: LookupError if the path does not exist.
     """
     for part in path:
         inside = isinstance(value, list) and isinstance(part, int)
@@ -60,12 +61,13 @@ def at_path(value: Any, path: Iterable[str | int]) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality as JSON sees it: `1` is not `true`, the order of members does not count."""
+    """Return True if two values are equal as JSON: `1` is not `true`, the order of members does not
+    matter."""
     return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)
 
 
 def keeps(held: Any, value: Any) -> bool:
-    """Whether everything in `value` is also in `held`, which may have more members."""
+    """Return True if `held` contains everything in `value`; it may have more members."""
     if isinstance(value, dict) and isinstance(held, dict):
         return all(key in held and keeps(held[key], item) for key, item in value.items())
     if isinstance(value, list) and isinstance(held, list):
@@ -74,7 +76,7 @@ def keeps(held: Any, value: Any) -> bool:
 
 
 def json_problem(text: str) -> str:
-    """Where a text is not JSON, `line 3, column 7: ...`; empty when it is JSON."""
+    """Return the first JSON syntax error of a text, `line 3, column 7: ...`; empty if the text is JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
@@ -85,7 +87,7 @@ def json_problem(text: str) -> str:
 
 
 def preview(value: Any, room: int) -> str:
-    """A value in at most `room` characters; containers are read no further than needed."""
+    """Return a value in at most `room` characters; containers are read no further than needed."""
     text = _hint(value, room)
     return text if len(text) <= room else text[: max(0, room - 1)] + "…"
 

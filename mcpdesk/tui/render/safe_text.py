@@ -1,4 +1,4 @@
-"""Text of strangers without control characters, cut to a width; and shell commands on several lines."""
+"""Untrusted text without control characters, cut to a width; and shell commands on several lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcpdesk.recorder.masking import MASK
 
 
 def one_line(text: str, width: int = 0) -> str:
-    """`text` cleaned, on one line, and cut to `width` cells with an ellipsis (0: not cut)."""
+    """Return `text` cleaned, on one line, and cut to `width` cells with an ellipsis (0: not cut)."""
     line = clean(text, newlines=False)
     if not width or cell_len(line) <= width:
         return line
@@ -20,7 +20,8 @@ def one_line(text: str, width: int = 0) -> str:
 
 
 def flowing(items: Iterable[str], width: int) -> str:
-    """Items on lines of at most `width` cells, a dot between two; no item is broken that fits on a line."""
+    """Join items on lines of at most `width` cells, separated by dots; items are broken only if longer than a
+    line."""
     lines: list[str] = []
     for item in items:
         if lines and cell_len(f"{lines[-1]} · {item}") <= width:
@@ -31,7 +32,7 @@ def flowing(items: Iterable[str], width: int) -> str:
 
 
 def ending(text: str, width: int = 0) -> str:
-    """`text` cleaned, on one line, and cut to its last `width` cells (0: not cut), as suits paths."""
+    """Return `text` cleaned, on one line, and cut to its last `width` cells (0: not cut), as suits paths."""
     line = clean(text, newlines=False)
     if not width or cell_len(line) <= width:
         return line
@@ -45,12 +46,12 @@ _GOES_ON = " \\"
 
 
 def shown_command(command: str, key: str, width: int) -> list[str]:
-    """The lines of a command on the screen: without control characters, and with `key` masked."""
+    """Return a command as lines for the screen, without control characters and with `key` masked."""
     return folded(clean(command.replace(key, MASK) if key else command), width)
 
 
 def folded(command: str, width: int) -> list[str]:
-    """A command on lines of at most `width` cells, unless a word is longer.
+    """Break a command into lines of at most `width` cells, unless a word is longer.
 
     The lines are still the same command for a shell. An option stays with its value.
     """
@@ -68,7 +69,7 @@ def folded(command: str, width: int) -> list[str]:
 
 
 def _parts(command: str) -> Iterator[str]:
-    """The quoted words of a command, each option together with the word after it."""
+    """Yield the quoted words of a command, each option together with the word after it."""
     option = ""
     for word in _words(command):
         if option and word.startswith("-"):
@@ -84,7 +85,7 @@ def _parts(command: str) -> Iterator[str]:
 
 
 def _words(command: str) -> Sequence[str]:
-    """The words of a command; the whole command where it cannot be split."""
+    """Return the words of a command; the whole command if it cannot be split."""
     try:
         words = shlex.split(command, posix=False)
     except ValueError:
