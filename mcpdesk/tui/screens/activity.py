@@ -1,6 +1,6 @@
-"""The activity screen: questions, jobs, callbacks, task lists and the plan, one section at a time.
+"""Activity screen: questions, jobs, callbacks, task lists and the plan, one section at a time.
 
-The inbox shows waiting questions first, then how the others ended.
+The inbox shows waiting questions first, then the others with their outcome.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ QUESTION_STATES = {
 STATE_CELLS = 2 + max(len(state) for state in QuestionState)
 PEER_CELLS = 20
 NARROW = 70
-"""Cells below which the column of the peer is left out."""
+"""Width in cells below which the peer column is hidden."""
 
 
 class InboxPanel(Section[Question]):
-    """The questions of all servers."""
+    """Questions of all servers."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("inbox")
     title = "Inbox"
@@ -70,7 +70,7 @@ class InboxPanel(Section[Question]):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._absences: dict[int, str] = {}
-        """Question id -> why its client is not there, for the questions whose client is not."""
+        """Question id -> reason why its client is absent, for questions whose client is absent."""
 
     def version_of(self, view: CoreView) -> int:
         return view.questions_version
@@ -126,7 +126,7 @@ class InboxPanel(Section[Question]):
         return since_lasts(self.now - (row.ended or row.asked))
 
     async def action_open(self) -> None:
-        """Answer the selected question, or go to how it ended."""
+        """Answer the selected question, or show its outcome."""
         question = self.listing.selected
         if question is not None and question.state is QuestionState.WAITING:
             self.app.main.ask(question)
@@ -150,7 +150,8 @@ class InboxPanel(Section[Question]):
 
 
 def _summary(question: Question) -> str:
-    """The text of the first page and the number of further pages; of an approval, tool and arguments."""
+    """Return the text of the first page and the number of further pages; of an approval, tool and
+    arguments."""
     if question.kind is QuestionKind.APPROVAL:
         return f"approve {question.tool} · {question.pages[0].detail}"
     more = len(question.pages) - 1
@@ -168,7 +169,7 @@ SECTIONS: dict[str, Callable[[Link], Section[Any]]] = {
 
 
 class ActivityPane(Vertical):
-    """A line of tabs with counts, and the section that is shown."""
+    """Tabs with counts, and the selected section."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("activity")
     DEFAULT_CSS = """
@@ -191,16 +192,16 @@ class ActivityPane(Vertical):
 
     @property
     def shown(self) -> str:
-        """Name of the section that is shown."""
+        """Name of the selected section."""
         return list(self.sections)[self.query_one(TabStrip).current]
 
     @property
     def section(self) -> Section[Any]:
-        """The section that is shown."""
+        """Selected section."""
         return self.sections[self.shown]
 
     def show_view(self, view: CoreView) -> None:
-        """Update the data of all sections, and the clocks of the one that is shown."""
+        """Update the data of all sections, and the clocks of the selected one."""
         for section in self.sections.values():
             section.update_data(view)
         if not self._has_looked:
@@ -214,23 +215,23 @@ class ActivityPane(Vertical):
         self.query_one(TabStrip).show(titles)
 
     def tick_s(self) -> float | None:
-        """As the section that is shown."""
+        """Return the seconds until the selected section must be refreshed."""
         return self.section.tick_s()
 
     def show_section(self, name: str) -> None:
-        """Show a section."""
+        """Select a section."""
         self.query_one(TabStrip).pick(list(self.sections).index(name))
 
     def action_show_tab(self, by: int) -> None:
-        """Show the next or previous section."""
+        """Select the next or previous section."""
         self.query_one(TabStrip).action_step(by)
 
     def action_filter(self) -> None:
-        """Go to the filter."""
+        """Focus the filter."""
         self.section.action_filter()
 
     def action_back(self) -> None:
-        """Go from the detail to the list, then drop the filter."""
+        """Move the focus from the details to the list, then clear the filter."""
         self.section.action_back()
 
     @on(TabStrip.Picked)

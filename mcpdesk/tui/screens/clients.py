@@ -1,4 +1,4 @@
-"""The clients: one line each, the selected one in full, and how to connect one; configurations to copy."""
+"""Clients: a list, details of the selected client, instructions to connect, and configurations to copy."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ if TYPE_CHECKING:
 
 
 PRESENCES = {Presence.CONNECTED: "●", Presence.QUIET: "○", Presence.LEFT: "✕"}
-"""Glyph of each; a word stands beside it where it does not go without saying."""
+"""Glyph of each presence; a word follows where the glyph is ambiguous."""
 _PLACES = {presence: place for place, presence in enumerate(PRESENCES)}
 RUNNING = "▸"
-"""Glyph of a client a request of which is being answered."""
+"""Glyph of a client with a running request."""
 LABEL_CELLS = 15
 _MOST_LINES = 12
-"""Lines of one kind in the text about a client; the rest is counted."""
+"""Maximum lines of one kind in the text about a client; the rest is counted."""
 
 
 def era(revision: str) -> str:
-    """`handshake` or `stateless`; empty while no revision is known."""
+    """Return `handshake` or `stateless`; empty if the revision is unknown."""
     return with_era(revision).removeprefix(revision).strip()
 
 
 Used = Sequence[tuple[str, CallTally]]
-"""Tools a client called, and how often."""
+"""Tools that a client called, with their call statistics."""
 
 
 def client_text(
     client: ClientView, detail: ClientDetail, now: float, width: int = 0, used: Used = ()
 ) -> Content:
-    """Everything about one client, a label and a line each, wrapped into `width` cells (0: not wrapped).
+    """Return everything about one client, labelled lines wrapped into `width` cells (0: not wrapped).
 
     `now` is Unix time in seconds.
     """
@@ -80,13 +80,14 @@ def client_text(
 
 
 def title_of(client: ClientView) -> str:
-    """`claude-code 2.1 · profiles over http · 2025-11-25 handshake`."""
+    """Return the title of a client: `claude-code 2.1 · profiles over http · 2025-11-25 handshake`."""
     spoken = with_era(client.revision) or "nothing said yet"
     return one_line(f"{client.name} · {client.server} over {client.transport} · {spoken}")
 
 
 def seen_text(client: ClientView, now: float) -> str:
-    """`▸ 1 running`, `● now`, `● 14 s`, `○ quiet 14 min`, `✕ left 3 min`; `now` is Unix time in seconds."""
+    """Return `▸ 1 running`, `● now`, `● 14 s`, `○ quiet 14 min` or `✕ left 3 min`; `now` is Unix time in
+    seconds."""
     if client.running:
         return f"{RUNNING} {client.running} running"
     presence = client.presence(now)
@@ -96,7 +97,7 @@ def seen_text(client: ClientView, now: float) -> str:
 
 
 def capabilities_text(capabilities: dict[str, Any]) -> str:
-    """`elicitation (form, url) · sampling · roots`; `none declared` without any."""
+    """Format capabilities: `elicitation (form, url) · sampling · roots`; `none declared` if empty."""
     parts = []
     for name, value in capabilities.items():
         inner = ", ".join(value) if isinstance(value, dict) else ""
@@ -105,7 +106,7 @@ def capabilities_text(capabilities: dict[str, Any]) -> str:
 
 
 def duration_or_dash(seconds: float | None) -> str:
-    """A figure of its calls; a dash before the first."""
+    """Format a duration; a dash for None."""
     return "–" if seconds is None else duration(seconds)
 
 
@@ -155,7 +156,7 @@ def _client_facts(
 
 
 def _used(tool: str, tally: CallTally) -> str:
-    """`Bash 12 (2 failed, p95 1.2 s)`."""
+    """Format a tool with its calls: `Bash 12 (2 failed, p95 1.2 s)`."""
     failed = [f"{tally.errors:,} failed"] if tally.errors else []
     p95_s = tally.at(0.95)
     took = [f"p95 {duration(p95_s)}"] if p95_s is not None else []
@@ -216,9 +217,9 @@ COLUMNS: tuple[Column[ClientView], ...] = (
     Column("caller", lambda one, _: one_line(one.caller, 60) or "–", lambda one: one.caller, MUTED, least=24),
 )
 AGES = ("last seen", "since")
-"""Columns that time alone changes."""
+"""Columns whose text changes with time alone."""
 GIVING_WAY = ("era", "caller", "tools", "p50", "transport", "server", "revision", "since", "p95")
-"""Columns that are left out where there is little room, the first one first."""
+"""Columns that are hidden if space is short, the first one first."""
 SEEN_STYLES = {
     RUNNING: "lines--warn",
     PRESENCES[Presence.CONNECTED]: "lines--good",
@@ -228,7 +229,7 @@ SEEN_STYLES = {
 
 
 def cells_of(client: ClientView, now: float) -> tuple[str, ...]:
-    """The texts of a client's row, one for every column."""
+    """Return the cells of a client's row, one for each column."""
     return tuple(column.text(client, now) for column in COLUMNS)
 
 
@@ -241,7 +242,7 @@ def _style(column: Column[ClientView], cell: str) -> str:
 
 
 class ClientsPane(ColumnSection[ClientView]):
-    """The list of clients, the selected one in full, or how to connect one."""
+    """List of clients, and details of the selected one, or instructions to connect one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("clients")
     DEFAULT_CSS = """
@@ -258,12 +259,12 @@ class ClientsPane(ColumnSection[ClientView]):
         super().__init__(link)
         self._clients: list[ClientView] = []
         self._has_servers = False
-        """Whether there are several on the desk."""
+        """True if the desk has several servers."""
         self._configs = ClientConfigs(link)
         self._lesson = Content("")
 
     def show_view(self, view: CoreView) -> None:
-        """Show the clients there are now."""
+        """Show the current clients."""
         self.update_data(view)
         self.update_clock(view, time.time())
         server = next((one for one in view.servers if one.name == self.app.server), None)
@@ -282,12 +283,13 @@ class ClientsPane(ColumnSection[ClientView]):
         return self.order, [(one.connection, one.seen, self._ageless(one)) for one in self._clients]
 
     def _ageless(self, client: ClientView) -> tuple[str, ...]:
-        """The cells of a client, with zeros as the digits of its ages: other digits change no width."""
+        """Return the cells of a client, with zeros as the digits of its ages, because digits do not change
+        widths."""
         cells = zip(COLUMNS, self.cells[client.connection], strict=True)
         return tuple(DIGITS.sub("0", text) if column.name in AGES else text for column, text in cells)
 
     def fetch(self) -> Sequence[ClientView]:
-        """Those who are connected come first, those who left last."""
+        """Return the clients, sorted: connected ones first, disconnected ones last."""
         return self._clients
 
     def load(self) -> None:
@@ -311,7 +313,7 @@ class ClientsPane(ColumnSection[ClientView]):
         return title_of(row), self._with_calls(row, self._text_of(row, self.size.width - 6))
 
     def _with_calls(self, client: ClientView, text: Content) -> Content:
-        """The same, and below it the latest calls of the client, where there is room for them."""
+        """Append the latest calls of the client, if there is space."""
         if not text:
             return text
         index, room = self.link.traffic, self.query_one(".detail").size
@@ -326,7 +328,7 @@ class ClientsPane(ColumnSection[ClientView]):
         return Content("\n").join([text, Content(""), *lines]) if lines else text
 
     def _text_of(self, client: ClientView, width: int = 0) -> Content:
-        """Everything that is known of a client; empty when it is gone. A width of 0 wraps no line."""
+        """Return all details of a client; empty if it no longer exists. A width of 0 wraps no line."""
         detail = self.link.client(client.connection)
         used = self.link.traffic.statistics.tools_of(client.server, client.name)
         return Content("") if detail is None else client_text(client, detail, time.time(), width, used)
@@ -344,7 +346,7 @@ class ClientsPane(ColumnSection[ClientView]):
         if row.left is not None:
             return since_lasts(self.now - row.left)
         if row.running or row.transport == "http":
-            return TICK_S  # how long its calls run, and when its session was used
+            return TICK_S  # duration of its calls, and last use of its session
         heard = self.now if row.seen is None else row.seen
         return min(since_lasts(self.now - row.opened), since_lasts(self.now - heard))
 
@@ -353,7 +355,7 @@ class ClientsPane(ColumnSection[ClientView]):
         self.show_detail()
 
     def show_detail(self) -> None:
-        """Show the selected client in full, unless the lesson needs the room."""
+        """Show the details of the selected client, unless the lesson needs the space."""
         super().show_detail()
         if self.has_class("-alone"):
             self.query_one(".detail").display = False
@@ -371,7 +373,7 @@ class ClientsPane(ColumnSection[ClientView]):
 
     @work
     async def action_disconnect(self) -> None:
-        """End the session or the connection of the selected client, once the person says so again."""
+        """End the session or the connection of the selected client after a confirmation."""
         client = self.listing.selected
         if client is None:
             return
@@ -407,15 +409,15 @@ class ClientsPane(ColumnSection[ClientView]):
 
 
 class ConfigTarget(NamedTuple):
-    """A client, and one way to configure it for a server."""
+    """Client, and one way to configure it for a server."""
 
     name: str
-    """The name the link knows it by."""
+    """Name of the client in the link's API."""
     over: Over
-    """`stdio`: it starts the server itself; `http`: it is given the URL."""
+    """`stdio`: the client starts the server itself; `http`: it connects to the URL."""
     title: str
     place: str
-    """Where the text goes."""
+    """File or program that receives the text."""
 
 
 CONFIG_TARGETS = (
@@ -428,11 +430,12 @@ CONFIG_TARGETS = (
     ConfigTarget("cursor", "stdio", "Cursor, starting it", ".cursor/mcp.json"),
     ConfigTarget("vscode", "stdio", "VS Code, starting it", ".vscode/mcp.json"),
 )
-"""First those that connect to the running server, then those that start or find one by a command."""
+"""Targets that connect to the running server by URL, then those that use a command."""
 
 
 def targets_for(server: ServerView) -> list[ConfigTarget]:
-    """The clients that can reach a server: a URL needs a listener, and only curl can use a Unix socket."""
+    """Return the clients that can reach a server: a URL needs a listener, and only curl can use a Unix
+    socket."""
     is_served = server.url.startswith("http") or not server.is_started
     return [
         one
@@ -442,7 +445,7 @@ def targets_for(server: ServerView) -> list[ConfigTarget]:
 
 
 async def choose_client(main: MainScreen) -> None:
-    """Ask which client and, where there are modes, which tools; copy the configuration."""
+    """Ask for a client and, if there are modes, for the tools; copy the configuration."""
     server = main.server_view
     if server is None:
         return
@@ -459,7 +462,7 @@ async def choose_client(main: MainScreen) -> None:
 
 
 async def _choose_mode(main: MainScreen, server: ServerView) -> str | None:
-    """A mode, or nothing for all tools; None when nothing was chosen."""
+    """Ask for a mode. Return an empty string for all tools, None if the person cancels."""
     choices = [Choice("all tools", "", "without ?mode=", "0")]
     for at, mode in enumerate(server.modes, 1):
         hint = mode.description or ", ".join(mode.tools)

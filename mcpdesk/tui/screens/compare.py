@@ -1,4 +1,4 @@
-"""Two exchanges side by side as a list of differences: what the first says, what the second says."""
+"""Comparison of two exchanges: a list of differences, with both values of each."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from mcpdesk.tui.widgets.menu import Dialog
 
 _NEVER_COMPARED = ("jsonrpc", "id")
 _SHOWN = 2_000
-"""Characters of a value that are laid out."""
+"""Maximum characters of a value that are shown."""
 SIDE_BY_SIDE_FROM = 110
-"""Cells of width from which the two values stand side by side."""
+"""Width in cells from which the two values are side by side."""
 _BETWEEN = " │ "
 _CONTEXT = 2
-"""Lines of a text that did not change and are shown around those that did."""
+"""Unchanged lines of a text that are shown around changed ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """What stands at one place of both values; None where a value has nothing there."""
+    """Both values at one position; None if a value does not exist."""
 
     before: str | None
     after: str | None
 
 
 _Line = str | _Pair
-"""A line of the comparison: a heading, or a pair."""
+"""Line of the comparison: a heading, or a pair."""
 
 
 class DifferenceList(LineList):
-    """Headings, each followed by what the first value has there and what the second one has.
+    """Headings, each followed by the first and the second value at that position.
 
-    In a wide list both stand side by side, wrapped, with the letters that differ in colour. In a narrow one
+    In a wide list both are side by side, wrapped, with the different characters in colour. In a narrow one
     `-` marks the first value and `+` the second.
     """
 
@@ -62,11 +62,11 @@ class DifferenceList(LineList):
         return len(self._rows)
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
-        """A row as it was laid out for the width of the list."""
+        """Return a row as laid out for the width of the list."""
         yield from self._rows[index]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As high as there are rows at this width."""
+        """Return the number of rows at this width."""
         self._lay_out(width)
         return super().get_content_height(container, viewport, width)
 
@@ -89,7 +89,7 @@ class DifferenceList(LineList):
 
 
 class CompareScreen(Dialog[None]):
-    """Shows in what the messages of two exchanges differ."""
+    """Dialog with the differences between the messages of two exchanges."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,d", "dismiss(None)", "Close", show=False),
@@ -103,7 +103,7 @@ class CompareScreen(Dialog[None]):
     """
 
     def __init__(self, titles: tuple[str, str], before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """`before` and `after` hold the messages of an exchange by side: `request`, `response`."""
+        """Create the dialog; `before` and `after` map `request` and `response` to the messages."""
         super().__init__()
         self.titles = titles
         self.found = [
@@ -113,7 +113,7 @@ class CompareScreen(Dialog[None]):
         ]
 
     def compose(self) -> ComposeResult:
-        """Which two, then what differs."""
+        """Compose the titles of both exchanges, then the differences."""
         box = Vertical(classes="box")
         count = f"{MOST:,} or more" if len(self.found) >= MOST else f"{len(self.found):,}"
         box.border_title = f"{count} difference{'' if len(self.found) == 1 else 's'}"
@@ -124,17 +124,17 @@ class CompareScreen(Dialog[None]):
             yield DifferenceList(self.found)
 
     def on_mount(self) -> None:
-        """Arrow keys move at once."""
+        """Focus the list, so that arrow keys work immediately."""
         self.query_one(DifferenceList).focus()
 
 
 def _compared(message: Any) -> Any:
-    """A message without what differs in any case."""
+    """Return a message without the members that always differ."""
     if not isinstance(message, dict):
         return message
     kept = {key: value for key, value in message.items() if key not in _NEVER_COMPARED}
     match kept.get("params"):
-        case {"_meta": {"progressToken": _, **meta}, **params}:  # a new one for each call
+        case {"_meta": {"progressToken": _, **meta}, **params}:  # each call has a new token
             kept["params"] = {**params, "_meta": meta}
     return kept
 
@@ -154,7 +154,7 @@ def _value(value: Any) -> str | None:
 
 
 def _changed_lines(found: Difference) -> Iterator[_Line] | None:
-    """In what two texts of several lines differ; None for other values, and for texts of very many lines."""
+    """Yield the changed lines of two multi-line texts; None for other values and for very long texts."""
     before, after = found.before, found.after
     if not (isinstance(before, str) and isinstance(after, str) and ("\n" in before or "\n" in after)):
         return None
@@ -163,7 +163,7 @@ def _changed_lines(found: Difference) -> Iterator[_Line] | None:
 
 
 def _pairs(old: list[str], new: list[str]) -> Iterator[_Line]:
-    """The lines of two texts that differ, with those around them, each group below where it begins."""
+    """Yield the changed lines of two texts with their context, each group below its line number."""
     for group in SequenceMatcher(None, old, new).get_grouped_opcodes(_CONTEXT):
         yield f"  line {group[0][3] + 1:,}"
         for _, start, stop, new_start, new_stop in group:
@@ -204,12 +204,13 @@ def _side_by_side(lines: Sequence[_Line], width: int) -> Iterator[list[Span]]:
 
 
 def _heading(text: str) -> Span:
-    """A place of the value is a heading; a line of the text at that place is less."""
+    """Return a heading: the path of a value, or, muted, a line number of its text."""
     return text, "lines--muted" if text.startswith(" ") else "lines--key"
 
 
 def _cells(pair: _Pair, width: int) -> tuple[list[list[Span]], list[list[Span]]]:
-    """Both values of a pair as rows of at most `width` cells; only the letters that differ are in colour."""
+    """Return both values of a pair as rows of at most `width` cells; only different characters are
+    coloured."""
     before, after = pair.before, pair.after
     if before == after:
         rows = _wrapped([(before or "", "lines--muted")], width)
@@ -227,7 +228,7 @@ def _cells(pair: _Pair, width: int) -> tuple[list[list[Span]], list[list[Span]]]
 
 
 def _same_letters(one: str, other: str) -> int:
-    """How many letters two texts have in common from their beginning."""
+    """Return the length of the common prefix of two texts."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
 
@@ -237,7 +238,7 @@ def _middle(text: str, start: int, stop: int, style: str) -> list[Span]:
 
 
 def _wrapped(spans: Sequence[Span], width: int) -> list[list[Span]]:
-    """Spans broken into rows of at most `width` cells; one empty row for no text."""
+    """Break spans into rows of at most `width` cells; one empty row for no text."""
     rows: list[list[Span]] = [[]]
     left = width
     for text, style in spans:
@@ -257,20 +258,23 @@ def _filled(row: Sequence[Span], width: int) -> list[Span]:
 
 
 _MOST_LINES: Final = 5_000
-"""Lines of a text up to which those that changed are found."""
+"""Maximum lines of a text for which changed lines are searched."""
 MOST: Final = 1_000
-"""Differences that are listed."""
+"""Maximum number of differences."""
 _ALIGNED: Final = 300
-"""Items of two lists up to which those left out and put in are found; longer ones go item by item."""
+"""Maximum items of two lists that are aligned; longer lists are compared item by item."""
 
 
 NOTHING: Final = object()
-"""Stands where one of the values has no such place."""
+"""Marks a position that one of the values does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One place; a side without it is `NOTHING`. Indices are those of the second value, or of what left."""
+    """Difference at one position; a missing value is `NOTHING`.
+
+    Indexes are those of the second value, or of the first for removed items.
+    """
 
     path: Path
     before: Any
@@ -278,7 +282,7 @@ class Difference:
 
 
 def differences(before: Any, after: Any) -> list[Difference]:
-    """Where two values differ, in the order of the first; the first `MOST` of them."""
+    """Return the first `MOST` differences of two values, in the order of the first value."""
     return list(islice(_differ((), before, after), MOST))
 
 

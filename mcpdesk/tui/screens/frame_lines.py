@@ -1,4 +1,4 @@
-"""The lines around the panes: the header about server, clients and work, the tabs, and the keys below."""
+"""Lines around the panes: header with server, clients and work; tabs; news; and footer with keys."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
     Protection.STARTING: ("starting …", "$text-muted", "Nobody can call yet."),
     Protection.OFFLINE: ("not listening ✕", "$text-warning", "Nothing listens on TCP."),
 }
-"""Word and glyph, style, and what they mean."""
+"""Text with glyph, style, and meaning."""
 TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
 TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
-"""The same for a server that asks for tokens: these, else `TOKEN`."""
+"""Texts for a server that requires tokens; the default is `TOKEN`."""
 GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN)
-"""Where a token counts: somebody can call."""
+"""Protections under which a token requirement is shown, because clients can call."""
 STATES = {
     "connecting": ("… connecting", "$text-warning"),
     "ready": ("● connected", "$text-success"),
     "failed": ("✕ not connected", "bold $text-error"),
     "ended": ("✕ ended", "bold $text-error"),
 }
-"""State of a server that is not hosted here -> word and style."""
+"""State of an upstream -> text and style."""
 SPARK_SECONDS = 8
 NONE_HELD = HoldView()
 
 
 class DeskHeader(PartLine):
-    """Shows a `CoreView`; everything on it can be clicked."""
+    """Shows a `CoreView`; all its parts can be clicked."""
 
     DEFAULT_CSS = """
     DeskHeader { dock: top; background: $panel; color: $text; }
@@ -90,7 +90,7 @@ ABOUT_SERVER = "screen.about_server"
 def _part(
     text: str, style: str, action: str, tip: str, short: str, rank: int, *, right: bool = False
 ) -> LinePart:
-    """A part in one style, apart from its neighbours."""
+    """Return a part in one style, separated from its neighbours."""
     long = Content.styled(f"  {text} ", style)
     return LinePart(long, action, tip, Content.styled(f" {short} ", style), rank, right)
 
@@ -109,7 +109,7 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
 
 
 def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
-    """What is wrong; else where the server can be reached, and who may call it."""
+    """Yield the current failure; otherwise the URL of the server and who may call it."""
     if view.gone:
         tip = "What was seen of it stays here; it is looked for again"
         yield _part(f"✕ {one_line(view.gone, 60)}", "bold $text-error", SHOW_LOGS, tip, "✕ ended", 100)
@@ -150,7 +150,7 @@ def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
 
 
 def replicas_part(replicas: Sequence[ReplicaView]) -> LinePart:
-    """Number of replicas, and names of those that are lost or cannot be seen. Ended ones do not count."""
+    """Return the number of replicas, and the names of lost or unreadable ones. Ended ones do not count."""
     tip = "\n".join(one_line(f"{one.name}: {one.said or one.place or 'lives'}", 200) for one in replicas)
     count = sum(one.state is not ReplicaState.ENDED for one in replicas)
     alarms = sorted({one.state for one in replicas if one.state in ALARMS}, key=list(ALARMS).index)
@@ -167,11 +167,11 @@ ALARMS: Final = {
     ReplicaState.SILENT: "silent",
     ReplicaState.UNREADABLE: "of another version",
 }
-"""States of replicas that the header reports, the gravest first."""
+"""States of replicas that the header reports, the most severe first."""
 
 
 def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
-    """How a server that runs elsewhere stands, and where that is."""
+    """Yield connection state and location of an upstream."""
     word, style = STATES[upstream.state]
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
     yield _part(word + revision, style, ABOUT_SERVER, "I says more about it", word, 90)
@@ -180,7 +180,7 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
 
 
 def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePart]:
-    """Who is connected, and how much comes and goes. `peers`: clients that are connected, and quiet ones."""
+    """Yield clients and message rate. `peers` are the numbers of connected and of quiet clients."""
     here, quiet = peers
     told, short = _count(here, "client"), f"{here}⇄"
     if quiet:
@@ -196,7 +196,7 @@ def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePar
 
 
 def _holding(held: HoldView) -> Iterator[LinePart]:
-    """That messages are held back, or do not come as they were sent: easily forgotten on another screen."""
+    """Yield reminders that messages are held, mocked or changed by fault rules."""
     action = "screen.show_screen('traffic')"
     if held.rule or held.messages:
         count = len(held.messages)
@@ -216,7 +216,7 @@ def _holding(held: HoldView) -> Iterator[LinePart]:
 
 
 def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:
-    """What goes on besides calls; `left` is the time to the next callback."""
+    """Yield work besides calls; `left` is the time to the next callback."""
     if work.is_planning:
         tip = "Plan mode: tools that are not read-only are refused"
         action = "screen.show_part('plan')"
@@ -238,23 +238,23 @@ def _count(number: int, noun: str) -> str:
 
 COLOUR = "bold $block-cursor-foreground on $block-cursor-background"
 NO_COLOUR = "bold reverse"
-"""The style of the current tab, with and without colours."""
+"""Style of the current tab, with and without colours."""
 
 
 class DeskTabs(PartLine):
-    """One tab for each screen; a click or a digit shows it."""
+    """One tab for each screen; a click or a digit selects it."""
 
     DEFAULT_CSS = """
     DeskTabs { background: $surface; color: $text-muted; }
     """
 
     def __init__(self, names: Collection[str] = tuple(SCREENS)) -> None:
-        """`names` are the screens that exist."""
+        """Create the tabs; `names` are the existing screens."""
         super().__init__()
         self._names = names
 
     def mark(self, current: str, badge: str = "") -> None:
-        """Mark the current screen; `badge` is a short text beside the title of the activity screen: `?1`."""
+        """Mark the current screen; `badge` is a short text next to the title of the activity screen: `?1`."""
         style = NO_COLOUR if self.app.no_color else COLOUR
         self.show(
             [
@@ -277,7 +277,7 @@ def _tab(action: Action, badge: str, style: str) -> LinePart:
 
 
 class NewsRow(PartLine):
-    """Keeps the last news in sight, above the footer, where the screen has rows to spare."""
+    """Last news, above the footer, if the screen has spare rows."""
 
     DEFAULT_CSS = """
     NewsRow { color: $text-muted; }
@@ -310,14 +310,14 @@ class NewsRow(PartLine):
 
 
 NEWS_SIGNS = {"error": ("✗", "$text-error"), "warning": ("!", "$text-warning")}
-"""Severity -> what stands before such news, and its style."""
+"""Severity -> sign before such news, and its style."""
 ANSWER = "main.open_question"
 EVERYWHERE = ("app.", "main.")
-"""Scopes whose keys stand last."""
+"""Scopes whose keys are on the right."""
 
 
 class DeskFooter(PartLine):
-    """Follows the focus by itself. While a question waits, it has the key for that, too."""
+    """Keys of the focused widget. While a question waits, also the key that opens it."""
 
     DEFAULT_CSS = """
     DeskFooter { background: $panel; color: $text-muted; }
@@ -328,7 +328,7 @@ class DeskFooter(PartLine):
         self._is_asked = False
 
     def announce(self, *, is_asked: bool) -> None:
-        """Say whether a question waits."""
+        """Set whether a question waits."""
         if is_asked != self._is_asked:
             self._is_asked = is_asked
             self._follow(self.screen)
@@ -339,7 +339,7 @@ class DeskFooter(PartLine):
         self._follow(self.screen)
 
     def action_press(self, key: str) -> None:
-        """Do what the key does."""
+        """Press the key."""
         self.app.simulate_key(key)
 
     def _follow(self, screen: Screen[object]) -> None:
@@ -348,9 +348,10 @@ class DeskFooter(PartLine):
 
 
 def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
-    """The keys of the focused pane on the left, those of the desk on the right, each action once.
+    """Yield the keys of the focused pane on the left and those of the desk on the right, each action once.
 
-    Those that only a wide footer has room for stand after the others, and go first. `also` are ids of more.
+    Keys for wide footers only are after the others, and are hidden first. `also` are ids of additional
+    actions.
     """
 
     def is_shown(each: Binding) -> bool:
@@ -375,7 +376,7 @@ def _parts(screen: Screen[object], also: Collection[str]) -> Iterator[LinePart]:
 
 
 def _is_own(binding: Binding) -> bool:
-    """Whether a key is the focused pane's."""
+    """Return True if a key belongs to the focused pane."""
     return not (binding.id or "").startswith(EVERYWHERE)
 
 

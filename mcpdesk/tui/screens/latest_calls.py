@@ -1,4 +1,4 @@
-"""The latest calls of a client, a tool or a method, a line each: they fill the room below what is counted."""
+"""Latest calls of a client, tool or method, one line each, for the space below the details."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import one_line
 
 MOST_SEARCHED = 2_000
-"""Newest rows of the index among which calls are looked for."""
+"""Number of newest index rows that are searched for calls."""
 LEAST_LINES = 4
-"""Lines below which there is no room for them, their head among them."""
+"""Minimum number of lines, including the heading."""
 _NAME_CELLS = 20
 _REQUEST = KINDS.index(ExchangeKind.REQUEST)
 
 Wanted = Callable[[ConnectionInfo, str, str], bool]
-"""Whether a request is meant: its connection, its method and the name it asks for."""
+"""Returns True if a request is wanted; takes its connection, its method and the requested name."""
 
 
 def latest_calls(index: Index, is_wanted: Wanted, most: int) -> Iterator[Exchange]:
-    """The newest requests of peers that are meant, the last one first."""
+    """Yield the newest wanted requests of peers, the last one first."""
     table, end = index.table, len(index.table)
     for row in range(end - 1, max(table.base, end - MOST_SEARCHED) - 1, -1):
         if table.kind[row] != _REQUEST or table.direction[row]:
@@ -44,9 +44,9 @@ def latest_calls(index: Index, is_wanted: Wanted, most: int) -> Iterator[Exchang
 def latest_lines(
     index: Index, is_wanted: Wanted, title_of: Callable[[Exchange], str], width: int, height: int, now: float
 ) -> list[Content]:
-    """A head and a line each call, in `height` lines; none where there is no room or no call.
+    """Return a heading and one line per call, in at most `height` lines; empty without space or calls.
 
-    `title_of` is what stands before the arguments; `now` is Unix time in seconds.
+    `title_of` returns the text before the arguments; `now` is Unix time in seconds.
     """
     if height < LEAST_LINES:
         return []
@@ -56,7 +56,7 @@ def latest_lines(
 
 
 def _line(index: Index, call: Exchange, title: str, width: int, now: float) -> Content:
-    """`17:04:07  price  334 µs ✓ article="lamp" → 19.90 EUR`."""
+    """Format a call: `17:04:07  price  334 µs ✓ article="lamp" → 19.90 EUR`."""
     said, name = summary(index, call), one_line(title, _NAME_CELLS)
     sign, style = ("✗", "$text-error") if said.has_failed else ("✓", "$text-success")
     if call.response is None:

@@ -1,4 +1,4 @@
-"""When how much was logged, in one line: a bar for each span of time, in the colour of the worst level."""
+"""Histogram of log entries over time on one line; each bar has the colour of its most severe level."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from mcpdesk.link.values import LogLine
 from mcpdesk.tui.render.amounts import BARS, clock, duration
 
 CLOCK_CELLS = 10
-"""Of the time at either end."""
+"""Cells of the time at either end."""
 NOTE_CELLS = 18
-"""Of what is said of a bar."""
+"""Cells of the note about the length of a bar."""
 _COLOURS = ("$text-muted", "$text-warning", "$text-error")
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The entries of one span of time."""
+    """Entries of one time span."""
 
     count: int = 0
     worst: int = 0
-    """The worst of them: 0 for information, 1 for a warning, 2 for an error."""
+    """Highest severity among them: 0 for information, 1 for a warning, 2 for an error."""
 
 
 def bars_of(lines: Sequence[LogLine], worst_of: dict[str, int], cells: int) -> list[Bar]:
-    """Count entries, the oldest first, in `cells` spans of time; `worst_of` ranks the levels that count."""
+    """Count entries, oldest first, in `cells` time spans; `worst_of` ranks levels, 0 if missing."""
     if not lines or cells < 1:
         return []
     first, last = lines[0].time, lines[-1].time
@@ -46,7 +46,7 @@ def bars_of(lines: Sequence[LogLine], worst_of: dict[str, int], cells: int) -> l
 
 
 class LogHistogram(Widget):
-    """Draws the bars of the entries that are shown; a click goes to that time."""
+    """Bars of the shown entries; a click selects that time."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
@@ -59,7 +59,7 @@ class LogHistogram(Widget):
 
     @dataclass
     class Picked(Message):
-        """A person clicked on a time, in Unix seconds."""
+        """The person clicked on a time, in Unix seconds."""
 
         moment: float
 
@@ -79,7 +79,7 @@ class LogHistogram(Widget):
         return max(0, self.size.width - 2 * CLOCK_CELLS - NOTE_CELLS)
 
     def render(self) -> Content:
-        """The time of the first entry, bars, the time of the last, and what a bar stands for."""
+        """Draw the time of the first entry, bars, the time of the last entry, and the time span of a bar."""
         lines, cells = self._lines, self._cells
         if len(lines) < 2 or not cells:
             return Content("")
@@ -97,7 +97,7 @@ class LogHistogram(Widget):
         )
 
     def _at(self, moment: float) -> int:
-        """The bar of a time."""
+        """Return the bar of a time."""
         first, last = self._lines[0].time, self._lines[-1].time
         return min(max(int((moment - first) * self._cells / max(last - first, 1e-3)), 0), self._cells - 1)
 
@@ -111,5 +111,5 @@ class LogHistogram(Widget):
 
 
 def place_of(rows: Sequence[LogLine], moment: float) -> int:
-    """The row of the first entry at a time or after it; the last row where there is none."""
+    """Return the row of the first entry at or after a time; the last row if there is none."""
     return min(bisect_left(rows, moment, key=lambda row: row.time), max(0, len(rows) - 1))

@@ -1,4 +1,4 @@
-"""The log of servers, tools, child processes and stray prints: filter, list, and one entry in full."""
+"""Log of servers, tools, child processes and stray prints: filter, list, and details of one entry."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ if TYPE_CHECKING:
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 HISTOGRAM_S = 0.5
-"""While lines come, the histogram is drawn this often."""
+"""Seconds between two updates of the histogram while lines arrive."""
 NARROW, ROOMY, BROAD = 10, 100, 20
-"""Cells of a source, unless the line has so many cells; the most that a source then has."""
+"""Default cells of the source column; line width in cells from which it may be wider; its maximum cells."""
 BOUND = 20_000
-"""Lines kept; the oldest fifth goes when there are more."""
+"""Maximum number of lines; above it, the oldest fifth is removed."""
 _LEVEL_STYLES = {
     "debug": (" ", "lines--muted"),
     "warning": ("!", "lines--warn"),
     **dict.fromkeys(LEVELS[LEVELS.index("error") :], ("✕", "lines--bad")),
 }
-"""Level -> glyph and style; others have neither."""
+"""Level -> glyph and style; other levels have neither."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """What is shown: everything at or above `level`, of `source` (empty: any), with all of `words`."""
+    """Filter of lines: at or above `level`, of `source` (empty: any), with all of `words`."""
 
     level: str = LEVELS[0]
     source: str = ""
     words: tuple[str, ...] = ()
     call: tuple[int, Id] | None = None
-    """Connection and id of the one request whose lines are shown; None: those of all."""
+    """Connection and id of the request whose lines are shown; None for all lines."""
 
     def admits(self, line: LogLine) -> bool:
-        """Whether a line is shown."""
+        """Return True if a line is shown."""
         if self.call is not None and line.call != self.call:
             return False
         if rank(line.level) < rank(self.level) or (self.source and line.source != self.source):
@@ -75,18 +75,18 @@ class LogFilter:
 
 
 def rank(level: str) -> int:
-    """Severity from 0; an unknown level counts as info."""
+    """Return the severity, from 0; an unknown level counts as info."""
     return LEVELS.index(level) if level in LEVELS else 1
 
 
 REPLICA_CELLS = 10
-"""Of the name of the replica, where there are several."""
+"""Cells of the replica column, which exists only with several replicas."""
 MOST_UNFOLDED = 30
-"""Lines of one entry that are shown below it, the last one among them; Enter shows all."""
+"""Maximum lines of one entry that are shown below it, including its last; Enter shows all."""
 
 
 class LogList(RowList[LogLine]):
-    """Keeps the last `BOUND` lines; shows those the filter admits. Errors of several lines are unfolded."""
+    """Keeps the last `BOUND` lines and shows those that match the filter. Multi-line errors are unfolded."""
 
     DEFAULT_CSS = """
     LogList { height: 1fr; }
@@ -98,26 +98,26 @@ class LogList(RowList[LogLine]):
         super().__init__()
         self.lines: list[LogLine] = []
         self.rows = []
-        """An entry once, and once more for each line below it that is unfolded."""
+        """Shown entries; an unfolded entry is repeated for each line below it."""
         self._parts: list[int] = []
-        """Of each row, which line of its entry it shows: 0 is the entry itself."""
+        """Line number within the entry, for each row; 0 is the entry itself."""
         self._has_replicas = False
-        """Whether lines come from several machines: which, is told in a column."""
+        """True if lines come from several replicas, whose names are shown in a column."""
         self._widest = NARROW
-        """Cells of the longest source so far, within bounds."""
+        """Cells of the longest source so far, within the limits."""
         self._folds: dict[int, bool] = {}
-        """Number of an entry -> whether a person unfolded or folded it."""
+        """Number of an entry -> True if the person unfolded it, False if folded."""
         self.shown = 0
-        """How many entries the filter admits."""
+        """Number of entries that match the filter."""
         self.filter = LogFilter()
 
     @property
     def entries(self) -> list[LogLine]:
-        """What is shown, each entry once."""
+        """Shown entries, each once."""
         return [row for row, part in zip(self.rows, self._parts, strict=True) if not part]
 
     def extend(self, lines: Sequence[LogLine]) -> None:
-        """Add newer lines. Those of several replicas are put in order of time."""
+        """Add newer lines. Lines of several replicas are sorted by time."""
         chosen = self.selected
         self._has_replicas = self._has_replicas or any(line.replica for line in lines)
         self._widest = max([self._widest, *(min(len(line.source), BROAD) for line in lines)])
@@ -132,7 +132,7 @@ class LogList(RowList[LogLine]):
             self._restore_cursor(chosen)
 
     def _merged(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
-        """Remove the lines that are later than some of the new ones; return both in order of time."""
+        """Remove the lines that are later than some new ones; return both sorted by time."""
         ordered = sorted(lines, key=_time)
         start = bisect_right(self.lines, ordered[0].time, key=_time)
         later, self.lines[start:] = self.lines[start:], []
@@ -143,7 +143,7 @@ class LogList(RowList[LogLine]):
         return sorted([*later, *ordered], key=_time)
 
     def narrow(self, wanted: LogFilter) -> None:
-        """Show other lines; the selected one stays selected if it is still shown."""
+        """Apply another filter; the selected line stays selected if it is still shown."""
         chosen, self.filter = self.selected, wanted
         self.rows, self._parts, self.shown = [], [], 0
         self._add(self.lines)
@@ -200,7 +200,7 @@ class LogList(RowList[LogLine]):
         yield where, "lines--muted"
 
     def action_cursor(self, by: int) -> None:
-        """Move by entries: the lines below one are passed over."""
+        """Move by entries; the lines below an entry are skipped."""
         heads = [at for at, part in enumerate(self._parts) if part == 0]
         chosen = bisect_right(heads, self.cursor) - 1
         if heads and chosen + by < len(heads):
@@ -210,8 +210,8 @@ class LogList(RowList[LogLine]):
     def go_on(self, by: int, is_wanted: Callable[[LogLine], bool], noun: str) -> None:
         """Go to the next entry (`by` 1) or the previous one (-1) that is wanted.
 
-        After the last one the first follows, which is said, as it is when there is none. `noun` is what such
-        an entry is called.
+        The search wraps around; wrapping and failure are notified. `noun` names such an entry in
+        notifications.
         """
         count = len(self.rows)
         for at in range(self.cursor + by, self.cursor + by * count, by):
@@ -226,11 +226,11 @@ class LogList(RowList[LogLine]):
         self.notify(f"There is no other {noun} here.", markup=False)
 
     def cursor_was_moved(self) -> None:
-        """On the last entry following goes on, elsewhere it ends."""
+        """Follow new lines if the cursor is on the last entry; otherwise stop."""
         self.following = bool(self.rows) and self.selected is self.rows[-1]
 
     def on_mouse_scroll_up(self) -> None:
-        """Reading further up ends following."""
+        """Stop following when the person scrolls up."""
         self.following = False
 
     def watch_following(self, following: bool) -> None:
@@ -240,7 +240,7 @@ class LogList(RowList[LogLine]):
         self.post_message(self.Moved())
 
     def _is_from(self, row: LogLine, chosen: LogLine) -> bool:
-        """Whether a row is the chosen one, or follows it."""
+        """Return True if a row is the chosen one or a later one."""
         if self._has_replicas:
             return row is chosen or row.time > chosen.time
         return row.number >= chosen.number
@@ -258,7 +258,7 @@ _time = attrgetter("time")
 
 
 def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
-    """The lines of a call; where none names it, those that its server wrote meanwhile."""
+    """Return the lines of a call; if no line names the call, those its server wrote during the call."""
     call, ended = (exchange.connection, exchange.id), exchange.ended or time.time()
     meanwhile = [
         line
@@ -271,18 +271,18 @@ def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
 
 @lru_cache(maxsize=2_000)
 def _shown(text: str) -> str:
-    """What a line says, secrets masked: it may be copied, or seen by others."""
+    """Return the text of a line with secrets masked, because it may be copied or seen by others."""
     return mask_text(text)
 
 
 def _main_line(text: str) -> str:
-    """The most telling line: the first, or the last line of a traceback, which names the exception."""
+    """Return the most informative line: the first, or the last of a traceback, which names the exception."""
     first, *others = text.rstrip().split("\n")
     return others[-1] if others and _is_stack(first) else first
 
 
 def _below(text: str) -> list[str]:
-    """The other lines, in order."""
+    """Return the other lines, in order."""
     first, *others = text.rstrip().split("\n")
     return [first, *others[:-1]] if others and _is_stack(first) else others
 
@@ -292,7 +292,7 @@ def _is_stack(first: str) -> bool:
 
 
 class LogsPane(FilterPane):
-    """Filter, list, status, and the whole text of one entry."""
+    """Filter, list, status, and details of one entry."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("logs")
     DEFAULT_CSS = """
@@ -315,14 +315,14 @@ class LogsPane(FilterPane):
         self.link = link
         self._newest = -1
         self._sought: tuple[str, ...] = ()
-        """The words that were filtered last."""
+        """Words of the last filter."""
         self._drawn = -math.inf
-        """When the histogram was drawn, in monotonic seconds."""
+        """Time of the last histogram update, in monotonic seconds."""
         self._is_stale = False
-        """Whether it lacks what came since."""
+        """True if the histogram lacks newer lines."""
 
     def compose(self) -> ComposeResult:
-        """Filter above, status below."""
+        """Compose the filter at the top and the status at the bottom."""
         yield from super().compose()
         yield LogHistogram()
         yield LogList()
@@ -332,7 +332,7 @@ class LogsPane(FilterPane):
         yield Static(classes="status", markup=False)
 
     def show_view(self, view: CoreView) -> None:
-        """Add the lines that came since the last time."""
+        """Add the lines that arrived since the last call."""
         if fresh := self.link.logs(self._newest):
             self._newest = fresh[-1].number
             self.listing.extend(fresh)
@@ -343,11 +343,11 @@ class LogsPane(FilterPane):
             self._describe()
 
     def tick_s(self) -> float | None:
-        """Until the histogram has what came."""
+        """Return the seconds until the histogram must be updated; None if it is up to date."""
         return HISTOGRAM_S if self._is_stale else None
 
     def _draw_histogram(self, rest_s: float = 0.0) -> None:
-        """Draw what is shown over time, but not again within `rest_s` seconds."""
+        """Draw the histogram, unless it was drawn less than `rest_s` seconds ago."""
         now, rows = time.monotonic(), self.listing
         self._is_stale = now - self._drawn < rest_s
         if not self._is_stale:
@@ -357,17 +357,17 @@ class LogsPane(FilterPane):
 
     @property
     def listing(self) -> LogList:
-        """The lines."""
+        """List of lines."""
         return self.query_one(LogList)
 
     @on(LogHistogram.Picked)
     def moment_picked(self, event: LogHistogram.Picked) -> None:
-        """Go to the time that was clicked."""
+        """Go to the clicked time."""
         self._go(event.moment)
 
     @work
     async def action_go_to(self) -> None:
-        """Go to the entry of a time."""
+        """Ask for a time and go to its entry."""
         if (moment := await ask_moment(self.app)) is not None:
             self._go(moment)
 
@@ -381,7 +381,7 @@ class LogsPane(FilterPane):
         self.listing.go_on(by, lambda line: rank(line.level) >= rank("error"), "error")
 
     def action_next_hit(self, by: int) -> None:
-        """Go to the next or previous line with the words that were filtered last."""
+        """Go to the next or previous line with the words of the last filter."""
         if self._sought:
             wanted = LogFilter(words=self._sought)
             self.listing.go_on(by, wanted.admits, "line with these words")
@@ -389,13 +389,13 @@ class LogsPane(FilterPane):
             self.notify("Filter by some words first: / and esc, then n goes through them.", markup=False)
 
     def action_level(self) -> None:
-        """Raise the lowest level shown; after the highest comes the lowest."""
+        """Raise the minimum level; after the highest comes the lowest."""
         at = LEVELS.index(self.listing.filter.level)
         self._narrow(level=LEVELS[(at + 1) % (LEVELS.index("error") + 1)])
 
     @work
     async def action_source(self) -> None:
-        """Show one source only."""
+        """Show only one source."""
         counts = Counter(line.source for line in self.listing.lines)
         choices = [Choice("all sources", "*", counted(len(self.listing.lines), "line"))]
         choices += [Choice(name, name, counted(count, "line")) for name, count in sorted(counts.items())]
@@ -404,7 +404,7 @@ class LogsPane(FilterPane):
             self._narrow(source="" if chosen == "*" else chosen)
 
     def action_follow(self) -> None:
-        """Stay at the newest line, or stop."""
+        """Follow new lines, or stop."""
         self.listing.following = not self.listing.following
 
     def action_fold(self) -> None:
@@ -416,7 +416,8 @@ class LogsPane(FilterPane):
         self.listing.fold(False)
 
     async def action_show_call(self) -> None:
-        """Show the call that wrote the selected line: the one it names, else what its server did then."""
+        """Show the call that wrote the selected line: the named one, or the one that ran on its server
+        then."""
         line, index = self.listing.selected, self.link.traffic
         if line is None:
             return
@@ -432,7 +433,8 @@ class LogsPane(FilterPane):
         pane.open_exchange(number)
 
     def show_lines_of(self, exchange: Exchange) -> None:
-        """Show only the lines of a call; where none names it, select the first its server wrote meanwhile."""
+        """Show only the lines of a call; if no line names it, select the first its server wrote during the
+        call."""
         self.show_view(self.link.view())
         found = lines_of(self.listing.lines, exchange)
         if not found:
@@ -454,7 +456,7 @@ class LogsPane(FilterPane):
         self._describe()
 
     def action_reset(self) -> None:
-        """Esc: first the details, then the filter."""
+        """Close the details; if they are closed, clear the filter."""
         if self.has_class("-detail"):
             self.remove_class("-detail")
             return
@@ -464,7 +466,7 @@ class LogsPane(FilterPane):
 
     @work
     async def action_copy(self) -> None:
-        """Copy the text, the place or the whole line."""
+        """Copy the text, the location or the whole line."""
         line = self.listing.selected
         if line is None:
             return

@@ -1,4 +1,4 @@
-"""The main screen: header, tabs, the six panes, footer."""
+"""Main screen: header, tabs, the six panes, footer."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ from mcpdesk.tui.screens.refreshing import ScreenRefresher, WaitingQuestions
 from mcpdesk.tui.terminal import HandsOff, is_typed
 
 Panes = Mapping[str, Callable[["Link"], Widget]]
-"""Screen name to what makes its pane."""
+"""Screen name -> factory of its pane."""
 
 
 def _pane(module: str, name: str) -> Callable[[Link], Widget]:
-    """Make a pane; its module is imported at the first visit, which keeps the first paint fast."""
+    """Return a factory that imports the pane's module at the first visit, which keeps the first paint
+    fast."""
 
     def make(link: Link) -> Widget:
         pane: Widget = getattr(import_module(module), name)(link)
@@ -60,27 +61,27 @@ PANES: Panes = {
     "statistics": _pane("mcpdesk.tui.screens.statistics", "StatisticsPane"),
 }
 MINIMUM = (40, 10)
-"""Cells across and down below which only a message is shown."""
+"""Minimum columns and rows; a smaller terminal shows only a message."""
 CALM_S = 1.0
-"""Nothing opens by itself sooner after a key press."""
+"""Seconds after a key press in which nothing opens automatically."""
 LEAD_S = 60.0
-"""How long a notice decides which part of a screen is shown first."""
+"""Seconds for which a notice determines the section that is shown first."""
 HANDS_OFF_S = 0.4
-"""So long what is typed does nothing after a question has ended; longer while somebody types on."""
+"""Seconds in which typed keys are ignored after a question has ended; typing extends the period."""
 _log = logging.getLogger(__name__)
 
 
 class Desk(Protocol):
-    """The application around a main screen."""
+    """Application around a main screen."""
 
     def frame_is_painted(self) -> None:
-        """Called once, when the frame around the panes is painted for the first time."""
+        """Handle the first paint of the frame around the panes. Called once."""
 
     def server_is_painted(self) -> None:
-        """Called once, when the first server is on the screen."""
+        """Handle the first display of a server. Called once."""
 
     def copy(self, text: str, what: str) -> None:
-        """Put `text` on the clipboard and say that `what` was copied."""
+        """Copy `text` to the clipboard and report that `what` was copied."""
 
     def tell(self, message: str, severity: SeverityLevel, hint: str = "") -> None:
         """Show news; `hint`, a key that helps, is not cut off."""
@@ -88,29 +89,30 @@ class Desk(Protocol):
 
 @runtime_checkable
 class SectionedPane(Protocol):
-    """A pane of several parts."""
+    """Pane with several sections."""
 
     def show_section(self, name: str) -> None:
-        """Bring one up."""
+        """Show a section."""
 
 
 @runtime_checkable
 class RestorablePane(Protocol):
-    """A pane that a screen which is started again brings back to where it was."""
+    """Pane whose position is restored after a restart of the screen."""
 
     def place(self) -> Any:
-        """What it needs to come back."""
+        """Return the state that `return_to` needs."""
 
     def return_to(self, place: Any) -> None:
-        """Come back. The pane is mounted, and has looked at the core."""
+        """Restore the position. The pane is mounted and was refreshed once."""
 
 
 class MainScreen(Screen[None]):
-    """Holds `server`, the name of the server the panes are about. The first of `panes` is shown first."""
+    """Screen with the panes. `server` is the name of the selected server. The first of `panes` is shown
+    first."""
 
-    # The workbench has the action of R in its table; the key works wherever the news of a save are seen.
+    # The table of the workbench defines the action of R; this key works on every screen that shows a save.
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("main"), Binding("R", "show_save", show=False)]
-    AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, also of one that is not shown.
+    AUTO_FOCUS = ""  # Textual would focus the first widget of any pane, including hidden ones.
     ALLOW_IN_MAXIMIZED_VIEW = "DeskHeader,DeskFooter,NewsRow,QuestionBanner"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
 
@@ -126,7 +128,7 @@ class MainScreen(Screen[None]):
         self.refresher = ScreenRefresher(self)
         self.last_key = -math.inf
         self.last_call = -math.inf
-        """When a key or a click last made a call of the desk's own, in monotonic seconds."""
+        """Monotonic time in seconds at which a key or click last made a call of the desk itself."""
         self.header, self.tabs, self.switcher = DeskHeader(), DeskTabs(panes), ContentSwitcher()
         self._banner, self.news, self._footer = QuestionBanner(), NewsRow(), DeskFooter()
         self.panes = panes
@@ -137,19 +139,19 @@ class MainScreen(Screen[None]):
         self._has_server = False
         self._has_clock = False
         self._badge = ""
-        """What the tab of the activity screen counts."""
+        """Counts on the tab of the activity screen."""
         self._lead = ("", 0.0)
-        """The part of the activity screen the last notice was about, and until when that counts."""
+        """Section of the activity screen that the last notice was about, and until when it counts."""
         self._mounting = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
-        """The frame; panes come at their first visit."""
+        """Compose the frame; panes are created at their first visit."""
         yield from (self.header, self.tabs, self.switcher, self._banner, self.news, self._footer)
         width, height = MINIMUM
         yield Static(f"too small\nmcpdesk needs {width}x{height}", id="too-small")
 
     def on_mount(self) -> None:
-        """Paint the frame; then bring the first pane and start to look."""
+        """Paint the frame; then show the first pane and start refreshing."""
         self.tabs.mark(self._first)
         self.refresher.refresh()
         self.call_after_refresh(self._begin)
@@ -160,21 +162,21 @@ class MainScreen(Screen[None]):
             try:
                 await self.show_screen(self._first)
             except MountError:
-                return  # left before there was a pane
+                return  # the screen was closed before it had a pane
         self.refresher.refresh()
         self.refresher.start()
 
     def on_unmount(self) -> None:
-        """The screen is left."""
+        """Stop refreshing."""
         self.refresher.stop()
 
     def on_screen_resume(self) -> None:
-        """A dialog above it was closed: catch up at once."""
+        """Refresh immediately after a dialog above was closed."""
         self.refresher.wake()
         self.settle_focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Give way to a message where nothing would fit; the focus comes back with the pane."""
+        """Show only a message in a terminal that is too small; the focus returns with the pane."""
         is_too_small = event.size.width < MINIMUM[0] or event.size.height < MINIMUM[1]
         if is_too_small and self.shown and self.focused is not None:
             self._last_focus[self.shown] = self.focused
@@ -184,9 +186,9 @@ class MainScreen(Screen[None]):
     def set_focus(
         self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
     ) -> None:
-        """Move the focus. A widget of a pane that is not shown gets it at the next visit of the pane.
+        """Move the focus. A widget of a hidden pane receives it at the next visit of the pane.
 
-        A widget beside the maximized part ends the larger view.
+        A widget outside the maximized part ends the maximized view.
         """
         if widget is not None and (pane := self._pane_of(widget)) is not None and not self._is_shown(pane):
             if pane.id and widget.focusable:
@@ -201,7 +203,7 @@ class MainScreen(Screen[None]):
         super().set_focus(widget, scroll_visible, from_app_focus)
 
     def settle_focus(self) -> None:
-        """Give the focus to a widget of the shown pane if none has it, or one that is hidden."""
+        """Focus a widget of the shown pane if no widget has the focus, or a hidden one."""
         pane = self.pane
         if pane is None or not self._is_shown(pane):
             self.set_focus(None)
@@ -209,40 +211,40 @@ class MainScreen(Screen[None]):
             self._focus_pane(self.shown)
 
     def _pane_of(self, widget: Widget) -> Widget | None:
-        """Pane that contains a widget, or None for the frame."""
+        """Return the pane that contains a widget, or None for the frame."""
         return next((one for one in self.switcher.children if one in widget.ancestors_with_self), None)
 
     def _is_shown(self, widget: Widget) -> bool:
-        """True if neither the widget nor anything around it is hidden."""
+        """Return True if the widget and all its ancestors are visible."""
         return widget.is_attached and all(one.display for one in widget.ancestors_with_self)
 
     @property
     def shown(self) -> str:
-        """Name of the screen that is up."""
+        """Name of the current screen."""
         return self.switcher.current or ""
 
     @property
     def pane(self) -> Widget | None:
-        """The pane that is up."""
+        """Current pane."""
         return self.switcher.visible_content if self.shown else None
 
     @property
     def server_view(self) -> ServerView | None:
-        """The server the panes are about, as it is now; None while there is none."""
+        """Current state of the selected server; None if it does not exist."""
         return next((one for one in self.link.view().servers if one.name == self.server), None)
 
     @property
     def is_calm(self) -> bool:
-        """Whether no key was pressed just now."""
+        """True if no key was pressed recently."""
         return time.monotonic() - self.last_key > CALM_S
 
     @property
     def takes_keys(self) -> bool:
-        """Whether what is typed counts: not right after a question has closed."""
+        """True if typed keys take effect, which they do not immediately after a question closes."""
         return self._hands_off.is_over
 
     def ignores(self, event: events.Event) -> bool:
-        """Whether a key is rather the rest of what was typed into a dialog that has closed."""
+        """Return True if a key probably belongs to text typed into a dialog that has closed."""
         if not is_typed(event) or not self._hands_off.ignores_key():
             return False
         if not self._has_told_of_keys:
@@ -251,15 +253,16 @@ class MainScreen(Screen[None]):
         return True
 
     def question_closes(self) -> None:
-        """The dialog of a question closes, not by esc: somebody may go on to type for it."""
+        """Start to ignore typed keys, because the person may still type for a question that closes without
+        esc."""
         self._hands_off.begin()
         self._has_told_of_keys = False
 
     def may_open(self, question: Question) -> bool:
-        """Whether a question may open by itself: no dialog is open, and nobody types.
+        """Return True if a question may open automatically: no dialog is open, and the person does not type.
 
-        One that a call of the desk's own asks may open although the focus is in a field, unless somebody went
-        on to type after the call.
+        A question asked by a call of the desk itself may open although a field has the focus, unless the
+        person typed after the call.
         """
         is_own = question.peer == DESK
         is_hands_off = self.is_calm or (is_own and self.last_key <= self.last_call)
@@ -268,11 +271,11 @@ class MainScreen(Screen[None]):
 
     @property
     def has_clock(self) -> bool:
-        """True if the header or the banner shows something that ages."""
+        """True if the header or the banner shows something that changes with time."""
         return self._has_clock
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
-        """Bring header and tabs up to date, and choose another server where the present one is gone."""
+        """Update header and tabs; select another server if the current one no longer exists."""
         names = [server.name for server in view.servers]
         if self.server not in names:
             self.server = names[0] if names else ""
@@ -292,7 +295,7 @@ class MainScreen(Screen[None]):
         self.tabs.mark(self.shown or self._first, self._badge)
 
     async def show_screen(self, name: str) -> None:
-        """Bring a pane up, and the focus back to where it was in it."""
+        """Show a pane, and restore its focus."""
         if name != self.shown:
             if self.maximized:
                 self.minimize()
@@ -308,7 +311,8 @@ class MainScreen(Screen[None]):
             self.pane.show_section(part)
 
     def place(self) -> ScreenPlace:
-        """Where the person is. Never raises: it is asked while an exception ends the screen."""
+        """Return the position of the person. Never raises, because it is called when an exception ends the
+        screen."""
         panes = dict[str, Any]()
         for pane in list(self.switcher.children):
             if pane.id and isinstance(pane, RestorablePane):
@@ -319,12 +323,12 @@ class MainScreen(Screen[None]):
         return ScreenPlace(self.server, self.shown, panes, frozenset(self.questions.opened))
 
     def lead_to(self, part: str) -> None:
-        """Show a part of the activity screen at its next visit, if that comes soon; empty: change nothing."""
+        """Show a section of the activity screen at its next visit, if that is soon; empty changes nothing."""
         if part:
             self._lead = (part, time.monotonic() + LEAD_S)
 
     async def _mount_pane(self, name: str) -> None:
-        # A click and a key may ask for the same pane at once; the second finds what the first has added.
+        # A click and a key may request the same pane simultaneously; the second finds the pane of the first.
         async with self._mounting:
             if self.switcher.query_children(f"#{name}"):
                 return
@@ -349,12 +353,12 @@ class MainScreen(Screen[None]):
         self.set_focus(target)
 
     def announce(self, question: Question | None) -> None:
-        """Announce a question without taking any keys."""
+        """Announce a question without taking the focus."""
         if self._banner.announce(question):
             self.app.bell()
 
     def ask(self, question: Question, *, is_unasked: bool = False) -> None:
-        """Open the question's dialog. `is_unasked`: it opens by itself, whatever the person is doing."""
+        """Open the dialog of a question. `is_unasked` means that it opens automatically."""
         self.questions.opened.add(question.id)
         self.announce(None)
         from mcpdesk.tui.forms.question_dialog import QuestionScreen
@@ -362,23 +366,23 @@ class MainScreen(Screen[None]):
         self.app.push_screen(QuestionScreen(self.link, question, is_unasked=is_unasked))
 
     def action_open_question(self) -> None:
-        """Open the question that the banner announces; without a banner, the one that has waited longest."""
+        """Open the question in the banner; without a banner, the one that has waited longest."""
         if (question := self.questions.next) is not None:
             self.ask(question)
         else:
             self.notify("No question is waiting.", markup=False)
 
     async def action_show_screen(self, name: str) -> None:
-        """Digits and tabs."""
+        """Show a screen; used by digit keys and tabs."""
         await self.show_screen(name)
 
     async def action_show_part(self, part: str) -> None:
-        """A click on what the header says of a part of the activity screen."""
+        """Show a section of the activity screen; used by clicks on the header."""
         self.lead_to(part)
         await self.show_screen("activity")
 
     async def action_show_save(self) -> None:
-        """Show in the workbench what the last save changed."""
+        """Show the changes of the last save in the workbench."""
         await self.show_screen("workbench")
         if self.pane is not None:
             self.refresher.refresh_pane(self.pane)
@@ -386,13 +390,13 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_standing_approvals(self) -> None:
-        """See what was approved for good, and end it."""
+        """Show the standing approvals, which can be revoked."""
         from mcpdesk.tui.forms.access_prompts import choose_grant
 
         await choose_grant(self)
 
     def action_zoom(self) -> None:
-        """Give the focused pane the whole screen, and back."""
+        """Maximize the focused pane, or restore it."""
         if self.maximized:
             self.minimize()
         elif self.focused is not None:
@@ -405,7 +409,7 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_jump(self) -> None:
-        """Letters over everything that takes the focus."""
+        """Show a letter over everything that can have the focus, and jump to the chosen one."""
         from mcpdesk.tui.screens.overlays import JumpScreen, TabTarget
         from mcpdesk.tui.widgets.choice_box import TabStrip
 
@@ -426,7 +430,7 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_pick_server(self) -> None:
-        """Switch to another hosted server."""
+        """Switch to another server."""
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
         servers = self.link.view().servers
@@ -443,47 +447,47 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_add_server(self) -> None:
-        """Put one more server on the desk."""
+        """Add a server to the desk."""
         from mcpdesk.tui.forms.server_prompts import add_server
 
         await add_server(self)
 
     @work
     async def action_remove_server(self) -> None:
-        """Take the server that is shown off the desk."""
+        """Remove the selected server from the desk."""
         from mcpdesk.tui.forms.server_prompts import remove_server
 
         await remove_server(self)
 
     @work
     async def action_log_level(self) -> None:
-        """Choose which log messages the server sends."""
+        """Choose the log level of the server."""
         from mcpdesk.tui.forms.server_prompts import choose_log_level
 
         await choose_log_level(self)
 
     @work
     async def action_speak_revision(self) -> None:
-        """Choose the revision that the desk speaks with the server."""
+        """Choose the protocol revision the desk uses with the server."""
         from mcpdesk.tui.forms.server_prompts import choose_revision
 
         await choose_revision(self)
 
     def action_edit_roots(self) -> None:
-        """Edit the list of folders that servers hear of."""
+        """Edit the roots that servers receive."""
         from mcpdesk.tui.forms.server_prompts import RootsPrompt
 
         self.app.push_screen(RootsPrompt(self.link))
 
     def action_about_server(self) -> None:
-        """Show what is known of the server besides its items."""
+        """Show the details of the server besides its items."""
         from mcpdesk.tui.screens.server_page import ServerScreen
 
         if self.server_view is not None:
             self.app.push_screen(ServerScreen(self.server_view, self.action_speak_revision))
 
     def action_copy_url(self) -> None:
-        """Copy where the server can be reached."""
+        """Copy the URL of the server."""
         server = self.server_view
         if server is not None and server.url:
             self.desk.copy(server.url, server.url)
@@ -492,7 +496,7 @@ class MainScreen(Screen[None]):
 
     @work
     async def action_client_config(self) -> None:
-        """Copy what a client needs to connect."""
+        """Copy the configuration that a client needs to connect."""
         from mcpdesk.tui.screens.clients import choose_client
 
         await choose_client(self)
@@ -505,13 +509,13 @@ class MainScreen(Screen[None]):
         await open_dashboard(self)
 
     def action_give_token(self) -> None:
-        """Call the server as whoever a token is of."""
+        """Ask for a token to call the server with."""
         from mcpdesk.tui.forms.access_prompts import open_token_prompt
 
         open_token_prompt(self)
 
     def action_reload(self) -> None:
-        """Look at the server's folder again now, or connect to the server anew."""
+        """Reload the server folder now, or reconnect to the server."""
         self.link.reload(self.server)
         server = self.server_view
         is_ours = server is None or server.upstream is None
@@ -519,7 +523,7 @@ class MainScreen(Screen[None]):
 
 
 def _server_hint(server: ServerView) -> str:
-    """Where a server is, and that it is not connected."""
+    """Return the location of a server, and its state if it is not connected."""
     if server.upstream is None:
         return server.url or server.place
     word, _ = STATES[server.upstream.state]

@@ -1,4 +1,4 @@
-"""Dialogs over the main screen: the help, letters to jump to a pane, and the last news."""
+"""Dialogs over the main screen: help, letters to jump to a pane, and recent news."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EVERYWHERE: tuple[Row, ...] = (
 
 
 class HelpScreen(PageDialog):
-    """Shows what can be done on `about`, the focused pane's own keys first."""
+    """Help with the available actions of the screen `about`, those of the focused pane first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark,f1", "dismiss(None)", "Close", show=False),
@@ -52,14 +52,14 @@ class HelpScreen(PageDialog):
     def __init__(self, about: Screen[Any], root: Widget | None = None) -> None:
         super().__init__("Keys")
         self.groups: dict[str, list[Row]] = {}
-        """Title and rows of every group, in the order of their first action."""
+        """Title and rows of each group, in the order of their first action."""
         for action in (found.action for found in reachable(about, root)):
             row = (key_names(action.keys), action.title, action.help)
             self.groups.setdefault(action.group, []).append(row)
         self.groups["Everywhere"] = list(EVERYWHERE)
 
     def page(self) -> Table:
-        """Keys, what they do, and a sentence that wraps in its own column, below the title of each group."""
+        """Return a table of keys, titles and wrapped sentences, with a heading for each group."""
         head, key, muted = (
             self.get_component_rich_style(f"help--{name}", partial=True) for name in ("head", "key", "muted")
         )
@@ -77,14 +77,14 @@ LETTERS = "asdfghjklqwertyuiopzxcvbnm" + ascii_uppercase
 
 
 class TabTarget(NamedTuple):
-    """A tab of a strip."""
+    """Tab of a strip."""
 
     strip: TabStrip
     at: int
 
 
 class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
-    """A dialog whose result is the widget to focus, the tab to pick, the name of a screen, or None."""
+    """Dialog whose result is the widget to focus, the tab to select, the name of a screen, or None."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+o", "dismiss(None)", "Close", show=False),
@@ -100,13 +100,13 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
     """
 
     def __init__(self, seen: Sequence[tuple[Widget | TabTarget, Region]]) -> None:
-        """`seen` are widgets and tabs with what of each can be seen."""
+        """Create the dialog; `seen` are widgets and tabs with their visible regions."""
         super().__init__()
         self.targets = {letter: widget for letter, (widget, _) in zip(LETTERS, seen, strict=False)}
         self._places = [region.offset for _, region in seen]
 
     def compose(self) -> ComposeResult:
-        """A letter at the top left of each target."""
+        """Compose a letter at the top left of each target."""
         for letter, place in zip(self.targets, self._places, strict=False):
             label = Static(letter, classes="letter", markup=False)
             label.styles.offset = place
@@ -114,7 +114,7 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
         yield Static("a letter jumps there · a digit shows that screen · esc stays", classes="hint")
 
     def on_key(self, event: events.Key) -> None:
-        """Go where the key says."""
+        """Jump to the target of the key."""
         letter = event.character or ""
         if letter in self.targets:
             event.stop()
@@ -125,14 +125,14 @@ class JumpScreen(Dialog["Widget | TabTarget | str | None"]):
 
 
 _MOST_COPIED = 10_000
-"""Characters of a copied text that are shown."""
+"""Maximum characters of a copied text that are shown."""
 
 
 class NewsScreen(PageDialog):
-    """What was said in the row at the bottom, the newest first, and the text that was copied last."""
+    """Recent news, the newest first, and the text that was copied last."""
 
     def __init__(self, told: Iterable[tuple[float, str, str]], copied: str = "") -> None:
-        """`told`: Unix time in seconds, severity and text, the oldest first."""
+        """Create the dialog; `told` are Unix time in seconds, severity and text, the oldest first."""
         super().__init__("The last news")
         self._told = list(told)
         self._copied = copied

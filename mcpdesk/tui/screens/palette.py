@@ -1,4 +1,4 @@
-"""The palette: everything that can be done, under names that stand alone, each with what it does."""
+"""Command palette: all available actions with self-contained names and their descriptions."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ NAMES = {
     "app.ask_quit": "Quit mcpdesk",
     "app.interrupt": "Copy the selected text, or quit",
 }
-"""Id of an action -> what it is called where nothing around it says what it is about."""
+"""Id of an action -> its name outside of any context."""
 WORDS = {
     "workbench.call": "run execute invoke send try test",
     "workbench.again": "repeat retry rerun redo last",
@@ -226,13 +226,13 @@ WORDS = {
     "app.pick_theme": "color colour dark light appearance settings look",
     "app.ask_quit": "exit close leave end",
 }
-"""Id of an action -> other words a person may search it by."""
+"""Id of an action -> additional search words."""
 ELSEWHERE = {
     "workbench": ("replay_recording",),
     "traffic": ("hold", "faults", "export", "filter"),
     "logs": ("filter",),
 }
-"""Screen -> its actions that are offered on the other screens too; the screen is shown first."""
+"""Screen -> its actions that are also offered on other screens; the screen is shown first."""
 VERBS = {
     ItemKind.TOOL: "Call",
     ItemKind.RESOURCE: "Read",
@@ -243,7 +243,7 @@ VERBS = {
 
 
 class Palette(Menu):
-    """A menu with room for a sentence beside each name."""
+    """Menu that is wide enough for a sentence beside each name."""
 
     DEFAULT_CSS = """
     Palette > .box { width: 110; height: 80%; }
@@ -254,7 +254,7 @@ class Palette(Menu):
 
 
 def name_of(action: Action) -> str:
-    """What an action is called in the palette."""
+    """Return the name of an action in the palette."""
     return NAMES.get(action.id, f"{action.group}: {action.title}")
 
 
@@ -275,7 +275,7 @@ async def open_palette(app: DeskApp) -> None:
 
 
 def action_choices(app: DeskApp) -> Iterator[Choice]:
-    """One line an action that can be done now, context first."""
+    """Yield one choice per available action, focused context first."""
     for found in reachable(app.main, app.main.pane):
         if found.action.name != "palette":
             action = found.action
@@ -286,7 +286,7 @@ def action_choices(app: DeskApp) -> Iterator[Choice]:
 
 
 def elsewhere_choices(app: DeskApp) -> Iterator[Choice]:
-    """What other screens do for all that comes."""
+    """Yield actions of other screens that need no selected row."""
     view = app.link.view()
     if not (view.servers or view.can_hold):
         return
@@ -299,7 +299,8 @@ def elsewhere_choices(app: DeskApp) -> Iterator[Choice]:
 
 
 def item_choices(app: DeskApp) -> Iterator[Choice]:
-    """One line a working item: `Call user-profile`; those of other servers come last: `Call fetch on web`."""
+    """Yield one choice per working item: `Call user-profile`; then those of other servers: `Call fetch on
+    web`."""
     if app.server:
         others = [one.name for one in app.link.view().servers if one.name != app.server]
         for server in (app.server, *others):
@@ -318,7 +319,7 @@ def _items_of(app: DeskApp, server: str, where: str) -> Iterator[Choice]:
 
 
 def theme_choices(app: DeskApp) -> Iterator[Choice]:
-    """One line a theme."""
+    """Yield one choice per theme."""
     for name in sorted(app.available_themes):
         yield Choice(f"Theme {name}", partial(_use_theme, app, name), "Draw the screen in this theme")
 

@@ -1,7 +1,7 @@
-"""Keeps the main screen up to date: it reads the core when a change is reported, at most 20 times a second.
+"""Keeps the main screen up to date: reads the core when a change is reported, at most 20 times a second.
 
-`ScreenRefresher` is the only place of the screen that catches any exception: a pane that fails is logged and
-named in a toast, and the rest goes on.
+`ScreenRefresher` is the only part of the screen that catches all exceptions: a pane that fails is logged and
+named in a notification, and the other panes continue.
 """
 
 from __future__ import annotations
@@ -31,65 +31,65 @@ if TYPE_CHECKING:
     from mcpdesk.tui.screens.main_screen import MainScreen
 
 TRAILING_TICKS = 2
-"""Ticks after the last change, for panes that show some of it later."""
+"""Ticks after the last change, for panes that show part of it later."""
 AWAKE_BEATS = 40
-"""Where changes are not reported: beats after the last change or key before the screen rests."""
+"""Beats after the last change or key before the screen rests. Used if changes are not reported."""
 REST_S = 1 / 5
-"""At rest: how often it sees whether a frame came, which costs next to nothing."""
+"""Seconds between two beats at rest; each checks cheaply for new frames."""
 COVERED_S = 1 / 2
-"""Below a dialog: how often."""
+"""Seconds between two beats below a dialog."""
 RESTING_BEATS = 3
-"""At rest: beats a refresh, for what changes without a frame, such as time and the work of servers."""
+"""Beats per refresh at rest, for changes without frames, such as time and the work of servers."""
 BUSY_FRAMES, TYPING_FRAMES = 100, 25
-"""Frames in one beat from which on clients, or what a key does while somebody types, come first."""
+"""Frames in one beat from which refreshes are limited in favour of clients, or of keys during typing."""
 BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
-"""The share of a core that the screen then takes."""
+"""Share of a CPU core that the screen may then use; the second while a person types."""
 BUSY_S = 1.0
-"""It is refreshed this often in any case."""
+"""Maximum seconds between two refreshes under load."""
 ELSEWHERE_S = 0.35
-"""The same where clients are in another process; the screen then takes the larger share."""
+"""The same if clients are in another process; the screen may then use the larger share."""
 CATCH_UP_S, PAUSE_S = 0.008, 0.002
-"""When it is quiet, so long at a time frames are paired that a busy time left; keys come in between."""
+"""Seconds of one step that pairs frames left over from a busy period, and of the pause before the next."""
 TOASTS_AT_ONCE = 3
 _log = logging.getLogger(__name__)
 
 
 @runtime_checkable
 class TickingPane(Protocol):
-    """A pane with clocks: ages, times that run, what is read regularly."""
+    """Pane with clocks: ages, running times, regular reads."""
 
     def tick_s(self) -> float | None:
-        """Seconds after which it has to be refreshed although nothing was reported; None if it need not."""
+        """Return the seconds until a refresh is needed without a reported change; None if it is not."""
 
 
 class WaitingQuestions:
-    """The questions that wait for an answer, and which of them were opened."""
+    """Questions that wait for an answer, and which of them were opened."""
 
     def __init__(self, link: Link, opened: Collection[int] = ()) -> None:
         self._link = link
         self._version = -1
         self.opened = set(opened)
-        """Ids of the questions that were opened: they do not open by themselves again."""
+        """Ids of questions that were opened; they do not open automatically again."""
         self.waiting: tuple[Question, ...] = ()
-        """Oldest first."""
+        """Waiting questions, oldest first."""
 
     @property
     def next(self) -> Question | None:
-        """The question that the banner announces and that a key opens.
+        """Question that the banner announces and that a key opens.
 
-        First one that a call of the desk's own asks, then one that was not opened yet, then the one that has
-        waited longest.
+        Questions of the desk's own calls come first, then unopened ones, then the one that has waited
+        longest.
         """
         ranked = sorted(self.waiting, key=lambda one: 2 if one.id in self.opened else one.peer != DESK)
         return ranked[0] if ranked else None
 
     def after(self, number: int) -> Question | None:
-        """The question that waits after this one, after the last the first; None when no other waits."""
+        """Return the next waiting question, wrapping around; None if no other waits."""
         others = [one for one in self.waiting if one.id != number]
         return next((one for one in others if one.id > number), others[0] if others else None)
 
     def update(self, view: CoreView) -> None:
-        """Read the questions again where they have changed."""
+        """Read the questions if they have changed."""
         if view.questions_version != self._version:
             asked = self._link.questions()
             self._version = view.questions_version
@@ -105,42 +105,42 @@ class ScreenRefresher:
         self._frames = -1
         self._quiet_beats = 0
         self._looked = (-math.inf, 0.0)
-        """When the screen was last refreshed, and what its thread had used by then, both in seconds."""
+        """Monotonic time of the last refresh, and CPU time its thread had used by then, both in seconds."""
         self._timer: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._context = copy_context()
-        """Names the application to Textual on calls that come from another thread."""
+        """Identifies the application to Textual in calls from other threads."""
         self._stop_listening: Callable[[], None] = lambda: None
         self._has_news = False
         """True if a change was reported since the last beat."""
         self._beaten = -math.inf
         """Monotonic time of the last beat."""
         self._trailing = 0
-        """Ticks that are left after the last change."""
+        """Remaining ticks after the last change."""
         self._is_late = False
-        """True if the last beat left its refresh out."""
+        """True if the last beat skipped its refresh."""
         self._is_catching_up = False
         self._is_slow = False
-        """Whether the next beat is later than usual."""
+        """True if the next beat is later than usual."""
         self._notice = -1
         self._jobs_version: int | None = None
         self._failed: Collection[str] | None = None
-        """Ids of the jobs that had failed when they were last read; None before the first time."""
+        """Ids of the failed jobs at the last read; None before the first."""
         self._problems: dict[str, str] = {}
-        """What could not be shown the last time -> why."""
+        """Part that could not be shown at the last attempt -> error."""
 
     @property
     def is_resting(self) -> bool:
-        """Whether nothing came and nobody did anything for a while."""
+        """True if there were no frames and no input for a while."""
         return self._quiet_beats > AWAKE_BEATS
 
     @property
     def is_waiting(self) -> bool:
-        """True if nothing but a reported change leads to the next refresh."""
+        """True if only a reported change causes the next refresh."""
         return self._loop is not None and self._timer is None
 
     def start(self) -> None:
-        """Begin to refresh: when a change is reported, and while something that is shown has a clock."""
+        """Start to refresh: when a change is reported, and while a clock is shown."""
         self._loop, self._context = asyncio.get_running_loop(), copy_context()
         self._stop_listening = self._link.on_change(self._changed)
         self._trailing = TRAILING_TICKS
@@ -153,14 +153,15 @@ class ScreenRefresher:
             self._timer.cancel()
 
     def _changed(self) -> None:
-        """Called on any thread, and often: only the first call since a beat does something."""
+        """Schedule a refresh. Called on any thread, and often: only the first call since a beat has an
+        effect."""
         if not self._has_news and self._loop is not None:
             self._has_news = True
             with suppress(RuntimeError):  # the loop is closed: the screen has ended
                 self._loop.call_soon_threadsafe(self._come, context=self._context)
 
     def _come(self) -> None:
-        """Refresh now, or as soon as the last refresh is a period ago."""
+        """Refresh now, or one period after the last refresh."""
         if self._is_slow and self._main.is_attached:
             period_s = PERIOD_S if self._main.is_active else COVERED_S
             rest_s = self._beaten + period_s - time.monotonic()
@@ -170,10 +171,10 @@ class ScreenRefresher:
                 self._tick()
 
     def _plan(self) -> None:
-        """Set the timer of the next beat; without one the screen waits for a change.
+        """Set the timer of the next beat; without one, the screen waits for a change.
 
-        A covered screen is refreshed slowly: Textual draws it as a whole, with all that is above it, after
-        each of its timers.
+        A covered screen is refreshed slowly, because after each of its timers Textual draws it completely,
+        with everything above it.
         """
         rest_s = self._rest_s()
         if rest_s is None:
@@ -188,12 +189,12 @@ class ScreenRefresher:
         self._timer = self._later(rest_s, self._tick)
 
     def _later(self, rest_s: float, call: Callable[[], None]) -> asyncio.TimerHandle:
-        """Call after a time. A one-shot timer of Textual never fires if it is due before its task begins."""
+        """Call after a delay. A one-shot timer of Textual never fires if it is due before its task begins."""
         loop = self._loop or asyncio.get_running_loop()
         return loop.call_later(rest_s, call, context=self._context)
 
     def _rest_s(self) -> float | None:
-        """Seconds until the next beat; None until a change is reported."""
+        """Return the seconds until the next beat; None to wait for a change."""
         is_active = self._main.is_active
         if not self._link.reports_changes:
             return COVERED_S if not is_active else REST_S if self.is_resting else PERIOD_S
@@ -216,13 +217,13 @@ class ScreenRefresher:
                 self._plan()
 
     def wake(self) -> None:
-        """Refresh often again, and soon: somebody does something."""
+        """Return to frequent refreshes, and refresh soon, because of user input."""
         self._quiet_beats = 0
         if self._is_slow and self._loop is not None and self._main.is_active:
             self._beat_in(PERIOD_S)
 
     def beat(self) -> None:
-        """Refresh, but less often at rest, and while very much comes and nobody types."""
+        """Refresh; less often at rest, and under load while the person does not type."""
         has_news, self._has_news = self._has_news, False
         self._beaten = time.monotonic()
         traffic = self._link.traffic
@@ -247,20 +248,20 @@ class ScreenRefresher:
             return
         is_behind = self._link.traffic.catch_up(CATCH_UP_S)
         is_quiet = self._link.traffic.frame_count - self._frames < BUSY_FRAMES
-        # Textual draws a covered screen as a whole after each of its timers.
+        # After each timer of a covered screen, Textual draws it completely.
         self._is_catching_up = is_behind and is_quiet and self._main.is_active
         if self._is_catching_up:
             self._later(PAUSE_S, self._catch_up)
 
     def _has_had(self, share: float) -> bool:
-        """Whether the last refresh and its drawing took so much that the next has to wait."""
+        """Return True if the last refresh used so much CPU time that the next one must wait."""
         at, used = self._looked
         since = time.monotonic() - at
         least_s = ELSEWHERE_S if self._link.is_elsewhere else BUSY_S
         return since < least_s and time.thread_time() - used > share * since
 
     def refresh(self) -> None:
-        """Read the core's state once and bring everything visible up to date."""
+        """Read the state of the core once and update everything visible."""
         view = self._try("core", self._link.view)
         if view is None:
             return
@@ -273,10 +274,10 @@ class ScreenRefresher:
         self.refresh_pane(self._main.pane, view)
 
     def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
-        """Bring one pane up to date."""
+        """Update one pane."""
         current = view or self._try("core", self._link.view)
         show: Callable[[CoreView], None] | None = getattr(pane, "show_view", None)
-        # A pane without children is not composed yet, or is being taken down with the program.
+        # A pane without children is not composed yet, or is being removed at exit.
         if pane is not None and pane.children and show is not None and current is not None:
             self._try(f"{self._main.shown} pane", lambda: show(current))
 
@@ -300,7 +301,8 @@ class ScreenRefresher:
             self._main.desk.tell(f"and {hidden} more", "information", _way_to("logs"))
 
     def _report_failed_jobs(self, view: CoreView) -> None:
-        """Show the jobs that failed since the last time. Those that had failed before the first are known."""
+        """Show the jobs that failed since the last call. Jobs that failed before the first call are not
+        shown."""
         if view.work.jobs_version == self._jobs_version:
             return
         self._jobs_version = view.work.jobs_version
@@ -325,11 +327,11 @@ class ScreenRefresher:
         self._main.desk.tell(notice.text, notice.severity.value, hint)
 
     def _try(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
-        """Do one step; an exception is logged and shown, once until the step succeeds again."""
+        """Run one step; log and show an exception once, until the step succeeds again."""
         try:
             view = step()
         except (ScreenStackError, NoScreen):
-            return None  # the program is ending, and the screen, or a part of it, is taken down already
+            return None  # the program is ending, and the screen, or a part of it, is already closed
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             if self._problems.get(what) != problem:
@@ -343,6 +345,6 @@ class ScreenRefresher:
 
 
 def _way_to(screen: str) -> str:
-    """The end of news that leads to a screen."""
+    """Return the end of a news line that names the key of a screen."""
     action = SCREENS.get(screen)
     return f" · press {action.keys}: {action.title.lower()}" if action is not None else ""

@@ -1,4 +1,4 @@
-"""What is known of a server besides its items: where it runs, how it was reached, what it says of itself."""
+"""Details of a server besides its items: location, connection attempts, capabilities, instructions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcpdesk.tui.widgets.menu import PageDialog
 
 
 def server_text(server: ServerView) -> Content:
-    """A page about a server."""
+    """Return the page of a server."""
     title = f"{server.title} {server.version}".strip()
     parts = [Content.styled(clean(title), "bold"), *_where(server)]
     if server.log_level:
@@ -71,7 +71,7 @@ def _where(server: ServerView) -> Iterator[Content]:
 
 
 def _capabilities(capabilities: dict[str, object]) -> Iterator[str]:
-    """`tools: listChanged`, and each extension in a line of its own."""
+    """Yield lines such as `tools: listChanged`, and each extension on a line of its own."""
     for name, given in capabilities.items():
         more = given if isinstance(given, dict) else {}
         if name == "extensions":
@@ -82,7 +82,7 @@ def _capabilities(capabilities: dict[str, object]) -> Iterator[str]:
 
 
 class ServerScreen(PageDialog):
-    """The page of one server."""
+    """Dialog with the page of one server."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("I", "dismiss(None)", "Close", show=False),
@@ -90,12 +90,12 @@ class ServerScreen(PageDialog):
     ]
 
     def __init__(self, server: ServerView, speak: Callable[[], object] = lambda: None) -> None:
-        """`speak` lets the person choose another revision."""
+        """Create the dialog; `speak` lets the person choose another revision."""
         super().__init__(clean(server.name))
         self._server, self._speak = server, speak
 
     async def action_speak_revision(self) -> None:
-        """Close, and choose the revision."""
+        """Close the dialog, and choose the revision."""
         await self.dismiss()
         self._speak()
 

@@ -1,4 +1,4 @@
-"""How often tools, clients and methods were called, how long that took and what it cost, and when."""
+"""Statistics of tools, clients and methods: calls, errors, durations and costs, in total and over time."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 
 COUNT_S = 0.02
-"""What one look may spend on counting; of a capture the rest waits for the next."""
+"""Maximum seconds of counting in one refresh; the rest of a capture is counted in later ones."""
 LOOK_S = 1.0
-"""Seconds between two looks at the numbers while calls come."""
+"""Seconds between two updates of the table while calls arrive."""
 SUBJECTS = tuple(Subject)
 TITLES = {Subject.TOOL: "Tools", Subject.CLIENT: "Clients", Subject.METHOD: "Methods"}
 _FILTERS = {Subject.TOOL: "tool", Subject.CLIENT: "peer", Subject.METHOD: "method"}
 _USERS = {Subject.TOOL: ("called by", Subject.CLIENT), Subject.CLIENT: ("tools used", Subject.TOOL)}
 _MOST_USERS = 12
 _LEAST_LINES, _MOST_LINES = 2, 16
-"""Of a chart, without its head and its axis."""
+"""Height of a chart in lines, without its heading and axis."""
 _LEAST_S = 60
-"""Seconds that a chart shows at least."""
+"""Minimum seconds that a chart shows."""
 _SIDE_BY_SIDE = 70
-"""Cells from which on the two charts stand beside each other."""
+"""Width in cells from which the two charts are side by side."""
 
 
 def _took(seconds: float | None) -> str:
@@ -82,13 +82,13 @@ COLUMNS: tuple[Column[StatisticsRow], ...] = (
     ),
 )
 CALLS, REQUESTS = 2, 3
-"""The places of those columns: methods have the second, which counts what calls nothing as well."""
+"""Indexes of these columns. Methods have the second, which also counts requests that are not calls."""
 GIVING_WAY = ("in", "out", "server", "p99", "def tok", "result tok", "p50")
-"""Columns that are left out where there is little room, the first one first."""
+"""Columns that are hidden if space is short, the first one first."""
 
 
 class StatisticsPane(ColumnSection[StatisticsRow]):
-    """One row a tool, client or method, and of the selected one a chart over time."""
+    """One row per tool, client or method, and charts over time of the selected one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("statistics")
     DEFAULT_CSS = """
@@ -113,16 +113,16 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         self._statistics = link.traffic.statistics
         self._looked = -math.inf
         self._more = False
-        """Whether exchanges are left to count."""
+        """True if exchanges are left to count."""
         self._is_stale = False
         """True if something was counted that is not shown yet."""
         self._costs = DefinitionCosts(link)
         self._room = Size()
-        """What the charts were drawn for."""
+        """Size for which the charts were drawn."""
 
     @property
     def subject(self) -> Subject:
-        """By what the calls are added up."""
+        """Subject of the current table: tools, clients or methods."""
         return SUBJECTS[self.query_one(TabStrip).current]
 
     def parts(self) -> Iterable[Widget]:
@@ -130,7 +130,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         yield from super().parts()
 
     def show_view(self, view: CoreView) -> None:
-        """Count what came, and show it once a second."""
+        """Count new exchanges, and show them once a second."""
         self._more = self._statistics.update(COUNT_S)
         if (now := time.monotonic()) >= self._looked + LOOK_S:
             self._looked = now
@@ -142,14 +142,14 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
             self.entry.focus()
 
     def tick_s(self) -> float | None:
-        """Soon while calls are left to count; None if all that was counted is shown."""
+        """Return a short time while calls are left to count; None if all counts are shown."""
         return COUNT_S if self._more else LOOK_S if self._is_stale else None
 
     def version_of(self, view: CoreView) -> object:
         return self._statistics.version, self._more, self._costs.version, self.subject, self.order
 
     def fetch(self) -> Sequence[StatisticsRow]:
-        """The sum of all first."""
+        """Return the rows, the total first."""
         found = rows_of(self._statistics, self.subject, self._costs.now())
         first, *others = found
         column = self.table[self.order]
@@ -183,7 +183,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         return one_line(title), Content("\n").join([*facts, *charts, *calls])
 
     def _latest(self, row: StatisticsRow, width: int, height: int) -> list[Content]:
-        """The latest calls of a row, where the charts leave room."""
+        """Return the latest calls of a row, if the charts leave space."""
         subject, is_all = self.subject, not row.server and row.name in (ALL, ALL_REQUESTS)
 
         def is_wanted(info: ConnectionInfo, method: str, name: str) -> bool:
@@ -215,7 +215,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         ]
 
     def on_resize(self) -> None:
-        """Charts are drawn for the room there is."""
+        """Redraw the charts for the new size."""
         super().on_resize()
         self.call_after_refresh(self.show_detail)
 
@@ -223,7 +223,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         self.update_data(self.link.view())
 
     def action_show_tab(self, by: int) -> None:
-        """Go to another subject."""
+        """Select another subject."""
         self.query_one(TabStrip).action_step(by)
 
     @on(TabStrip.Picked)
@@ -321,7 +321,7 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
         return "requests" if self.subject is Subject.METHOD else "calls"
 
     def _charts(self, tally: CallTally | None, width: int, height: int) -> list[Content]:
-        """Calls and the slowest call over time, beside each other where there is room."""
+        """Return charts of calls and of the slowest call over time, side by side if there is space."""
         times = self._statistics.times
         if tally is None or times.began is None or not tally.calls:
             return []

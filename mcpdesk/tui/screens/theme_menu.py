@@ -1,4 +1,4 @@
-"""The menu of themes, beside the screen, which shows the theme under the cursor."""
+"""Menu of themes at the side of the screen, which shows the theme under the cursor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLE = (
 
 
 class ThemeMenu(Menu):
-    """A menu at the right edge that leaves the screen as bright as it is."""
+    """Menu at the right edge that does not dim the screen."""
 
     DEFAULT_CSS = """
     ThemeMenu { align: right bottom; background: transparent; }

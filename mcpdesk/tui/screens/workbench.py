@@ -1,6 +1,6 @@
-"""The workbench: the catalogue, the arguments and the result of an item, and a strip of traffic.
+"""Workbench: the catalogue, the arguments and the result of an item, and a strip of traffic.
 
-The catalogue is drawn first; the rest, which takes longer to import and to lay out, is added then.
+The catalogue is drawn first; the other parts, which take longer to import and lay out, are added later.
 """
 
 from __future__ import annotations
@@ -47,33 +47,33 @@ if TYPE_CHECKING:
     from mcpdesk.tui.workbench.recording import Saves
 
 _SLIM_BELOW = 110
-"""Cells across below which the catalogue is slim."""
+"""Width in cells below which the catalogue is narrow."""
 _STRIP_FROM = 29
-"""Rows of the workbench from which the traffic strip is shown."""
+"""Height in rows from which the traffic strip is shown."""
 _NO_TRAFFIC = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
 _ALONE_S = 0.5
-"""How long the catalogue is alone at most, while there is nothing in it."""
+"""Maximum seconds for which only the catalogue is shown, if it is empty."""
 _REST_S = 0.2
-"""Seconds the cursor must rest on an item before its form is built, while it moves quickly."""
+"""Seconds the cursor must rest on an item before its form is built, if it moves quickly."""
 _READABLE = (ItemKind.RESOURCE, ItemKind.TEMPLATE, ItemKind.SKILL)
-"""Kinds of items that Enter reads at once, because reading changes nothing."""
+"""Kinds of items that Enter reads immediately, because reading changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Opening:
-    """An item that is about to be shown, and what is done once it is."""
+    """Item that is about to be shown, and the actions that follow."""
 
     item: CatalogueItem
     enter: bool = False
-    """Whether the focus goes to its arguments."""
+    """True if the focus moves to its arguments."""
     arguments: Any = UNSET
-    """The arguments to put into its form."""
+    """Arguments to put into its form."""
     call: bool = False
-    """Whether it is called then."""
+    """True if it is called."""
 
 
 class WorkbenchPane(KnowsFirstSize, Vertical):
-    """The catalogue on the left, the chosen item on the right. `server` is the name of the server shown."""
+    """Catalogue on the left, selected item on the right. `server` is the name of the selected server."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("workbench")
     DEFAULT_CSS = """
@@ -100,19 +100,19 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         self._drafts = Drafts(link)
         self._item_pane: ItemPane | None = None
         self._is_completed = False
-        """Whether all parts are there, or about to be."""
+        """True if all parts exist or are being added."""
         self._seen: tuple[int, tuple[ModeView, ...]] | None = None
         self._pending: Timer | None = None
         self._opening: _Opening | None = None
-        """What is about to be shown; None once it is."""
+        """Item that is about to be shown, or None."""
         self._moved = 0.0
-        """When the cursor came to another item, in monotonic seconds."""
+        """Monotonic time in seconds of the last cursor move to another item."""
         self._loading = asyncio.Lock()
         self._strip: TrafficList | None = None
-        """The list of traffic below; None until there was room for it."""
+        """Traffic list at the bottom; None until there is space for it."""
 
     def compose(self) -> ComposeResult:
-        """What is drawn first."""
+        """Compose the part that is drawn first."""
         with Horizontal(id="upper"):
             yield CataloguePane()
         yield Vertical(id="strip")
@@ -122,14 +122,14 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         self.set_timer(_ALONE_S, self._complete)
 
     def _complete(self) -> None:
-        """Add what is beside the catalogue, once."""
+        """Add the parts beside the catalogue, once."""
         if not self._is_completed:
             self._is_completed = True
             self._add_item_pane()
 
     @work(group="open")
     async def _add_item_pane(self) -> None:
-        """Add the chosen item beside the catalogue, and the traffic strip where there is room for it."""
+        """Add the item pane beside the catalogue, and the traffic strip if there is space."""
         from mcpdesk.tui.workbench.item_pane import ItemPane
 
         pane = ItemPane()
@@ -143,7 +143,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
 
     @property
     def item_pane(self) -> ItemPane:
-        """The chosen item. Keys wait until it is there."""
+        """Pane of the selected item. Keys wait until it exists."""
         assert self._item_pane is not None
         return self._item_pane
 
@@ -154,23 +154,23 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         return Saves()
 
     def place(self) -> tuple[Drafts, CatalogueItem | None]:
-        """The state of all items, and the item that is open, for a screen that is built again."""
+        """Return the drafts of all items, and the open item, for a rebuilt screen."""
         return self._drafts, self.item
 
     def return_to(self, place: tuple[Drafts, CatalogueItem | None]) -> None:
-        """Continue from the state that `place` returned."""
+        """Restore the state that `place` returned."""
         self._drafts, item = place
         if item is not None:
             self._open(self._selected_item(item.kind, item.name))
 
     def open_item(self, kind: ItemKind, name: str) -> None:
-        """Open an item of the server that is shown and go to its arguments."""
+        """Open an item of the selected server and focus its arguments."""
         self._follow(self._link.view())
         if any((one.kind, one.name) == (kind, name) for one in self._link.catalogue(self.server).items):
             self._open(self._selected_item(kind, name), enter=True)
 
     def edit_call(self, kind: ItemKind, name: str, arguments: Any) -> None:
-        """Open an item with the arguments of a recorded call, ready to be changed and sent."""
+        """Open an item with the arguments of a recorded call, which can be edited and sent."""
         self._follow(self._link.view())
         self._open(self._selected_item(kind, name), arguments=arguments)
 
@@ -181,7 +181,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         self._add_strip()
 
     def show_view(self, view: CoreView) -> None:
-        """Update the catalogue and the running calls of the server shown in the header."""
+        """Update the catalogue and the running calls of the selected server."""
         self._follow(view)
         if self._item_pane is None:
             if self._seen is not None:
@@ -201,12 +201,12 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             self._strip.update_lines()
 
     def tick_s(self) -> float | None:
-        """A second while a call runs."""
+        """Return one second while a call runs, otherwise None."""
         return TICK_S if self.draft is not None and self.draft.call is not None else None
 
     @property
     def draft(self) -> Draft | None:
-        """The draft of the open item; None while another item is about to be shown."""
+        """Draft of the open item; None while another item is about to be shown."""
         draft = None if self._item_pane is None else self._item_pane.draft
         opening = self._opening
         if draft is None or (opening is not None and not is_same_item(draft.item, opening.item)):
@@ -215,7 +215,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
 
     @property
     def holds_keys(self) -> bool:
-        """Whether keys typed now are meant for an item that is about to be shown and get the focus."""
+        """True if typed keys are meant for an item that is about to be shown and focused."""
         opening = self._opening
         if self._item_pane is None:
             return True
@@ -223,17 +223,17 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
 
     @property
     def item(self) -> CatalogueItem | None:
-        """The item that is open."""
+        """Open item, or None."""
         return self.draft.item if self.draft else None
 
     @property
     def arguments(self) -> Arguments:
-        """The editor of the arguments."""
+        """Editor of the arguments."""
         return self.item_pane.arguments
 
     @on(CatalogueList.Highlighted)
     def show_highlighted(self, event: CatalogueList.Highlighted) -> None:
-        """Show the item under the cursor: at once, or when the cursor rests after many moves."""
+        """Show the item under the cursor: immediately, or after quick moves when the cursor rests."""
         event.stop()
         if event.item == (self._opening.item if self._opening is not None else self.item):
             return
@@ -242,7 +242,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
 
     @on(CatalogueList.Chosen)
     def _item_chosen(self, event: CatalogueList.Chosen) -> None:
-        """Open the item and go to its arguments; a resource without arguments is read at once."""
+        """Open the item and focus its arguments; a resource without arguments is read immediately."""
         event.stop()
         self._open(event.item, enter=True)
 
@@ -255,7 +255,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         call: bool = False,
         soon: bool = False,
     ) -> None:
-        """Show an item. When the same item is opened again before it is shown, both wishes are fulfilled."""
+        """Show an item. Options of repeated requests for the same item are combined until it is shown."""
         before = self._opening
         if before is not None and is_same_item(before.item, item):
             enter, call = enter or before.enter, call or before.call
@@ -273,7 +273,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
 
     @work(group="open")
     async def _load(self) -> None:
-        """Show the item that is wanted now; one at a time, because half a form would not react."""
+        """Show the requested item; one at a time, because a partial form would not react."""
         async with self._loading:
             wanted = self._opening
             if wanted is None:
@@ -286,13 +286,13 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             if wanted.arguments is not UNSET and self._opening is wanted:
                 await self.arguments.put(wanted.arguments)
             if self._opening is not wanted:
-                return  # another item is wanted by now, or more of this one
+                return  # another item was requested in the meantime, or more options for this one
             self._opening = None
             self.refresh_bindings()
             self._after_opening(wanted)
 
     def _after_opening(self, wanted: _Opening) -> None:
-        """Move the focus and make the call, as wanted."""
+        """Move the focus and make the call, as requested."""
         call = wanted.call
         to_arguments = wanted.enter or (wanted.arguments is not UNSET and not call)
         is_nothing_to_enter = to_arguments and not self.arguments.focus_first()
@@ -303,14 +303,14 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             self.action_call()
 
     def on_result_view_followed(self, event: ResultView.Followed) -> None:
-        """Read the resource that a link points to; the catalogue selects it where it lists it."""
+        """Read the resource that a link points to, and select it in the catalogue if it is listed."""
         event.stop()
         self._open(self._selected_item(ItemKind.RESOURCE, event.uri), enter=True)
 
     def action_call(self) -> None:
-        """Call with the arguments that are entered; the second time even if they do not fit the schema.
+        """Call with the entered arguments; on the second attempt even if they are invalid.
 
-        An item that is about to be shown is called once it is, so that what is seen is what is called.
+        An item that is about to be shown is called afterwards, so that the visible item is the one called.
         """
         if self._opening is not None:
             self._open(self._opening.item, call=True)
@@ -347,7 +347,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         self._open(draft.item, arguments=arguments, call=True)
 
     def action_replay_recording(self) -> None:
-        """Show what the last save changed; the recording is made again unless that was done since."""
+        """Show the changes of the last save; the recorded calls are repeated unless that was done since."""
         from mcpdesk.tui.workbench.save_page import SavePage
 
         stop = partial(self.workers.cancel_group, self, "recording")
@@ -357,7 +357,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
 
     @work(exclusive=True, group="recording")
     async def _replay(self) -> None:
-        """Make the recorded calls of the server again, and say how it went where nobody looks."""
+        """Repeat the recorded calls of the server, and show the result as news if its page is closed."""
         from mcpdesk.tui.workbench.recording import RecordingReplay, calls_of, read_only_tools
 
         save = self._saves.latest(self.server)
@@ -370,12 +370,11 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             is_broken = save.is_broken
             told = f"recording of {replay.server}: {replay.told}{', the contract is broken' * is_broken}"
             severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"
-            self.app.main.refresher.refresh()  # the news of the save itself come before
+            self.app.main.refresher.refresh()  # show the news of the save itself first
             self.app.notify(one_line(f"{told} · R shows it"), severity=severity, markup=False)
 
     def action_edit_source(self) -> None:
-        """Open the person's editor where the last call failed, else with the result that has the focus,
-        else where the item is."""
+        """Open the user's editor at the failure of the last call, with the focused result, or at the item."""
         draft, result = self.draft, self.item_pane.result
         failed = draft is not None and any(line.where for line in draft.logged)
         if result.has_focus_within and not failed and (shown := result.shown_text()) is not None:
@@ -388,18 +387,18 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         edit(self.app, *place)
 
     def action_to_result(self) -> None:
-        """Go to the result."""
+        """Focus the result."""
         self.item_pane.result.focus_shown()
 
     def action_page_result(self) -> None:
-        """Show the result in the person's pager."""
+        """Show the result in the user's pager."""
         if (shown := self.item_pane.result.shown_text()) is None:
             self.app.notify("There is no result yet; ctrl+r calls.", markup=False)
         else:
             page(self.app, *shown)
 
     async def action_edit_arguments(self) -> None:
-        """Edit the arguments in the person's editor; text that is no JSON stays to be mended."""
+        """Edit the arguments in the user's editor; text that is not JSON is kept for correction."""
         draft = self.draft
         if draft is None:
             return
@@ -414,7 +413,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         self.arguments.focus_first()
 
     def on_arguments_submitted(self, event: Arguments.Submitted) -> None:
-        """Enter in the last field moves to the Call button, or reads a resource at once."""
+        """Focus the Call button after Enter in the last field, or read a resource immediately."""
         event.stop()
         if self.item is not None and self.item.kind in _READABLE:
             self.action_call()
@@ -428,7 +427,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
 
     @work(exclusive=True, group="older")
     async def on_older_revision_call_again(self, event: OlderRevision.CallAgain) -> None:
-        """Speak an older revision with the server, and make the call again if its item is still shown."""
+        """Reconnect to the server in an older revision, and repeat the call if its item is still shown."""
         from mcpdesk.tui.results.older_revision import OLDER, speak_older
 
         event.stop()
@@ -451,9 +450,10 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             draft.call.cancel()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to cancel only while a call runs, so that its key is free otherwise; nothing too early.
+        """Enable cancel only while a call runs, so that its key is otherwise free; nothing before the item
+        pane.
 
-        The way back to the catalogue is none for who is there.
+        The back action is disabled if the catalogue has the focus.
         """
         if self._item_pane is None:
             return None
@@ -462,7 +462,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         return not (action == "back" and self.catalogue.rows.has_focus)
 
     async def action_toggle_json(self) -> None:
-        """Change between form and JSON."""
+        """Toggle between form and JSON."""
         await self.arguments.toggle()
 
     async def action_clear_form(self) -> None:
@@ -488,14 +488,14 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
 
     @work(exclusive=True, group="menu")
     async def action_saved(self) -> None:
-        """Use arguments that are saved under a name, or save those that are entered."""
+        """Use saved arguments, or save the entered ones under a name."""
         from mcpdesk.tui.workbench.call_menus import choose_saved
 
         if (draft := self.draft) is not None:
             await self._use(draft, await choose_saved(self.app, self._drafts, draft, self.arguments.value))
 
     async def _use(self, draft: Draft, arguments: Any) -> None:
-        """Edit other arguments, unless there are none or another item was opened meanwhile."""
+        """Edit other arguments, unless they are None or another item was opened in the meantime."""
         if arguments is not None and draft is self.draft:
             await self.arguments.put(arguments)
             self.arguments.focus_first()
@@ -528,11 +528,11 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             self._link.choose_policy(server, item.name, chosen)
 
     def action_filter(self) -> None:
-        """Go to the catalogue's filter."""
+        """Focus the filter of the catalogue."""
         self.catalogue.filter.focus()
 
     def action_back(self) -> None:
-        """Go from the arguments or the result to the catalogue."""
+        """Move the focus from the arguments or the result to the catalogue."""
         self.catalogue.rows.focus()
 
     def action_widen_result(self, by: int) -> None:
@@ -561,7 +561,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
 
     @work(exclusive=True, group="menu")
     async def action_compare(self) -> None:
-        """Show in what the result differs from that of another call."""
+        """Show the differences between the result and that of another call."""
         from mcpdesk.tui.workbench.call_menus import compare_result
 
         if self.draft is not None:
@@ -571,7 +571,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         if self.app.server != self.server:
             self.server, self._seen = self.app.server, None
             self._opening = None
-            self.catalogue.filter.value = ""  # it was meant for the items of another server
+            self.catalogue.filter.value = ""  # it was entered for the items of another server
             if not self.server:
                 self.catalogue.rows.load((), ())
             self._empty_item()
@@ -581,14 +581,14 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             self._load_catalogue(shown)
 
     def _empty_item(self) -> None:
-        """Show no item of another server any more."""
+        """Remove the item of another server."""
         if self._item_pane is not None:
             self._item_pane.draft = None
             if not self.server:
                 self._item_pane.teach(None)
 
     def _selected_item(self, kind: ItemKind, name: str) -> CatalogueItem:
-        """The item with this name; the catalogue selects it where it lists it."""
+        """Return the item with this name, and select it in the catalogue if it is listed."""
         for item in self._link.catalogue(self.server).items:
             if (item.kind, item.name) == (kind, name):
                 self.catalogue.reveal(item)
@@ -619,9 +619,9 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             return False
         return True
 
-    @work(exclusive=True, group="menu", description="a call")  # else the toolkit writes out the arguments
+    @work(exclusive=True, group="menu", description="a call")  # otherwise Textual writes out the arguments
     async def _start(self, draft: Draft, arguments: Any) -> None:
-        """Make the call, after a question where the tool is destructive."""
+        """Make the call, after a confirmation if the tool is destructive."""
         guard = self.app.destructive_calls
         if not await guard.may_call(self.app, draft.server, draft.item, arguments):
             return
@@ -639,7 +639,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
     def _say_not_sent(self, error: ValueError) -> None:
         self.app.notify(f"not sent: {one_line(str(error))}", severity="error", markup=False)
 
-    @work(group="result")  # one after the other: Textual closes the screen when a removal is cancelled
+    @work(group="result")  # one at a time: Textual closes the screen if a removal is cancelled
     async def _show_result(self) -> None:
         await self.item_pane.draw_result()
         self.refresh_bindings()
@@ -656,7 +656,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         box.mount(self._strip)
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
-        """Open an exchange on the traffic screen, where its details have room."""
+        """Open an exchange on the traffic screen, which has space for its details."""
         event.stop()
         self.call_later(self._open_in_traffic, event.exchange)
 
