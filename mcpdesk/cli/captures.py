@@ -55,26 +55,32 @@ LONGEST = 120
 @click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--as", "ending", type=click.Choice(FORMATS), help="The format; with --redact else: capture.")
-@click.option("--output", type=click.Path(path_type=Path), help="A new file to write; else stdout.")
-@click.option("--filter", "query", default="", metavar="QUERY", help="These exchanges alone, as in Traffic.")
-@click.option("--with-secrets", is_flag=True, help="Mask nothing: tokens, keys and passwords stand as sent.")
+@click.option("--output", type=click.Path(path_type=Path), help="New file to write; by default stdout.")
+@click.option(
+    "--filter",
+    "query",
+    default="",
+    metavar="QUERY",
+    help="Only exchanges that match this filter, as in Traffic.",
+)
+@click.option("--with-secrets", is_flag=True, help="Mask nothing: tokens, keys and passwords appear as sent.")
 @click.option(
     "--redact",
     is_flag=True,
-    help="To hand on: mask secrets wherever they occur again, in texts and base64 as well.",
+    help="For sharing: mask secrets wherever they occur, also in texts and base64.",
 )
 def export_command(
     file: Path, ending: str | None, output: Path | None, query: str, with_secrets: bool, redact: bool
 ) -> None:
     """Write the capture FILE as an HTTP archive, JSON Lines or a Markdown report. Secrets are masked.
 
-    A report and JSON Lines have the log of each call, with the traceback of one that failed.
+    Reports and JSON Lines contain the log of each call, with the traceback of a failed one.
 
-    `capture` is a capture again, redacted: `mcpdesk open` shows it, and `--mock` answers from it.
+    `capture` is a redacted capture for `mcpdesk open` and `--mock`.
 
     `mermaid` is a sequence diagram of its first 200 exchanges, `curl` its requests as commands.
 
-    `cases` are its calls as test cases: what was asked, what was answered to questions, and what came.
+    `cases` are its calls as test cases: arguments, answers to questions, results.
 
     `csv` and `json` are its statistics: calls, errors, times, bytes and tokens by tool and by client, and
     those of all requests by method.

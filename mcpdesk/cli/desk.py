@@ -65,7 +65,7 @@ Examples:
   mcpdesk open --live                  which taps run
   mcpdesk open ~/.local/state/mcpdesk/captures/20260728-101500.jsonl
 """
-THEME = click.option("--theme", metavar="NAME", help="The theme to wear; without it, the one worn last.")
+THEME = click.option("--theme", metavar="NAME", help="Theme; by default the last one.")
 
 
 @click.command(
@@ -85,8 +85,8 @@ THEME = click.option("--theme", metavar="NAME", help="The theme to wear; without
 def desk_command(
     targets: tuple[str, ...], theme: str | None, faults: Path | None, reach: Reach, **values: Any
 ) -> int:
-    """Open the desk on the TARGETs: folders, which are served to clients as well, and servers that run
-    elsewhere or are programs of their own. Without one: the bundled sample."""
+    """Open the desk on the TARGETs: server folders, which are also served to clients, programs and URLs.
+    Without a target it shows the bundled sample."""
     from mcpdesk import paths
 
     require_unix("The desk")
@@ -118,14 +118,14 @@ def desk_command(
 
 @click.command(name="open", epilog=OPEN_EXAMPLES, short_help="Show a capture from disk.")
 @click.argument("file", type=click.Path(path_type=Path), required=False)
-@click.option("--live", is_flag=True, help="List the taps that run, the newest first, with their captures.")
+@click.option("--live", is_flag=True, help="List running taps with their captures, the newest first.")
 @THEME
 def open_command(file: Path | None, live: bool, theme: str | None) -> int:
-    """Show the capture FILE, its further parts included, on the traffic screen. Nothing is hosted or changed.
-    What is still being written is followed; of a tap that runs, `H` holds messages.
+    """Show the capture FILE with all its parts on the traffic screen. Nothing is hosted or changed. A capture
+    that is still being written is followed; for a running tap, `H` holds messages.
 
-    Without FILE: the capture of the tap (`mcpdesk stdio -- COMMAND`) that was started last, of those that
-    run; where none does, a list of the captures there are. `mcpdesk settings` says where they lie.
+    Without FILE: the capture of the running tap (`mcpdesk stdio -- COMMAND`) that was started last. If no
+    tap runs: a list of all captures. `mcpdesk settings` prints their folder.
     """
     require_unix("`mcpdesk open`")
     if live:
@@ -289,13 +289,13 @@ With a state folder chosen by MCPDESK_STATE_DIR, only cores with the same one ar
 
 @click.command(name="attach", epilog=EXAMPLES, short_help="Open a screen on a core that already runs.")
 @click.argument("who", nargs=-1, metavar="[NAME, PID or URL]...")
-@click.option("--list", "is_list", is_flag=True, help="Print what runs and attach to nothing.")
+@click.option("--list", "is_list", is_flag=True, help="List running cores and taps.")
 @click.option("--shared", is_flag=True, help="Attach to every replica that shares MCPDESK_SHARED.")
 @THEME
 def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str | None) -> int:
-    """Open a screen on a desk, a `mcpdesk serve` or a lone `mcpdesk stdio` of yours. Leaving it leaves the
-    core running. Several are shown as one, each line with the name of its core. Of a tap
-    (`mcpdesk stdio -- COMMAND`) the screen shows what passes, and can hold it."""
+    """Open a screen on a running desk, `mcpdesk serve` or `mcpdesk stdio` of yours. Closing it does not end
+    the core. Several cores are shown on one screen, each line with the name of its core. For a tap
+    (`mcpdesk stdio -- COMMAND`) the screen shows and holds messages."""
     if shared or (len(who) == 1 and "://" in who[0]):
         require_terminal("The status page of any replica, /status, needs none.")
         return run_replicas(who[0] if who else "", theme)

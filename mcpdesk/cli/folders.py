@@ -93,7 +93,11 @@ PLACES = {
 @click.command(name="new", epilog=NEW_EXAMPLES, short_help="Make a server folder.")
 @click.argument("name")
 @click.option(
-    "--with", "parts", metavar="PARTS", default=",".join(PARTS), help=f"Some of {','.join(PARTS)}; else all."
+    "--with",
+    "parts",
+    metavar="PARTS",
+    default=",".join(PARTS),
+    help=f"Parts to make: {','.join(PARTS)}; by default all.",
 )
 @click.option(
     "--from-openapi",
@@ -102,12 +106,10 @@ PLACES = {
     metavar="FILE",
     help="With tools that call the service an OpenAPI document (3.0 or 3.1, JSON or YAML) describes.",
 )
-@click.option(
-    "--tags", default="", metavar="TAGS", help="Of the document's operations those with these tags."
-)
-@click.option("--operations", default="", metavar="IDS", help="Of its operations those with these ids.")
+@click.option("--tags", default="", metavar="TAGS", help="Only operations with these tags.")
+@click.option("--operations", default="", metavar="IDS", help="Only operations with these ids.")
 def new_command(name: str, parts: str, document: Path | None, tags: str, operations: str) -> int:
-    """Make the server folder NAME, which may be a path, and say what to do next."""
+    """Make the server folder NAME, which may be a path, and print the next steps."""
     place = checked_place(name)
     if document is not None:
         if parts != ",".join(PARTS):
@@ -264,15 +266,15 @@ def as_argument(name: str) -> str:
     "out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The bundle; by default NAME-VERSION.mcpb here.",
+    help="Bundle file; by default NAME-VERSION.mcpb in the current folder.",
 )
-@click.option("--url", default="", metavar="URL", help="Where the bundle will be downloaded from.")
+@click.option("--url", default="", metavar="URL", help="URL from which the bundle will be downloaded.")
 def pack_command(folder: str, out: Path | None, url: str) -> int:
     """Make an MCPB bundle of the server folder FOLDER, and beside it server.json for the registry.
 
-    The bundle has mcpdesk in it, as a wheel, and is started by uv, which fetches what that and the folder
-    require. Test cases, locks, secrets, files of variables, captures, hidden files and caches stay out of it,
-    which is told. Both files are written anew.
+    The bundle contains mcpdesk as a wheel and is started by uv, which installs the requirements of both.
+    Test cases, locks, secrets, files of variables, captures, hidden files and caches are left out and listed.
+    Both files are overwritten.
     """
     from hashlib import sha256
 
@@ -343,9 +345,7 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
 
 @click.command(name="schemas", epilog=SCHEMAS_EXAMPLES, short_help="Print tools as model APIs take them.")
 @click.argument("target", shell_complete=completion.folder)
-@click.option(
-    "--for", "api", type=click.Choice(APIS), help="The API; by default that of the setting `model`."
-)
+@click.option("--for", "api", type=click.Choice(APIS), help="API; by default that of the setting `model`.")
 @TIMEOUT
 @reach_options
 def schemas_command(target: str, api: ApiName | None, timeout_s: float, reach: Reach) -> None:
@@ -401,14 +401,16 @@ def _chosen(api: ApiName | None, model: str | None) -> ApiName:
 @click.argument("folder", metavar="FOLDER", shell_complete=completion.folder)
 @click.option("--for", "client", type=click.Choice(tuple(PLACES)), required=True, help="The client.")
 @click.option(
-    "--http", "url", metavar="URL", help="Where the folder is served, such as http://127.0.0.1:3333."
+    "--http", "url", metavar="URL", help="Address of the running server, such as http://127.0.0.1:3333."
 )
-@click.option("--mode", default="", metavar="NAME", help="Offer the tools of this mode alone.")
-@click.option("--token-env", "variable", metavar="VAR", help="The variable with the client's bearer token.")
+@click.option("--mode", default="", metavar="NAME", help="Offer only the tools of this mode.")
+@click.option(
+    "--token-env", "variable", metavar="VAR", help="Environment variable with the client's bearer token."
+)
 def config_command(folder: str, client: str, url: str | None, mode: str, variable: str | None) -> None:
     """Print what to paste into a client so that it uses the server folder FOLDER.
 
-    A server that answers nothing without a token gets no configuration without one, unless the client can
+    If the server requires a token for everything, one must be given, unless the client can
     get a token itself: over HTTP, from an authorization server that mcp.json names.
     """
     from mcpdesk.hosting.client_config import ServerAddress, client_config

@@ -48,8 +48,8 @@ ACCOUNT = click.option("--account", default="", metavar="NAME", help="One of sev
 def login_command(url: str, account: str, timeout_s: float, **flags: Any) -> None:
     """Log in to the server at URL, and keep its token for the desk and all commands.
 
-    A person does it with a browser, unless the options have credentials of the client, of this platform,
-    or of a login at an identity provider.
+    You log in with a browser, unless the options name credentials of the client, of this platform,
+    or of an identity provider.
     """
     options = given_login(flags)
     from mcpdesk.client.oauth.browser_login import log_in
@@ -78,7 +78,7 @@ def login_command(url: str, account: str, timeout_s: float, **flags: Any) -> Non
 @click.argument("url")
 @ACCOUNT
 def logout_command(url: str, account: str) -> None:
-    """Forget the token of the server at URL, after its revocation where the server offers that."""
+    """Delete the token of the server at URL, and revoke it if the server supports that."""
     store, of = _store(account), f" of the account {account}" if account else ""
     store.check()
     if store.grant(url) is None:

@@ -90,7 +90,7 @@ def mode_option(function: Command) -> Command:
 
 def faults_option(function: Command) -> Command:
     """Give a command `--faults`."""
-    text = "Let messages meet faults as the rules in FILE say; docs/faults.md has them."
+    text = "Inject faults by the rules in FILE; see docs/faults.md."
     return click.option("--faults", metavar="FILE", type=click.Path(path_type=Path), help=text)(function)
 
 

@@ -57,38 +57,38 @@ def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[...,
     """Give a command the options of a login; `given_login` reads them."""
     port = click.IntRange(0, 65535)
     options = (
-        click.option("--client-id", default="", metavar="ID", help="Id that this program is registered with.",
+        click.option("--client-id", default="", metavar="ID", help="Client id of this program.",
                      hidden=is_hidden),
         click.option("--client-secret-env", metavar="VAR", hidden=is_hidden,
-                     help="The variable with the secret of that client."),
+                     help="Environment variable with the secret of that client."),
         click.option("--client-secret-file", metavar="FILE", hidden=is_hidden,
-                     help="The file with the secret of that client."),
+                     help="File with the secret of that client."),
         click.option("--client-key-file", metavar="FILE", hidden=is_hidden,
-                     help="The file with the private key (PEM) of that client, which logs in by itself."),
+                     help="File with the private key (PEM) of that client, which logs in by itself."),
         click.option("--client-credentials", is_flag=True, hidden=is_hidden,
                      help="Log in as the client itself, without a person."),
         click.option("--client-issuer", default="", metavar="URL", hidden=is_hidden,
-                     help="The authorization server that the client is registered at; no other one is used."),
+                     help="Authorization server at which the client is registered; no other is used."),
         click.option("--client-metadata-url", default="", metavar="URL", hidden=is_hidden,
-                     help="Where a document about this client is; it takes the place of a registration."),
+                     help="URL of a document about this client; replaces registration."),
         click.option("--assertion-env", metavar="VAR", hidden=is_hidden,
-                     help="The variable with a signed token of this platform, to be exchanged."),
+                     help="Environment variable with a signed token of this platform, to exchange."),
         click.option("--assertion-file", metavar="FILE", hidden=is_hidden,
-                     help="The file with a signed token of this platform, read at each login."),
+                     help="File with a signed token of this platform, read at each login."),
         click.option("--idp-token-url", default="", metavar="URL", hidden=is_hidden,
-                     help="The token endpoint of your identity provider (enterprise login)."),
+                     help="Token endpoint of your identity provider (enterprise login)."),
         click.option("--idp-client-id", default="", metavar="ID", hidden=is_hidden,
-                     help="Id that this program is registered with at the identity provider."),
+                     help="Client id of this program at the identity provider."),
         click.option("--id-token-env", metavar="VAR", hidden=is_hidden,
-                     help="The variable with your ID token of the identity provider."),
+                     help="Environment variable with your ID token."),
         click.option("--id-token-file", metavar="FILE", hidden=is_hidden,
-                     help="The file with your ID token, read at each login."),
+                     help="File with your ID token, read at each login."),
         click.option("--scope", default="", metavar="SCOPES", hidden=is_hidden,
-                     help="Ask for these; else for what the server says."),
+                     help="Scopes to ask for; by default those that the server names."),
         click.option("--callback-port", type=port, default=0, metavar="PORT", hidden=is_hidden,
                      help="Port the browser is sent back to, where that is registered; 0: random."),
         click.option("--assume-pkce", is_flag=True, hidden=is_hidden,
-                     help="Use PKCE where the metadata does not mention it."),
+                     help="Use PKCE even if the metadata does not mention it."),
     )  # fmt: skip
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,20 +146,30 @@ def given_login(values: Mapping[str, Any]) -> LoginOptions:
 def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say how to reach a server; it gets them as `reach`."""
 
-    @click.option("--mode", default="", metavar="NAME", help="Use the tools of this mode alone.")
-    @click.option("--token-env", metavar="VAR", help="The variable with the bearer token.")
-    @click.option("--key-env", metavar="VAR", help="For a URL: the variable with the API key.")
-    @click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="For a URL: a header.")
+    @click.option("--mode", default="", metavar="NAME", help="Use only the tools of this mode.")
+    @click.option("--token-env", metavar="VAR", help="Environment variable with the bearer token.")
+    @click.option("--key-env", metavar="VAR", help="For a URL: environment variable with the API key.")
+    @click.option(
+        "--header", "headers", multiple=True, metavar="NAME=VALUE", help="For a URL: a header to send."
+    )
     @click.option(
         "--account",
         default="",
         metavar="NAME",
         help="For a URL: whose login to use. The options of `mcpdesk login` say how to log in, here as well.",
     )
-    @click.option("--revision", type=click.Choice([*BY_NAME]), default=None, help="Speak this revision.")
-    @click.option("--era", type=click.Choice([*ERAS]), default=None, help="Speak the newest one of this era.")
     @click.option(
-        "--with", "packages", multiple=True, metavar="PACKAGE", help="For a Python file: it needs this."
+        "--revision", type=click.Choice([*BY_NAME]), default=None, help="Use this protocol revision."
+    )
+    @click.option(
+        "--era", type=click.Choice([*ERAS]), default=None, help="Use the newest revision of this era."
+    )
+    @click.option(
+        "--with",
+        "packages",
+        multiple=True,
+        metavar="PACKAGE",
+        help="For a Python file: a package that it needs.",
     )
     @click.option(
         "--trust", is_flag=True, help="Use a configuration file that is named, without being asked."

@@ -119,9 +119,9 @@ def call_command(
 ) -> int:
     """Call TOOL of TARGET, a server folder or the URL of a server, and print its result.
 
-    KEY=VALUE becomes what the tool's schema says: a text, a number, true or false; KEY:=JSON is any value.
-    What the tool asks is asked in the terminal; without one it hears that nobody can answer. The timeout does
-    not run while a question waits.
+    KEY=VALUE is converted to the type in the tool's schema: text, number, true or false; KEY:=JSON is any
+    value. Questions of the tool are asked in the terminal; without a terminal they are declined. The timeout
+    does not run while a question waits.
 
     A folder that the desk or `mcpdesk serve` hosts is called there, like over `mcpdesk stdio`: the call is in
     the traffic, policies count, callbacks fire and programs in the background go on. `list`, `read`,
@@ -175,7 +175,7 @@ LISTS: dict[str, tuple[str, str, str]] = {
 @reach_options
 def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
     """List the tools, resources, prompts and skills of TARGET, a server folder or the URL of a server, and
-    what of a folder is not offered.
+    items of a folder that are left out.
 
     A folder that the desk or `mcpdesk serve` hosts is asked there.
     """
@@ -214,11 +214,11 @@ def list_command(target: str, as_json: bool, timeout_s: float, alone: bool, reac
 def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: bool, reach: Reach) -> None:
     """Read the resource URI of TARGET, a server folder or the URL of a server.
 
-    A pipe or a file gets the contents byte for byte, texts and binary ones alike. On a terminal control
-    characters in a text are made visible, and binary contents are described.
+    A pipe or a file receives text and binary contents byte for byte. On a terminal, control
+    characters are made visible and binary contents are described.
 
-    A file of a skill that the server publishes is compared with the size, the digest and the front matter it
-    is listed with; one that differs is not printed, and the exit code is 4.
+    A file of a skill is compared with the size, digest and front matter in the server's list. If it differs,
+    it is not printed, and the exit code is 4.
     """
     from mcpdesk.cli.command_client import client
 
@@ -428,7 +428,7 @@ def _constants(shape: Mapping[str, Any]) -> Sequence[Any]:
 
 @click.command(name="watch", epilog=WATCH_EXAMPLES, short_help="Print notifications until ended.")
 @TARGET
-@click.option("--resource", "uris", multiple=True, metavar="URI", help="Follow this resource, too.")
+@click.option("--resource", "uris", multiple=True, metavar="URI", help="Follow this resource as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @ALONE
 @reach_options

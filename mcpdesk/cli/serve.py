@@ -71,7 +71,7 @@ Logs go to stderr.
 def mock_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options for a capture that stands in for its server."""
     server = click.option(
-        "--server", default="", metavar="NAME", help="Which server of the capture, if there are several."
+        "--server", default="", metavar="NAME", help="Server of the capture, if it has several."
     )
     mock = click.option(
         "--mock",
@@ -105,7 +105,7 @@ def serve_command(
     reach: Reach,
     **values: Any,
 ) -> int:
-    """Serve the TARGETs over HTTP until told to stop; folders also to every `mcpdesk stdio FOLDER`."""
+    """Serve the TARGETs over HTTP until stopped; folders also to every `mcpdesk stdio FOLDER`."""
     require_unix("`mcpdesk serve`")
     if not targets and mock is None:
         raise click.UsageError("Missing argument 'TARGET...'.")

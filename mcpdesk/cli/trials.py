@@ -90,12 +90,12 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.command(name="test", epilog=EXAMPLES, short_help="Run the test cases of a server.")
 @click.argument("target", shell_complete=completion.folder)
 @click.option(
-    "--cases", type=click.Path(path_type=Path), metavar="PATH", help="The case file, or a folder of them."
+    "--cases", type=click.Path(path_type=Path), metavar="PATH", help="Case file, or folder with case files."
 )
-@click.option("--only", metavar="TEXT", default="", help="Only cases with this in their name or place.")
+@click.option("--only", metavar="TEXT", default="", help="Only cases with this text in their name or file.")
 @click.option("--over", default="memory", metavar="A,B", help="For a folder: memory, stdio, http; several.")
-@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report, too.")
-@click.option("--watch", is_flag=True, help="Run again whenever a file changes, until ended.")
+@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report.")
+@click.option("--watch", is_flag=True, help="Run again whenever a file changes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end instead of lines.")
 @reach_options
 def test_command(
@@ -108,10 +108,10 @@ def test_command(
     as_json: bool,
     reach: Reach,
 ) -> int:
-    """Run the cases of TARGET, any server, and compare what comes with what they expect.
+    """Run the cases of TARGET, any server, and compare the results with the expected ones.
 
-    A folder is hosted afresh with a state of its own, even if the desk hosts it: in this process, unless
-    --over says otherwise.
+    A folder is hosted with its own fresh state, even if the desk hosts it: in this process, unless
+    --over names another transport.
     """
     folder = Path(target).expanduser()
     ways = _ways(over, folder.is_dir())
@@ -328,9 +328,9 @@ def _coloured(line: str, is_coloured: bool, colour: str = "") -> str:
 @click.option("--rate", type=click.FloatRange(0, 100_000, min_open=True), default=50.0, show_default=True,
               help="Calls a second.")  # fmt: skip
 @click.option("--for", "seconds", type=click.FloatRange(0, 86_400, min_open=True), default=5.0,
-              show_default=True, metavar="SECONDS", help="How long.")  # fmt: skip
+              show_default=True, metavar="SECONDS", help="Duration.")  # fmt: skip
 @click.option(
-    "--max-p99", type=click.FloatRange(0), metavar="MS", help="Fail when the 99th percentile is above."
+    "--max-p99", type=click.FloatRange(0), metavar="MS", help="Fail if the 99th percentile is higher."
 )
 @click.option("--over", default="memory", metavar="A,B", help="For a folder: memory, stdio, http; several.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -346,11 +346,11 @@ def load_command(
     as_json: bool,
     reach: Reach,
 ) -> int:
-    """Call TOOL of TARGET, any server, at a steady rate, and tell how long the answers took.
+    """Call TOOL of TARGET, any server, at a steady rate, and print the times.
 
-    Each time is counted from the moment its call was due: a server that falls behind is seen. A folder is
-    hosted afresh with a state of its own, even if the desk hosts it. Of a folder in
-    memory or over HTTP it is told where the time went. The last run of the same is shown beside.
+    Each time is counted from the moment its call was due, so that a server that falls behind is noticed. A
+    folder is hosted with its own fresh state, even if the desk hosts it. For a folder in memory or over HTTP
+    the phases of the calls are shown. The last run of the same call is shown for comparison.
     """
     from mcpdesk.testing.load_run import LoadPlan, as_facts, run_load
 

@@ -67,16 +67,18 @@ _SERVER_NAMES = {
 @click.command(name="wrap", epilog=WRAP_EXAMPLES, short_help="Record what a client and its servers say.")
 @click.argument("client", required=False)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--check", "checks", is_flag=True, help="Find taps whose program is gone, and repair them.")
+@click.option(
+    "--check", "checks", is_flag=True, help="Find taps whose program no longer exists, and repair them."
+)
 def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> int:
-    """Put the tap in front of the programs that CLIENT starts as servers, or of those named.
+    """Put a tap in front of the programs that CLIENT starts as servers, or of the named ones.
 
-    Its configuration file then starts `mcpdesk stdio -- COMMAND`, which passes on every byte and records it.
-    Nothing else in the file changes. Run by `uvx` or `pipx run`, it writes `uvx mcpdesk` or the installed
-    program into the file, because the environment of such a run is deleted some day.
+    Its configuration file then starts `mcpdesk stdio -- COMMAND`, which forwards every byte and records it.
+    Nothing else in the file changes. Under `uvx` or `pipx run`, `uvx mcpdesk` or the installed
+    program is written into the file, because the environment of such a run is temporary.
 
-    With --check no tap is added. Entries whose mcpdesk does not exist any longer, or is in a cache, start the
-    present one afterwards: of CLIENT, or of every known client.
+    With --check no tap is added. Entries whose mcpdesk no longer exists, or is in a cache, are changed to the
+    present one: for CLIENT, or for every known client.
     """
     require_unix("`mcpdesk wrap`")
     if checks:
@@ -168,9 +170,9 @@ def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
 @click.command(name="unwrap", epilog=UNWRAP_EXAMPLES, short_help="Take out what `wrap` put in.")
 @click.argument("client")
 def unwrap_command(client: str) -> None:
-    """Take the tap out of the configuration of CLIENT: the file is byte for byte what it was.
+    """Remove the taps from the configuration of CLIENT, and restore the file byte for byte.
 
-    Where it was changed since `mcpdesk wrap`, those changes stay.
+    Changes made since `mcpdesk wrap` stay.
     """
     path, text = _read(client, is_wrapped=True)
     changed = _unwrapped(path, text).changed
@@ -184,14 +186,14 @@ def unwrap_command(client: str) -> None:
 
 @click.command(name="trust", epilog=TRUST_EXAMPLES, short_help="Agree to what a configuration file names.")
 @click.argument("file", required=False)
-@click.option("--yes", is_flag=True, help="Agree without being asked.")
-@click.option("--list", "lists", is_flag=True, help="List the contents that you agreed to.")
-@click.option("--forget", metavar="FILE", help="Forget that you agreed to contents of this file.")
+@click.option("--yes", is_flag=True, help="Agree without a question.")
+@click.option("--list", "lists", is_flag=True, help="List the files that you agreed to.")
+@click.option("--forget", metavar="FILE", help="Withdraw your agreement to this file.")
 def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) -> None:
     """Show what FILE would start, reach and read, and ask whether you agree to it.
 
-    FILE may be a client, as in `mcpdesk wrap`. A file that names servers you did not type is used once you
-    agreed to its content. When that changes, you are asked again. Nothing is started here.
+    FILE may be a client, as in `mcpdesk wrap`. A configuration file is used after you have agreed to its
+    content. If the content changes, you are asked again. This command starts nothing.
     """
     from mcpdesk.settings import resolve
 

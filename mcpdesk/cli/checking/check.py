@@ -54,21 +54,21 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 @click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Look for mistakes in a server.")
 @click.argument("target", shell_complete=completion.folder)
-@click.option("--strict", is_flag=True, help="Warnings are mistakes, too.")
+@click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
     "--lock", metavar="[FILE]", help=f"Compare with the lock FILE, of a folder by default {LOCK_NAME} in it."
 )
 @click.option("--lock-file", metavar="FILE", hidden=True, help="The lock file.")
-@click.option("--update", is_flag=True, help="Write the lock, and tell what is different.")
+@click.option("--update", is_flag=True, help="Write the lock and print the differences.")
 @click.option(
-    "--max-tokens", type=click.IntRange(1), metavar="N", help="The most that the tools may cost together."
+    "--max-tokens", type=click.IntRange(1), metavar="N", help="Limit of tokens of all tool definitions."
 )
-@click.option("--clients", "all_clients", is_flag=True, help="Tell what known clients do with what is found.")
+@click.option("--clients", "all_clients", is_flag=True, help="Report limits of known clients.")
 @click.option(
-    "--client", "clients", multiple=True, metavar="NAME", help="The same for one client; repeatable."
+    "--client", "clients", multiple=True, metavar="NAME", help="Report limits of one client; repeatable."
 )
-@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report, too.")
-@click.option("--sarif", type=_FILE, metavar="FILE", help="Write a SARIF report, too.")
+@click.option("--junit", type=_FILE, metavar="FILE", help="Write a JUnit report.")
+@click.option("--sarif", type=_FILE, metavar="FILE", help="Write a SARIF report.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @TIMEOUT
 @reach_options
@@ -87,20 +87,20 @@ def check_command(
     timeout_s: float,
     reach: Reach,
 ) -> int:
-    """Tell every mistake in what TARGET, any server, offers; then what models and clients have trouble with.
+    """Report every error in the lists of TARGET, any server, and problems for models and clients.
 
-    A folder is loaded as a server would load it, afresh even if a process hosts it, and mistakes have file
-    and line. Of any other server the lists are read, and what is malformed in them is told.
+    A folder is loaded as a server would load it, again even if a process hosts it, and errors have file
+    and line. For any other server the lists are read, and malformed parts are reported.
 
-    Below that: every item with its place and the size of its definition, which is what a model reads, and
-    sums: of all tools, of all items, of the tools of each mode.
+    Then every item is listed with its position and the size of its definition, which is what a model reads,
+    with sums of all tools, of all items, and of the tools of each mode.
 
-    With --clients what known clients do with it, each with the source of that and its date. What does not
-    work with a client is a warning, what it only leaves out or asks is a note.
+    With --clients, known limits of clients are listed with source and date. A warning is something that
+    does not work with a client, a note something that it omits or asks.
 
-    With --lock every difference from the contract in the lock file is breaking, compatible or wording; a
-    breaking one is a mistake. A lock is written by --update alone, and names its server. That of a folder is
-    in it; for any other server say --lock FILE, whose name ends with .lock.json, or --lock=FILE.
+    With --lock, every difference from the lock file is breaking, compatible or wording; a breaking one is an
+    error. Only --update writes a lock, which names its server. The lock of a folder is in the folder; for any
+    other server use --lock FILE, whose name ends with .lock.json, or --lock=FILE.
     """
     is_folder = Path(target).expanduser().is_dir()
     if is_folder and (reach.mode or reach.token or reach.is_remote):
