@@ -1,4 +1,4 @@
-"""The jobs on the activity screen: state, name, use of the machine, and the output as it comes."""
+"""Jobs section of the activity screen: state, name, resource usage, and live output."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ JOB_STATES = {
 }
 """Glyph and style of each state; the word follows the glyph."""
 STATE_CELLS = 2 + max(len(state) for state in JobState if state is not JobState.LEFT)
-"""Cells of the column; its longest word, which is rare and passes, takes more of its own row."""
+"""Cells of the state column; the longest word, which is rare and temporary, widens only its own row."""
 NUMBER_CELLS, PEER_CELLS, CPU_CELLS, MEMORY_CELLS, TIME_CELLS = 4, 18, 6, 9, 10
 NARROW = 100
-"""Cells below which the column of the peer is left out."""
+"""Width in cells below which the peer column is hidden."""
 TINY = 64
-"""Cells below which only state, command and time are left."""
+"""Width in cells below which only state, command and time are shown."""
 SAMPLE_S = 1.0
-"""Seconds between two measurements of what programs use; made only while the section is shown."""
+"""Seconds between two measurements of resource usage, made only while the section is shown."""
 READ_S = 0.15
 """Seconds between two reads of the output."""
 _ORDER = {JobState.WAITING: 0, JobState.RUNNING: 1, JobState.QUEUED: 2}
 
 
 class JobDetail(Vertical):
-    """The facts of a job above its output."""
+    """Facts of a job above its output."""
 
     DEFAULT_CSS = """
     JobDetail > VerticalScroll { height: auto; max-height: 60%; scrollbar-size-vertical: 1; }
@@ -70,7 +70,7 @@ class JobDetail(Vertical):
 
 
 class JobPanel(Section[JobView]):
-    """The jobs of all servers, and the output of the selected one."""
+    """Jobs of all servers, and the output of the selected one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("jobs")
     title = "Jobs"
@@ -89,17 +89,17 @@ class JobPanel(Section[JobView]):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._uses: Mapping[str, JobUse] = {}
-        """Job id -> processor time and memory, as measured last."""
+        """Job id -> last measured CPU time and memory."""
         self._job = ""
         """Id of the job whose output is shown."""
         self._read_to = -1
         self._is_whole = False
-        """Whether its output was read to the end."""
+        """True if its output was read to the end."""
         self._comes = True
-        """True unless the last read of it brought nothing."""
+        """False if the last read returned no new output."""
         self._number_cells = NUMBER_CELLS
         self._left_out = 0
-        """Bytes of output before what is shown."""
+        """Bytes of output before the shown part."""
 
     def parts(self) -> Iterable[Widget]:
         yield SectionList(self)
@@ -109,7 +109,7 @@ class JobPanel(Section[JobView]):
         return view.work.jobs_version
 
     def fetch(self) -> Sequence[JobView]:
-        """Running jobs first, newest first; then ended ones, the last ended first."""
+        """Return running jobs first, newest first; then ended ones, the last ended first."""
         jobs = self.link.jobs()
         self._number_cells = max([NUMBER_CELLS, *(len(str(job.number)) for job in jobs)])
         return sorted(jobs, key=lambda job: (_ORDER.get(job.state, 3), -(job.ended or job.started)))
@@ -138,7 +138,7 @@ class JobPanel(Section[JobView]):
         yield f"{duration(row.runtime_s(self.now)):>{TIME_CELLS}}  ", "lines--muted"
 
     def _figures(self, job: JobView) -> str:
-        """What a running job uses, or the exit code of one that ended."""
+        """Return the resource usage of a running job, or the exit code of an ended one."""
         cpu = memory = ""
         if job.state.is_final:
             memory = job.message.replace("exit code", "exit") if job.message.startswith("exit code") else ""
@@ -185,14 +185,14 @@ class JobPanel(Section[JobView]):
         return None if row.state.is_final else TICK_S
 
     def tick_s(self) -> float | None:
-        """Sooner while output comes, or the rest of an ended job is read."""
+        """Return a shorter time while output arrives, or the rest of an ended job is read."""
         job = self.listing.selected
         if job is not None and job.has_output and not self._is_whole:
             return READ_S if self._comes or job.state.is_final else TICK_S
         return TICK_S if self._uses else super().tick_s()
 
     def show_detail(self) -> None:
-        """Show the selected job, and begin to read its output if another was selected before."""
+        """Show the selected job, and start to read its output if the selection changed."""
         job = self.listing.selected
         shown = "" if job is None else job.id
         if shown != self._job:
@@ -204,7 +204,7 @@ class JobPanel(Section[JobView]):
         self.query_one(JobDetail).set_class(job is not None and not job.has_output, "-silent")
 
     async def action_open(self) -> None:
-        """Go to the output."""
+        """Focus the output."""
         if self.listing.selected is not None:
             (self.output if self.output.display else self.listing).focus()
 
@@ -214,7 +214,7 @@ class JobPanel(Section[JobView]):
 
     @work
     async def action_kill(self) -> None:
-        """End the selected job, once the person says so again."""
+        """End the selected job after a confirmation."""
         job = self.listing.selected
         if job is None or job.state.is_final:
             self.notify("No running job is selected.", markup=False)
@@ -235,7 +235,7 @@ class JobPanel(Section[JobView]):
         self.load()
 
     def _add_output(self, job: str, piece: JobOutput | None) -> None:
-        """Show the next piece of a job's output; None: there is no more."""
+        """Append the next piece of a job's output; None means that there is no more."""
         if job != self._job:
             return
         if piece is None:
@@ -256,7 +256,7 @@ class JobPanel(Section[JobView]):
 
 
 def _facts(job: JobView, processes: int, width: int) -> Content:
-    """The whole command, and the other facts; a width of 0 cuts no line of theirs."""
+    """Return the full command and the other facts; a width of 0 cuts no line."""
     room = max(0, width - 4)
     known = [
         f"{job.state}{': ' + job.message if job.message else ''}",

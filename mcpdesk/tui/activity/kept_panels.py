@@ -1,4 +1,4 @@
-"""What servers keep for their clients, on the activity screen: callbacks, task lists, and plans."""
+"""Sections of the activity screen for data that servers keep for clients: callbacks, task lists, plans."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from mcpdesk.tui.widgets.menu import Choice, is_confirmed
 from mcpdesk.tui.widgets.section import Detail, Section
 
 NARROW = 90
-"""Cells below which the column of the peer is left out."""
+"""Width in cells below which the peer column is hidden."""
 STATE_CELLS, WHEN_CELLS, LEFT_CELLS, PEER_CELLS = 11, 10, 9, 18
 PLAN_READ_S = 1.0
-"""Seconds between two reads of a plan's file, while the section is shown."""
+"""Seconds between two reads of the file of an active plan, while the section is shown."""
 PLAN_REST_S = 5.0
-"""The same once the plan is made."""
+"""The same for a plan that is finished."""
 MARKDOWN_LIMIT = 16_000
-"""Characters up to which a plan is shown as Markdown; a longer one is shown as plain text."""
+"""Maximum characters of a plan that is shown as Markdown; a longer one is shown as plain text."""
 
 
 def state_of(callback: CallbackView) -> tuple[str, str, str]:
-    """Glyph, word and style."""
+    """Return glyph, word and style of a callback's state."""
     if callback.due is not None:
         return "◷", "waiting", "lines--key"
     if callback.is_cancelled:
@@ -45,19 +45,19 @@ def state_of(callback: CallbackView) -> tuple[str, str, str]:
 
 
 def on_replica(replica: str) -> str:
-    """` on web-1`; empty where there is but one core."""
+    """Return ` on web-1`; empty if there is only one core."""
     return f" on {one_line(replica, 30)}" if replica else ""
 
 
 def repeats(callback: CallbackView) -> str:
-    """How often it will still fire, or has fired: `3 left`, `4 of 4`."""
+    """Return the remaining or past repeats: `3 left`, `4 of 4`."""
     if callback.due is not None:
         return f"{callback.repeat_count - callback.fired} left"
     return f"{callback.fired} of {callback.repeat_count}"
 
 
 class CallbackPanel(Section[CallbackView]):
-    """The callbacks of all servers: when each fires next, how often, for whom, and its message."""
+    """Callbacks of all servers: next time, repeats, client, and message."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("callbacks")
     title = "Callbacks"
@@ -73,7 +73,7 @@ class CallbackPanel(Section[CallbackView]):
         return view.work.callbacks_version
 
     def fetch(self) -> Sequence[CallbackView]:
-        """Waiting ones first, the next one on top; then the others, newest first."""
+        """Return waiting callbacks first, the next one on top; then the others, newest first."""
         return sorted(
             self.link.callbacks(),
             key=lambda each: (each.due is None, each.due or -(each.last_fired or each.created)),
@@ -128,7 +128,7 @@ class CallbackPanel(Section[CallbackView]):
 
     @work
     async def action_cancel(self) -> None:
-        """Cancel the selected callback after asking."""
+        """Cancel the selected callback after a confirmation."""
         if callback := self._waiting():
             cancel = Choice("cancel it", True, f"{repeats(callback)}; it does not fire again", "x")
             if await is_confirmed(self.app, f"Cancel callback {callback.own_id}?", cancel, "keep it"):
@@ -159,11 +159,11 @@ def _facts(callback: CallbackView) -> str:
 
 
 TodoRow: TypeAlias = tuple[TodoView, StepView | None]
-"""A task and one of its steps; None: the row of the task itself."""
+"""Task and one of its steps; None for the row of the task itself."""
 
 
 class TodoPanel(Section[TodoRow]):
-    """The task lists of all servers: what clients have to do, and which steps are done."""
+    """Task lists of all servers: the tasks of clients, and their completed steps."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("todo")
     title = "Tasks"
@@ -178,13 +178,14 @@ class TodoPanel(Section[TodoRow]):
     def __init__(self, link: Link) -> None:
         super().__init__(link)
         self._folded: dict[Hashable, bool] = {}
-        """(server, task id) -> whether the person folded or unfolded it."""
+        """(server, task id) -> True if the person folded it, False if unfolded."""
 
     def version_of(self, view: CoreView) -> int:
         return view.work.todo_version
 
     def fetch(self) -> Sequence[TodoRow]:
-        """The current task first, then open ones, then done ones; each newest first. Done ones are folded."""
+        """Return the current task first, then open, then done ones; each newest first. Done ones are
+        folded."""
         rows: list[TodoRow] = []
         for task in sorted(
             self.link.todo(),
@@ -223,7 +224,7 @@ class TodoPanel(Section[TodoRow]):
         steps = f"  {task.done}/{len(task.steps)}" if task.steps else "  no steps"
         has_several = len({each.server for each, _ in self.rows}) > 1
         where = f"  {one_line(task.server, 20)}" if has_several else ""
-        # A task that is done may be the current one as well.
+        # A completed task may also be the current one.
         mark = "  current" if is_done and task.is_current else ""
         room = width - 14 - cell_len(steps + where + mark) - 6
         yield f"{task.own_id:>3}  ", "lines--muted"
@@ -273,7 +274,7 @@ def _markdown(task: TodoView) -> str:
 
 
 class PlanPanel(Section[PlanView]):
-    """Every active plan, or the last one of each server, and the plan file as it is written."""
+    """All active plans, or the last one of each server, with live contents of the plan file."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("plan")
     DEFAULT_CSS = """
@@ -294,7 +295,7 @@ class PlanPanel(Section[PlanView]):
         super().__init__(link)
         self._plans: tuple[PlanView, ...] = ()
         self._file = ""
-        """The plan file that is shown; empty before it was read."""
+        """Plan file that is shown; empty before it is read."""
         self._text: str | None = None
 
     def version_of(self, view: CoreView) -> Hashable:
@@ -302,7 +303,7 @@ class PlanPanel(Section[PlanView]):
         return self._plans, self.app.server
 
     def fetch(self) -> Sequence[PlanView]:
-        """The plan of the server shown first, then those that are being made."""
+        """Return the plan of the selected server first, then active plans, then the others."""
         return sorted(self._plans, key=lambda plan: (plan.server != self.app.server, not plan.is_active))
 
     def count_of(self, rows: Sequence[PlanView]) -> str:
@@ -346,13 +347,13 @@ class PlanPanel(Section[PlanView]):
             self.read("plan", PLAN_READ_S, source, partial(self._show_text, plan.file))
 
     def tick_s(self) -> float | None:
-        """Sooner while the plan is being made."""
+        """Return a shorter time while the plan is active."""
         plan = self.listing.selected
         return None if plan is None else PLAN_READ_S if plan.is_active else PLAN_REST_S
 
     @work
     async def action_end(self) -> None:
-        """End the plan mode of the selected plan's client after asking."""
+        """End the plan mode of the selected plan's client after a confirmation."""
         plan = self.listing.selected
         if plan is None or not plan.is_active:
             self.notify("No active plan is selected.", markup=False)
@@ -379,7 +380,7 @@ class PlanPanel(Section[PlanView]):
         self._show_markdown(clean(text) if text and len(text) <= MARKDOWN_LIMIT else "")
 
     def _show_markdown(self, text: str) -> None:
-        """Show a text as Markdown instead of the plain one; an empty text brings the plain one back."""
+        """Show a text as Markdown instead of the plain text; an empty text shows the plain text again."""
         from textual.widgets import Markdown  # slow to import, and most screens show none
 
         detail = self.query_one(Detail)
@@ -393,7 +394,7 @@ class PlanPanel(Section[PlanView]):
 
 
 def _moment(written: str) -> str:
-    """A time in ISO 8601 as local time."""
+    """Return an ISO 8601 time as local time."""
     try:
         return f"{datetime.fromisoformat(written).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:

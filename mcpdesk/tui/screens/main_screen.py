@@ -253,8 +253,10 @@ class MainScreen(Screen[None]):
         return True
 
     def question_closes(self) -> None:
-        """Start to ignore typed keys, because the person may still type for a question that closes without
-        esc."""
+        """Ignore typed keys for a moment, because the person may still be typing for the closed question.
+
+        Not called for a question that was closed by esc.
+        """
         self._hands_off.begin()
         self._has_told_of_keys = False
 

@@ -1,4 +1,4 @@
-"""The menus of a call: copy, earlier calls, saved arguments, saving a result, confirming a call."""
+"""Menus of a call: copy, earlier calls, saved arguments, saving a result, confirming a call."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index.traffic_index import Index
 
 MOST_SEARCHED = 2_000
-"""Newest exchanges among which those to compare are found."""
+"""Number of newest exchanges that are searched for calls to compare."""
 MOST_OFFERED = 200
-"""Of those, the ones that are offered."""
+"""Maximum number of calls offered for comparison."""
 
 
 class DestructiveCalls:
-    """Asks before a destructive tool is called from the screen.
+    """Asks for confirmation before a destructive tool is called from the screen.
 
-    One object per program: it remembers for which tools the person does not want to be asked again.
+    One object per program: it remembers the tools that the person allowed permanently.
     """
 
     def __init__(self) -> None:
         self._allowed: set[tuple[str, str]] = set()
 
     async def may_call(self, app: App[None], server: str, item: CatalogueItem, arguments: Any) -> bool:
-        """Ask whether a destructive item may be called; others always may. Must run in a worker."""
+        """Ask whether a destructive item may be called; other items need no question. Must run in a
+        worker."""
         annotations = item.definition.get("annotations") or {}
         if annotations.get("destructiveHint") is not True or (server, item.name) in self._allowed:
             return True
@@ -50,7 +51,7 @@ class DestructiveCalls:
         choices = [
             Choice("Do not call", "no", key="n", help=told),
             Choice("Call", "once", "asks again the next time", "y", told),
-            # What is not asked again takes more than a letter.
+            # A permanent permission must not be a single key press.
             Choice("Call, and do not ask again", "always", "for this tool, in this session", help=told),
         ]
         title = f"Call {one_line(item.name, 40)}? It is destructive."
@@ -61,7 +62,7 @@ class DestructiveCalls:
 
 
 def copies(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
-    """Key, name and text of what can be copied; results only after a call.
+    """Yield key, name and text of everything that can be copied; results only after a call.
 
     A text is None if the core has to be asked for it. `folder` is the server folder.
     """
@@ -83,7 +84,7 @@ def copies(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
 
 
 async def choose_copy(app: App[None], draft: Draft) -> tuple[str, str] | None:
-    """Let the person choose a part of a call; returns its text and its name."""
+    """Let the person choose a part of a call; return its text and its name."""
     link, server = draft.link, draft.server
     folder = next((one.folder for one in link.view().servers if one.name == server), ".")
     choices = [Choice(what, (text, what), key=key) for key, what, text in copies(draft, folder)]
@@ -97,7 +98,7 @@ async def choose_copy(app: App[None], draft: Draft) -> tuple[str, str] | None:
 
 
 def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
-    """A menu of earlier calls; the value is the index in `past`."""
+    """Return a menu of earlier calls; the value is the index in `past`."""
     choices = []
     for at, call in enumerate(past):
         when = time.strftime("%d %b %H:%M", time.localtime(call.time))
@@ -107,7 +108,7 @@ def history_menu(title: str, past: Sequence[PastCall]) -> Menu:
 
 
 async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Callable[[], Any]) -> Any:
-    """Let the person use, save or delete saved arguments; returns those to use, else None."""
+    """Let the person use, save or delete saved arguments; return those to use, else None."""
     try:
         now = entered()
     except ValueError as error:
@@ -136,7 +137,7 @@ async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Ca
 
 
 async def compare_result(app: App[None], draft: Draft) -> None:
-    """Let the person choose another call of the item, whoever made it, and show in what it differs."""
+    """Let the person choose another call of the item, made by any client, and show the differences."""
     from mcpdesk.tui.traffic.exchange_menus import comparison  # the first paint does without
 
     traffic, found = draft.link.traffic, answered_calls(draft)
@@ -153,7 +154,7 @@ async def compare_result(app: App[None], draft: Draft) -> None:
 
 
 def _told(traffic: Index, call: Exchange) -> str:
-    """`16:18:07  cursor 1.9.2  article="lamp" → 19.90 EUR`, without the desk's own name."""
+    """Format a call: `16:18:07  cursor 1.9.2  article="lamp" → 19.90 EUR`, without the desk's own name."""
     from mcpdesk.recorder.exchange_summary import summary
 
     said = summary(traffic, call)
@@ -163,7 +164,7 @@ def _told(traffic: Index, call: Exchange) -> str:
 
 
 def answered_calls(draft: Draft) -> list[Exchange]:
-    """The calls of an item among the newest messages, the last one first."""
+    """Return the answered calls of an item among the newest exchanges, the last one first."""
     try:
         method, params = request_for(draft.item, draft.arguments)
     except ValueError:
@@ -201,7 +202,7 @@ async def save_result(app: App[None], draft: Draft) -> None:
 
 
 def save(part: Savable, folder: Path) -> Path:
-    """Write a part to a new file, never over an existing one; returns its path. Raises: OSError."""
+    """Write a part to a new file, never over an existing one; return its path. Raises: OSError."""
     wanted = path = folder / part.name
     for number in count(2):
         try:
@@ -221,7 +222,7 @@ _POLICIES = {
 
 
 def policy_menu(item: CatalogueItem) -> Menu:
-    """Asks who may call a tool; what is so now has the cursor."""
+    """Return a menu of policies for a tool, with the cursor on the current one."""
     choices = [Choice(each, each, told, str(at)) for at, (each, told) in enumerate(_POLICIES.items(), 1)]
     title = f"Who may call {one_line(item.name, 40)}?"
     return Menu(title, choices, cursor=list(_POLICIES).index(item.policy))

@@ -1,4 +1,4 @@
-"""What a server offers: foldable groups under a live filter. Broken items stay in sight with their reason."""
+"""Catalogue of a server: foldable groups with a live filter. Invalid items are listed with the reason."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TITLES = {
 
 
 class Badge(NamedTuple):
-    """An annotation or policy in a word and a glyph; `style` is a component class of lines."""
+    """Annotation or policy as a word and a glyph; `style` is a component class of lines."""
 
     word: str
     glyph: str
@@ -50,7 +50,7 @@ _POLICIES = {Policy.ASK: ("?", "lines--warn"), Policy.DENY: ("⊘", "lines--bad"
 
 
 def badges(item: CatalogueItem) -> list[Badge]:
-    """What a tool's policy and its annotations say about it, and how many files a skill has."""
+    """Return the policy and the annotations of a tool, or the number of files of a skill."""
     if item.kind is ItemKind.SKILL and item.definition:
         files = item.definition["resources"]
         told = f"{len(files)} files" if isinstance(files, list) else "cannot be verified"
@@ -64,7 +64,7 @@ def badges(item: CatalogueItem) -> list[Badge]:
 
 
 def items_in_mode(mode: ModeView | None, items: Sequence[CatalogueItem]) -> list[CatalogueItem]:
-    """The items of a mode: its tools in its order, those that are missing, and all that are no tools."""
+    """Return the items of a mode: its tools in its order, missing tools, and all items that are not tools."""
     if mode is None:
         return list(items)
     tools = {item.name: item for item in items if item.kind is ItemKind.TOOL}
@@ -78,7 +78,7 @@ def items_in_mode(mode: ModeView | None, items: Sequence[CatalogueItem]) -> list
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """The heading of a group: how many items it has, and how many of them the filter lets through."""
+    """Heading of a group, with the number of its items and of those that match the filter."""
 
     kind: ItemKind
     total: int
@@ -88,7 +88,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class ItemRow:
-    """An item; `hits` are the positions in its label that the filter matched."""
+    """Item; `hits` are the positions in its label that the filter matched."""
 
     item: CatalogueItem
     hits: tuple[int, ...] = ()
@@ -96,7 +96,7 @@ class ItemRow:
 
 @dataclass(frozen=True, slots=True)
 class ProblemRow:
-    """The problem of the item above it."""
+    """Problem of the item above."""
 
     item: CatalogueItem
 
@@ -107,7 +107,7 @@ CatalogueRow = GroupRow | ItemRow | ProblemRow
 def catalogue_rows(
     items: Sequence[CatalogueItem], query: str, folded: frozenset[ItemKind]
 ) -> Iterator[CatalogueRow]:
-    """Headings and items; while filtering, the best match first, nothing folded and empty groups left out."""
+    """Yield headings and items. A filter sorts by match, unfolds all groups and hides empty ones."""
     for kind in _TITLES:
         group = [item for item in items if item.kind is kind]
         found = _matching(group, query.strip()) if query.strip() else [ItemRow(item) for item in group]
@@ -122,7 +122,7 @@ def catalogue_rows(
 
 
 def _label(item: CatalogueItem) -> str:
-    """Tools and prompts are called by their name, others by their title."""
+    """Return the name of tools and prompts, and the title of other items."""
     return item.name if item.kind in (ItemKind.TOOL, ItemKind.PROMPT) else item.title
 
 
@@ -141,7 +141,7 @@ def _matching(items: Sequence[CatalogueItem], query: str) -> list[ItemRow]:
 
 
 class CatalogueList(LineList):
-    """The rows. Posts `Highlighted` as the cursor moves and `Chosen` on enter."""
+    """Rows of the catalogue. Posts `Highlighted` when the cursor moves, and `Chosen` on enter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings_for("catalogue"),
@@ -163,7 +163,7 @@ class CatalogueList(LineList):
 
     @dataclass
     class PolicyAsked(Message):
-        """Another policy is wanted for a tool."""
+        """The person wants to change the policy of a tool."""
 
         item: CatalogueItem
 
@@ -171,7 +171,7 @@ class CatalogueList(LineList):
         super().__init__()
         self._called: frozenset[tuple[ItemKind, str]] = frozenset()
         self._mode: ModeView | None = None
-        """The mode whose tools are shown; None: all tools are."""
+        """Mode whose tools are shown; None for all tools."""
         self._modes: tuple[ModeView, ...] = ()
         self._items: tuple[CatalogueItem, ...] = ()
         self._rows: list[CatalogueRow] = []
@@ -180,17 +180,17 @@ class CatalogueList(LineList):
 
     @property
     def row_count(self) -> int:
-        """Headings, items and reasons."""
+        """Number of headings, items and problems."""
         return len(self._rows)
 
     @property
     def item(self) -> CatalogueItem | None:
-        """The item under the cursor."""
+        """Item under the cursor, or None."""
         row = self._rows[self.cursor] if self.cursor < len(self._rows) else None
         return None if row is None or isinstance(row, GroupRow) else row.item
 
     def load(self, items: tuple[CatalogueItem, ...], modes: tuple[ModeView, ...] = ()) -> None:
-        """Show other items; the cursor stays on the one it was on, and the mode the one it was."""
+        """Replace the items; the cursor stays on its item, and the mode stays selected."""
         had_modes, self._items, self._modes = bool(self._modes), items, modes
         if had_modes != bool(modes):
             self.refresh_bindings()
@@ -200,23 +200,23 @@ class CatalogueList(LineList):
         self._lay_out(self.item)
 
     def filter(self, query: str) -> None:
-        """Keep what matches; the cursor goes to the best match."""
+        """Show only matching items; the cursor moves to the best match."""
         self._query = query
         self._lay_out(None if query else self.item)
 
     def unhide(self, item: CatalogueItem) -> None:
-        """Drop filter and mode, unfold the item's group, and put the cursor on it."""
+        """Clear filter and mode, unfold the item's group, and put the cursor on the item."""
         self._query, self._folded, self._mode = "", self._folded - {item.kind}, None
         self._lay_out(item)
 
     def show_running(self, running: frozenset[tuple[ItemKind, str]]) -> None:
-        """Mark the items with a call under way."""
+        """Mark the items with a running call."""
         if running != self._called:
             self._called = running
             self.refresh()
 
     def select(self, kind: ItemKind, name: str) -> bool:
-        """Put the cursor on an item; False when it is not in sight."""
+        """Put the cursor on an item; return False if it is hidden."""
         for at, row in enumerate(self._rows):
             if isinstance(row, ItemRow) and (row.item.kind, row.item.name) == (kind, name):
                 self.cursor = at
@@ -224,7 +224,7 @@ class CatalogueList(LineList):
         return False
 
     def spans(self, index: int, width: int) -> Iterator[Span]:
-        """A heading with its count, an item with its marks, or a reason."""
+        """Yield a heading with its count, an item with its marks, or a problem."""
         row = self._rows[index]
         if isinstance(row, GroupRow):
             yield from self._heading(row, width)
@@ -234,7 +234,7 @@ class CatalogueList(LineList):
             yield from self._item_spans(row, width)
 
     def row_chosen(self, index: int) -> None:
-        """Fold a group, or choose an item."""
+        """Fold or unfold a group, or choose an item."""
         row = self._rows[index]
         if isinstance(row, GroupRow):
             self._folded = self._folded ^ {row.kind}
@@ -243,13 +243,13 @@ class CatalogueList(LineList):
             self.post_message(self.Chosen(row.item))
 
     def watch_cursor(self) -> None:
-        """Report which item is under the cursor."""
+        """Post which item is under the cursor."""
         super().watch_cursor()
         if self.item is not None:
             self.post_message(self.Highlighted(self.item))
 
     def action_cursor(self, by: int) -> None:
-        """Move by items; reasons are passed over."""
+        """Move by items; problems are skipped."""
         at = self.cursor + by
         while 0 <= at < len(self._rows) and isinstance(self._rows[at], ProblemRow):
             at += 1 if by > 0 else -1
@@ -257,7 +257,7 @@ class CatalogueList(LineList):
             self.cursor = at
 
     def action_fold(self) -> None:
-        """Fold the group the cursor is in; a filter keeps all groups open."""
+        """Fold the group of the cursor; a filter keeps all groups unfolded."""
         for at in reversed(range(min(self.cursor + 1, len(self._rows)))):
             row = self._rows[at]
             if isinstance(row, GroupRow):
@@ -276,18 +276,19 @@ class CatalogueList(LineList):
                 self.row_chosen(self.cursor)
 
     def action_choose_policy(self) -> None:
-        """Let the tool have another policy."""
+        """Request another policy for the tool."""
         if self.item is not None and self.item.kind is ItemKind.TOOL:
             self.post_message(self.PolicyAsked(self.item))
         else:
             self.notify("Only tools have a policy.", markup=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Only a server that has modes can show the tools of one."""
+        """Enable `pick_mode` only for a server with modes, and `explain_modes` only for one without."""
         return {"pick_mode": bool(self._modes), "explain_modes": not self._modes}.get(action, True)
 
     def action_explain_modes(self) -> None:
-        """The key of modes, where there are none: neither footer nor palette offers it."""
+        """Explain the key of modes on a server without modes; neither footer nor palette offers this
+        action."""
         self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
 
     @work(exclusive=True, group="menu")
@@ -341,7 +342,7 @@ class CatalogueList(LineList):
         self.rows_changed()
 
     def _lay_out(self, item: CatalogueItem | None) -> None:
-        """Show the rows anew, with the cursor on this item or else on the first, and report it."""
+        """Rebuild the rows, with the cursor on this item or else on the first, and post it."""
         self._set_rows()
         if item is None or not self.select(item.kind, item.name):
             self.cursor = next((at for at, row in enumerate(self._rows) if isinstance(row, ItemRow)), 0)
@@ -359,7 +360,7 @@ def _tools(number: int) -> str:
 
 
 class CataloguePane(Vertical):
-    """Filter and rows."""
+    """Filter and rows of the catalogue."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave_filter", "Clear the filter", show=False)
@@ -372,35 +373,35 @@ class CataloguePane(Vertical):
     filter = query_one(LineField)
 
     def compose(self) -> ComposeResult:
-        """The filter above the rows."""
+        """Compose the filter above the rows."""
         yield LineField(placeholder="/ filter", compact=True, select_on_focus=False)
         yield CatalogueList()
 
     def reveal(self, item: CatalogueItem) -> None:
-        """Put the cursor on an item, whatever filter or fold hides it."""
+        """Put the cursor on an item, even if a filter or a fold hides it."""
         if not self.rows.select(item.kind, item.name):
             self.filter.value = ""
             self.rows.unhide(item)
 
     def action_leave_filter(self) -> None:
-        """Clear the filter and go back to the rows."""
+        """Clear the filter and focus the rows."""
         self.filter.value = ""
         self.rows.focus()
 
     @on(Input.Changed)
     def narrow(self, event: Input.Changed) -> None:
-        """Filter while typing."""
+        """Apply the filter during typing."""
         event.stop()
-        # In the rows' own name: a message that the parent causes is not passed on to it.
+        # Called on the rows, because Textual does not deliver a message to the parent that caused it.
         self.rows.call_next(self.rows.filter, from_field(event.value))
 
     @on(Input.Submitted)
     def accept(self, event: Input.Submitted) -> None:
-        """Enter goes to the rows, the filter stays."""
+        """Focus the rows on enter; the filter stays."""
         event.stop()
         self.rows.focus()
 
     def key_down(self) -> None:
-        """Down leaves the filter for the rows."""
+        """Move the focus from the filter to the rows."""
         if self.filter.has_focus:
             self.rows.focus()

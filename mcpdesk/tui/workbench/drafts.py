@@ -1,4 +1,4 @@
-"""What the workbench keeps of each item: the arguments being edited, the running call, the last outcome."""
+"""State of each item in the workbench: edited arguments, running call, last outcome."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from mcpdesk.tui.forms.field_widgets import Ask
 
 MOST_SEARCHED = 200
-"""Newest exchanges that are searched for a call that has just ended."""
+"""Number of newest exchanges that are searched for a call that has just ended."""
 SEARCHED_FOR_S = 5.0
 """Seconds after the end of a call during which its exchange is searched."""
 
 
 def awaited_at(link: Link, connection: int, identifier: object) -> str:
-    """The author's line that a request awaits; empty where it is not known."""
+    """Return the line of the author's code that a request awaits; empty if it is unknown."""
     client = link.client(connection)
     running = () if client is None else client.running
     return next((call.where for call in running if call.id == identifier), "")
 
 
 def is_same_item(one: CatalogueItem, other: CatalogueItem) -> bool:
-    """Whether both describe the same item, perhaps in different versions."""
+    """Return True if both describe the same item, perhaps in different versions."""
     return (one.kind, one.name) == (other.kind, other.name)
 
 
 @dataclass(slots=True, eq=False)
 class Draft:
-    """The state of one item of a server."""
+    """State of one item of a server."""
 
     link: Link
     server: str
@@ -53,44 +53,45 @@ class Draft:
     schema: Schema
     node: Node
     text: str | None = None
-    """The arguments as JSON text, while they are edited that way."""
+    """Arguments as JSON text, while they are edited in that form."""
     arguments: Any = None
-    """The arguments of the last call."""
+    """Arguments of the last call."""
     shareable: Any = None
-    """The arguments of the last call without secrets."""
+    """Arguments of the last call without secrets."""
     call: LinkCall | None = None
     outcome: CallOutcome | None = None
     ended_call: LinkCall | None = None
-    """The last call, until its recorded duration is known."""
+    """Last call, until its recorded duration is known."""
     is_left: bool = False
-    """True from when the last call was cancelled until the traffic says that its code has ended."""
+    """True from the cancellation of the last call until the traffic shows that its code has ended."""
     desk_end: str = ""
-    """How the last call ended at the desk, in words, if its server never saw it."""
+    """Description of how the desk ended the last call, if its server never received it."""
     before: CallOutcome | None = None
-    """The outcome of the call before the last, where it had the same arguments."""
+    """Outcome of the call before the last, if it had the same arguments."""
     logged: tuple[LogLine, ...] = ()
-    """What the last call logged, an exception with its traceback among it."""
+    """Log lines of the last call, including an exception with its traceback."""
     uri: str = ""
     """URI of the resource that was read last."""
     changes: int | None = None
-    """How often the server has said that the watched resource changed; None: it is not watched."""
+    """Number of change notifications for the watched resource; None if it is not watched."""
     is_watched_by_server: bool = False
     is_reread: bool = False
-    """Whether the running call reads a watched resource again, without a wish of the person."""
+    """True if the running call reads a watched resource again automatically."""
     has_no_suggestions: bool = False
-    """Whether the server refused to suggest values: it is not asked again."""
+    """True if the server refused to suggest values; it is not asked again."""
     kept: str = ""
-    """What stayed of what was entered when the schema changed, until that is said."""
+    """Message about the entered values that were kept when the schema changed, until it is shown."""
     insisted: Any = UNSET
-    """The arguments that the person was warned about: when called again, they are sent as they are."""
+    """Invalid arguments that the person was warned about; a second call sends them unchanged."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """The server, and kind and name of the item, as past and saved calls are found by."""
+        """Server, and kind and name of the item; the key of past and saved calls."""
         return self.server, f"{self.item.kind.value} {self.item.name}"
 
     def change_schema(self, schema: Schema) -> None:
-        """Take another schema: untouched fields follow it, what a person entered is kept, and said."""
+        """Replace the schema: unchanged fields get new defaults; entered values are kept, with a message in
+        `kept`."""
         before, entered = form_node(self.schema).value(), self.node.value()
         self.schema, self.node = schema, form_node(schema)
         if _is_same(entered, before):
@@ -102,12 +103,12 @@ class Draft:
         self.kept = _told(before, entered, schema)
 
     def fill_form(self, arguments: Any) -> bool:
-        """Put arguments into the form; False when the form cannot show all of them."""
+        """Put arguments into the form; return False if the form cannot show all of them."""
         self.node.put(arguments)
         return keeps(self.node.value(), arguments)
 
     def failures(self, arguments: Any) -> list[SchemaFailure]:
-        """Where the arguments do not fit: by the validator of the server for tools, else required names."""
+        """Validate arguments: with the server's validator for tools, otherwise only required names."""
         if self.item.kind is ItemKind.TOOL:
             return self.link.validate(self.server, self.item.name, arguments)
         given = arguments if isinstance(arguments, dict) else {}
@@ -116,7 +117,7 @@ class Draft:
 
     @property
     def suggester(self) -> Ask | None:
-        """The function that asks the server for suggestions; None where it says that it has none."""
+        """Function that asks the server for suggestions; None if the server or the item has none."""
         server = next((one for one in self.link.view().servers if one.name == self.server), None)
         has_none = completion_for(self.item, "", "", {}) is None or (
             server is not None and not server.completes
@@ -141,7 +142,7 @@ class Draft:
     def start(self, arguments: Any) -> None:
         """Make the call.
 
-        Raises: ValueError when the arguments make no request.
+        Raises: ValueError if the arguments do not make a valid request.
         """
         method, params = request_for(self.item, arguments)
         self.before = self.outcome if same(arguments, self.arguments) else None
@@ -152,25 +153,27 @@ class Draft:
         self.call = self.link.request(self.server, method, params)
 
     def where(self) -> str:
-        """The author's line that the running call awaits; empty where it is not known."""
+        """Return the line of the author's code that the running call awaits; empty if it is unknown."""
         call = self.call
         return "" if call is None else awaited_at(self.link, call.connection, call.request_id)
 
     def logged_by(self, call: LinkCall) -> tuple[LogLine, ...]:
-        """What a call logged, as far as it can be told from others."""
+        """Return the log lines that name a call."""
         key = (call.connection, call.request_id)
         return tuple(line for line in self.link.logs() if line.call == key)
 
     @property
     def place(self) -> tuple[Path, int] | None:
-        """File and line where the last call failed, else where the item is; None if that is not here."""
+        """File and line of the last call's failure, else of the item; None if the file is not on this
+        machine."""
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == self.server), "")
         wheres = [line.where for line in self.logged if line.where] or [self.item.source]
         return source_place(folder, wheres[-1])
 
     def without_secrets(self, arguments: Any) -> Any:
-        """The arguments without secrets; where the form cannot show them, without its secret members."""
+        """Return the arguments without secrets; if the form cannot show them, without their secret
+        members."""
         probe = form_node(self.schema)
         probe.put(arguments)
         if same(probe.value(), arguments):
@@ -185,7 +188,7 @@ class Draft:
     def update_duration(self) -> None:
         """Set the duration of the last outcome to the recorded one, as the traffic screen shows it.
 
-        There it also says whether the call ended at the desk.
+        Also sets how the desk ended the call, if it did.
         """
         call, traffic = self.ended_call, self.link.traffic
         if call is None or self.outcome is None:
@@ -207,22 +210,22 @@ class Draft:
             self.ended_call = None
 
     def watch(self) -> None:
-        """Let the server say when the resource that was read last changes."""
+        """Ask the server for notifications about the resource that was read last."""
         self.link.watch(self.server, self.uri)
         self.changes = 0
 
     def unwatch(self) -> None:
-        """Watch the resource no longer."""
+        """Stop watching the resource."""
         self.link.unwatch(self.server, self.uri)
         self._forget_watch()
 
     def update_watch(self) -> bool:
-        """Read a watched resource again when it has changed. True: the server watches it no longer."""
+        """Read a watched resource again if it changed. Return True if the server no longer watches it."""
         if self.changes is None:
             return False
         count = self.link.watched(self.server).get(self.uri)
         if count is None:
-            # The core may not watch it yet: it has ended only if there was a count before.
+            # The core may not watch it yet, so the watch has ended only if there was a count before.
             has_ended = self.is_watched_by_server
             if has_ended:
                 self._forget_watch()
@@ -238,10 +241,10 @@ class Draft:
 
 
 def carried(before: Any, entered: Any, fresh: Any) -> Any:
-    """What a form holds with another schema: what a person entered, and else what it holds untouched.
+    """Return the form values after a schema change: entered values, and new defaults for unchanged ones.
 
-    `before` is what it held untouched, `entered` what it held last, `fresh` what it holds untouched now;
-    each may be `UNSET`.
+    `before` are the old defaults, `entered` the current values, `fresh` the new defaults; each may be
+    `UNSET`.
     """
     if _is_same(entered, before):
         return fresh
@@ -265,7 +268,7 @@ def _read(text: str) -> Any:
 
 
 def _told(before: Any, entered: Any, schema: Schema) -> str:
-    """What a person entered and is kept, and which of it no field is for any more."""
+    """Return a message about the entered values that are kept, and those without a field in the schema."""
     given, untouched = (
         entered if isinstance(entered, dict) else {},
         before if isinstance(before, dict) else {},
@@ -279,7 +282,7 @@ def _told(before: Any, entered: Any, schema: Schema) -> str:
 
 
 class Drafts:
-    """The state of all items. Several items may run at once, each with one call at a time."""
+    """State of all items. Several items may run simultaneously, each with one call at a time."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -288,12 +291,12 @@ class Drafts:
         self.saved_calls = SavedCalls()
 
     def store_at(self, path: Path | None) -> None:
-        """Store the history in this file and saved calls beside it; None keeps both in memory."""
+        """Store history and saved calls in files next to each other; None keeps both in memory."""
         self.history = History(path)
         self.saved_calls = SavedCalls(None if path is None else path.with_name(SAVED_CALLS_FILE))
 
     def of(self, server: str, item: CatalogueItem) -> Draft:
-        """The state of an item. A changed schema brings its own defaults; what a person entered is kept."""
+        """Return the state of an item. A changed schema has its own defaults; entered values are kept."""
         key = (server, item.kind, item.name)
         schema, draft = schema_of(item), self._drafts.get(key)
         if draft is None:
@@ -304,7 +307,7 @@ class Drafts:
         return draft
 
     def finish_calls(self) -> list[Draft]:
-        """Store the outcomes that have arrived; returns the drafts they belong to."""
+        """Store the outcomes that have arrived; return their drafts."""
         ended = [draft for draft in self._drafts.values() if draft.call and draft.call.outcome.done()]
         for draft in ended:
             if draft.call is None:
@@ -323,7 +326,7 @@ class Drafts:
         return ended
 
     def running(self, server: str) -> frozenset[tuple[ItemKind, str]]:
-        """The items of a server with a running call."""
+        """Return the items of a server with a running call."""
         drafts = self._drafts.items()
         return frozenset((kind, name) for (of, kind, name), one in drafts if of == server and one.call)
 

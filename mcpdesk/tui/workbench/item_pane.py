@@ -1,4 +1,4 @@
-"""The chosen item: a header, the arguments and the result, or how to add the first tool."""
+"""Selected item: a header, the arguments and the result, or instructions to add the first tool."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from mcpdesk.tui.workbench.drafts import Draft, is_same_item
 from mcpdesk.tui.workbench.split import STEP, Split
 
 _STACKED_BELOW = 80
-"""Cells across below which the result is below the arguments instead of beside them."""
+"""Width in cells below which the result is below the arguments instead of beside them."""
 _MAX_CHECKED = 1_000_000
-"""Bytes of a result above which it is not validated against the output schema."""
+"""Maximum bytes of a result that is validated against the output schema."""
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
 
 
 class ItemPane(KnowsFirstSize, Vertical):
-    """Shows one draft, or how to add the first tool."""
+    """Shows one draft, or instructions to add the first tool."""
 
     DEFAULT_CSS = """
     ItemPane { width: 1fr; }
@@ -65,11 +65,12 @@ class ItemPane(KnowsFirstSize, Vertical):
         self.draft: Draft | None = None
         self._split = Split()
         self._is_fresh = False
-        """Whether nothing was called yet. No class, for which all styles in the pane would be found anew."""
+        """True if there was no call yet. Not a CSS class, because a class would recompute all styles in the
+        pane."""
         self._is_dragged = False
-        """Whether the mouse moves the border between arguments and result."""
+        """True while the mouse drags the border between arguments and result."""
         self._expected: CatalogueItem | None = None
-        """The item that is about to be loaded; None: the one that is shown."""
+        """Item that is about to be loaded; None if it is already shown."""
 
     def compose(self) -> ComposeResult:
         yield ItemHeader()
@@ -88,7 +89,7 @@ class ItemPane(KnowsFirstSize, Vertical):
         return self.has_class("-stacked")
 
     def widen_result(self, by: int) -> None:
-        """Give the result more of the room, in steps, and remember that."""
+        """Increase the share of the result, in steps, and remember it."""
         self._split.move(by * STEP, stacked=self._is_stacked, is_fresh=self._is_fresh)
         self._split.store()
         self._divide()
@@ -100,7 +101,7 @@ class ItemPane(KnowsFirstSize, Vertical):
             box.styles.height = f"{part}fr" if self._is_stacked else "1fr"
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of the border between arguments and result."""
+        """Start dragging the border between arguments and result."""
         border = self.result.region
         if self._is_stacked:
             is_on_border = event.screen_y == border.y and event.widget is self.result
@@ -124,22 +125,22 @@ class ItemPane(KnowsFirstSize, Vertical):
         self._divide()
 
     def on_mouse_up(self) -> None:
-        """Let go of the border, and remember where it is."""
+        """Stop dragging the border, and remember its position."""
         if self._is_dragged:
             self._is_dragged = False
             self.release_mouse()
             self._split.store()
 
     def expect(self, item: CatalogueItem) -> None:
-        """Show the header of an item that is about to be loaded, and hide what belongs to another item."""
+        """Show the header of an item that is about to be loaded, and hide everything of other items."""
         self._expected = item
         self.describe(item)
         self._reveal()
 
     async def load(self, draft: Draft) -> None:
-        """Show a draft. Nothing changes for the draft that is shown already.
+        """Show a draft. Does nothing for the draft that is already shown.
 
-        The draft stays hidden when another item is expected by then.
+        The draft stays hidden if another item is expected by then.
         """
         if draft is self.draft and draft.node is self.arguments.form.node:
             if draft.call is None and draft.outcome is None:
@@ -156,7 +157,7 @@ class ItemPane(KnowsFirstSize, Vertical):
                 self.describe(draft.item)
 
     def _reveal(self) -> None:
-        """Show arguments and result if they belong to the item that is expected."""
+        """Show arguments and result if they belong to the expected item."""
         shown, expected = self.draft, self._expected
         fits = expected is None or (shown is not None and is_same_item(shown.item, expected))
         self.query_one("#work").visible = fits
@@ -175,13 +176,13 @@ class ItemPane(KnowsFirstSize, Vertical):
             self.result.call_button.offer(item)
 
     def update(self, view: CoreView, server: str) -> None:
-        """Show how long the call runs, and whose token the server is called with."""
+        """Update the duration of the call, and the token the server is called with."""
         shown = next((one for one in view.servers if one.name == server), None)
         self.query_one(ItemHeader).update_server(shown)
         self.show_title()
 
     async def draw_result(self) -> None:
-        """Show the running call of the draft, its outcome, or which key to press."""
+        """Show the running call of the draft, its outcome, or the key to press."""
         draft = self.draft
         async with self._drawing:
             if draft is not None and draft.call is not None and not draft.is_reread:
@@ -198,7 +199,7 @@ class ItemPane(KnowsFirstSize, Vertical):
         self.show_title()
 
     def show_title(self) -> None:
-        """Show in the title how the call goes or went."""
+        """Show the state of the call in the title."""
         title, style = _title(self.draft)
         if title != self._title:
             self._title = title
@@ -208,7 +209,7 @@ class ItemPane(KnowsFirstSize, Vertical):
 
 
 def _faults(draft: Draft, marks: Mapping[Path, str]) -> list[str]:
-    """Faults of a tool's result, those of the structured content by their marks."""
+    """Return the faults of a tool's result; `marks` are those of the structured content."""
     result = draft.outcome.result if draft.outcome is not None else None
     if result is None or draft.item.kind is not ItemKind.TOOL:
         return []
@@ -217,7 +218,7 @@ def _faults(draft: Draft, marks: Mapping[Path, str]) -> list[str]:
 
 
 def _hint(draft: Draft | None) -> Iterator[Content]:
-    """The problem of the item in full, and which key to press."""
+    """Yield the full problem of the item, and the key to press."""
     if draft is None:
         return
     item = draft.item
@@ -247,7 +248,7 @@ def _title(draft: Draft | None) -> tuple[str, str]:
 
 
 class ItemHeader(Widget):
-    """Up to four lines: title, badges and source; the problem; the token it needs; the description."""
+    """Header of up to four lines: title, badges and source; problem; required token; description."""
 
     DEFAULT_CSS = """
     ItemHeader { height: auto; max-height: 4; padding: 0 1; }
@@ -257,9 +258,9 @@ class ItemHeader(Widget):
     _item: CatalogueItem | None = None
     _server: ServerView | None = None
     _token = ("", "")
-    """The line about tokens, and its colour."""
+    """Line about tokens, and its colour."""
     _width = 0
-    """Cells across. To ask for the size while it is laid out would lay out the whole screen once more."""
+    """Width in cells. Reading the size during layout would lay out the whole screen again."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         self._width = width
@@ -272,7 +273,7 @@ class ItemHeader(Widget):
         self.refresh(layout=True)
 
     def update_server(self, server: ServerView | None) -> None:
-        """Update what is said about the server of the item."""
+        """Update the information about the server of the item."""
         self._server = server
         line = self._token_line()
         if line != self._token:
@@ -297,7 +298,7 @@ class ItemHeader(Widget):
         lines = [top]
         if item.problem:
             word = "stale, the previous version serves" if item.stale else "unavailable"
-            # The pane below shows the whole problem of an item that cannot be called.
+            # The pane below shows the full problem of an item that cannot be called.
             told = one_line(f"✕ {word}: {item.problem}", 0 if item.stale else max(10, self._width))
             lines.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
         if self._token[0]:
@@ -326,10 +327,10 @@ async def hello(name: str, times: int = 1) -> str:
 
 
 class FirstToolLesson(Static):
-    """What there is to say about a server without any item: how to add the first one, or where it is."""
+    """Information about a server without items: how to add the first one, or the state of an upstream."""
 
     def teach(self, server: ServerView | None) -> None:
-        """Show an example with the folder of this server, or how a server that runs elsewhere stands."""
+        """Show an example with the folder of this server, or the state of an upstream."""
         if server is None:
             self.update("No server is on the desk.\n\nN adds one: a folder, a URL, a program or a file.")
             return

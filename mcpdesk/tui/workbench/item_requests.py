@@ -1,4 +1,4 @@
-"""Items as requests: the schema of their form, the request made of it, and recorded requests made again."""
+"""Requests for items: the schema of their form, the request made from it, and repeated recorded requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcpdesk.tui.render.json_text import compact
 Request = tuple[str, dict[str, Any]]
 """Method and params."""
 _OPENING = frozenset({"initialize", "subscriptions/listen"})
-"""Methods that open something for the client that sends them."""
+"""Methods that open a session or stream for the client that sends them."""
 _ONCE = frozenset({"_meta", "inputResponses", "requestState", "task"})
 """Members of `params` that are valid only once."""
 _ITEMS = {
@@ -34,7 +34,7 @@ _OPTIONAL = re.compile(r"\{[?&]([^}]*)\}")
 
 
 def schema_of(item: CatalogueItem) -> Schema:
-    """The schema of the arguments that an item needs."""
+    """Return the schema of the arguments of an item."""
     match item.kind:
         case ItemKind.TOOL:
             return item.definition.get("inputSchema") or {}
@@ -71,9 +71,9 @@ def _prompt_schema(definition: Mapping[str, Any]) -> Schema:
 
 
 def request_for(item: CatalogueItem, arguments: Any) -> Request:
-    """Method and params of a request with these arguments.
+    """Return method and params of a request with these arguments.
 
-    Raises: ValueError when they do not make a request.
+    Raises: ValueError if they do not make a valid request.
     """
     match item.kind:
         case ItemKind.TOOL:
@@ -90,7 +90,8 @@ def request_for(item: CatalogueItem, arguments: Any) -> Request:
 
 
 def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Request | None:
-    """The request for suggestions for a field, given the others; None for items without suggestions."""
+    """Return the request for suggestions for a field, given the others; None for items without
+    suggestions."""
     if item.kind is ItemKind.PROMPT:
         reference = {"type": "ref/prompt", "name": item.name}
     elif item.kind is ItemKind.TEMPLATE:
@@ -104,7 +105,7 @@ def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Re
 
 
 def repeated(message: Any) -> Request:
-    """Method and params of a recorded request to send again, without what was valid only once.
+    """Return method and params of a recorded request to send again, without members that are valid only once.
 
     Raises: ValueError with the reason why it cannot be sent again.
     """
@@ -120,7 +121,7 @@ def repeated(message: Any) -> Request:
 
 
 def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
-    """Kind and name of the item that a request is about, and its arguments.
+    """Return kind and name of the item that a request is about, and its arguments.
 
     Raises: ValueError for requests without a form.
     """
@@ -132,7 +133,7 @@ def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
 
 
 def shell_command(method: str, params: Mapping[str, Any], folder: str) -> str:
-    """The `mcpdesk` command that sends the same request; empty for methods without a command."""
+    """Return the `mcpdesk` command that sends the same request; empty for methods without a command."""
     verb, member = _COMMANDS.get(method, ("", ""))
     if not verb:
         return ""

@@ -1,4 +1,4 @@
-"""Calls that were made, and arguments saved under a name, in two files. Secrets are left out before."""
+"""Past calls, and arguments saved under a name, in two files. Callers remove secrets first."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mcpdesk import private_files
 from mcpdesk.protocol import codec
 
 MAX_PER_ITEM = 100
-"""Calls of one item that are kept."""
+"""Maximum stored calls of one item."""
 MAX_SAVED = 50
-"""Saved calls of one item; the oldest are deleted first."""
+"""Maximum saved calls of one item; the oldest are deleted first."""
 SAVED_CALLS_FILE = "saved-calls.json"
 _COMPACT_ABOVE = 2 << 20
-"""Bytes above which the file of calls is written again with the kept ones only."""
+"""Size in bytes above which the file of calls is rewritten without deleted ones."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PastCall:
-    """A call that has ended."""
+    """Call that has ended."""
 
     time: float
     """Unix time in seconds."""
@@ -39,13 +39,13 @@ class PastCall:
 
 
 class KeptFile:
-    """A private file of the desk. Without a path, or once writing has failed, nothing is read or written."""
+    """Private file of the desk. Without a path, or after a failed write, it neither reads nor writes."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
 
     def read(self) -> bytes | None:
-        """The contents; None without any."""
+        """Return the contents; None if there are none."""
         try:
             return None if self._path is None else self._path.read_bytes()
         except OSError:
@@ -63,7 +63,7 @@ class KeptFile:
 
 
 class History:
-    """The calls of each item, in a file or, without a `path`, in memory only."""
+    """Calls of each item, in a file or, without a `path`, in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = KeptFile(path)
@@ -71,7 +71,7 @@ class History:
         self._is_read = False
 
     def of(self, server: str, item: str) -> list[PastCall]:
-        """Calls of one item, newest first."""
+        """Return the calls of one item, newest first."""
         self._read()
         return list(reversed(self._calls.get((server, item), ())))
 
@@ -82,7 +82,7 @@ class History:
         self._file.write(_line(call), append=True)
 
     def _read(self) -> None:
-        """Read the file the first time that a call is needed."""
+        """Read the file when a call is first needed."""
         if self._is_read:
             return
         self._is_read = True
@@ -91,7 +91,7 @@ class History:
             try:
                 self._keep(PastCall(**orjson.loads(line)))
             except (orjson.JSONDecodeError, TypeError):
-                continue  # a line that is broken, or of another program
+                continue  # skip a damaged line, or one with other fields
         if len(data) > _COMPACT_ABOVE:
             kept = (call for calls in self._calls.values() for call in calls)
             self._file.write(b"".join(map(_line, sorted(kept, key=lambda call: call.time))))
@@ -101,7 +101,7 @@ class History:
 
 
 def _line(call: PastCall) -> bytes:
-    """The line of the file; empty for arguments that orjson cannot write, such as huge numbers."""
+    """Return the line of the file; empty for arguments that orjson cannot write, such as huge numbers."""
     try:
         return codec.dumps(asdict(call), option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:
@@ -117,7 +117,7 @@ class SavedCalls:
         """Server and item -> name -> arguments."""
 
     def of(self, server: str, item: str) -> dict[str, Any]:
-        """Name -> arguments, the newest last."""
+        """Return name -> arguments, the newest last."""
         self._read()
         return self._saved.get(f"{server} {item}", {})
 
@@ -134,7 +134,7 @@ class SavedCalls:
         self._write()
 
     def _read(self) -> None:
-        """Read the file each time: another desk may have added to it. What has another shape is ignored."""
+        """Read the file each time, because another desk may have changed it. Invalid entries are ignored."""
         data = self._file.read()
         if data is None:
             return

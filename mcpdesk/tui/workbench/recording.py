@@ -1,4 +1,4 @@
-"""What a save changed: the contract, and what comes of the recorded calls that only read, made again."""
+"""Effects of a save: changes of the contract, and results of recorded read-only calls that are repeated."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from mcpdesk.tui.render.json_text import same
 from mcpdesk.tui.workbench.item_requests import repeated
 
 MOST_SAVES = 10
-"""Saves of a server that are kept with what came of them."""
+"""Maximum stored saves of a server, with their results."""
 MOST = 50
-"""Calls that are made again: the newest ones, those with the same arguments once."""
+"""Maximum repeated calls: the newest ones, without duplicate arguments."""
 CALL_S = 10.0
-"""Seconds after which a call is cancelled."""
+"""Timeout of one call in seconds."""
 RUN_S = 60.0
 """Seconds after which no further call is made."""
 _LOOKED_AT = 5_000
-"""Newest exchanges that are looked through."""
+"""Number of newest exchanges that are searched."""
 _COMPARED = ("content", "structuredContent", "isError")
-"""What the results of all revisions have."""
+"""Members of a result that exist in all protocol revisions."""
 
 
 class ReplayVerdict(Enum):
-    """What came of a call that was made again: a glyph, words and a style of lines."""
+    """Result of a repeated call: a glyph, words and a style of lines."""
 
     WAITING = ("·", "not yet", "lines--muted")
     SAME = ("✓", "same", "lines--good")
@@ -52,18 +52,18 @@ _BAD = (ReplayVerdict.DIFFERENT, ReplayVerdict.FAILS, ReplayVerdict.LATE)
 
 @dataclass(slots=True, eq=False)
 class ReplayRow:
-    """A recorded call, and what comes of it now."""
+    """Recorded call, and its outcome now."""
 
     tool: str
     arguments: Any
     asked: str
-    """The arguments in a few words, secrets masked."""
+    """Summary of the arguments, with secrets masked."""
     before: CallOutcome
     now: CallOutcome | None = None
     verdict: ReplayVerdict = ReplayVerdict.WAITING
 
     def finish(self, outcome: CallOutcome) -> None:
-        """Compare what came of it with what came of it before, as far as both revisions have it."""
+        """Compare the outcome with the recorded one; members that only one revision has are ignored."""
         members = [
             key
             for key in _COMPARED
@@ -81,30 +81,31 @@ class ReplayRow:
 
 
 class RecordingReplay:
-    """One run of the recording of a server; `rows` fill while it runs."""
+    """One replay of the recorded calls of a server; `rows` are updated while it runs."""
 
     def __init__(self, link: Link, server: str) -> None:
         self.server = server
         self.rows = list(recorded_calls(link, server))
         self.is_running = False
         self.problem = ""
-        """Why it ended early."""
+        """Reason why it ended early."""
         self._link = link
 
     @property
     def told(self) -> str:
-        """How it went, in one line: `12 same, 1 fails now`."""
+        """Summary of the results: `12 same, 1 fails now`."""
         counted = {one: sum(row.verdict is one for row in self.rows) for one in ReplayVerdict}
         parts = [f"{count} {one.value[1]}" for one, count in counted.items() if count]
         return ", ".join(parts) or "none yet · those of tools with readOnlyHint are made again here"
 
     @property
     def is_bad(self) -> bool:
-        """Whether something came out otherwise than before."""
+        """True if a result differs from the recorded one."""
         return any(row.verdict in _BAD for row in self.rows)
 
     async def run(self, changed: Callable[[], object]) -> None:
-        """Make the calls one after the other, and call `changed` after each; cancelling ends the call."""
+        """Make the calls one at a time, and call `changed` after each; cancelling also cancels the running
+        call."""
         until = time.monotonic() + RUN_S
         self.is_running = True
         changed()
@@ -139,54 +140,54 @@ class RecordingReplay:
 
 
 class SaveView(Protocol):
-    """What shows the saves while it is open."""
+    """Widget that shows the saves while it is open."""
 
     def update_rows(self) -> None:
-        """Show what came meanwhile."""
+        """Show the changes since the last update."""
 
 
 @dataclass(slots=True, eq=False)
 class Save:
-    """What one save changed: of the contract, and in what comes of the recorded calls."""
+    """Effects of one save: changes of the contract, and of the outcomes of recorded calls."""
 
     server: str
     at: float
-    """When it was noticed, Unix time in seconds; 0: this is the code the desk began with."""
+    """Unix time in seconds when it was noticed; 0 for the code at the start of the desk."""
     contract: list[ContractChange] = field(default_factory=list)
     sources: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Where each item is written, by kind and name."""
+    """Kind and name of an item -> its source location."""
     not_loaded: list[str] = field(default_factory=list)
-    """What of it could not be loaded and why, a sentence each."""
+    """Sentences about items that could not be loaded, with reasons."""
     replay: RecordingReplay | None = None
-    """The run with the code it made; None: there was none."""
+    """Replay with the code of this save, or None."""
 
     @property
     def is_broken(self) -> bool:
-        """Whether it breaks the contract."""
+        """True if it breaks the contract."""
         return any(change.is_breaking for change in self.contract)
 
 
 class Saves:
-    """The last saves of each server, and whether the recording is made again after each."""
+    """Last saves of each server, and whether calls are replayed after each save."""
 
     def __init__(self) -> None:
         self.at_every_save = False
         self.page: SaveView | None = None
-        """What shows all this; None while nobody looks."""
+        """Open page that shows the saves, or None."""
         self._of: dict[str, list[Save]] = {}
-        """By server, the newest last."""
+        """Saves by server, the newest last."""
         self._catalogues: dict[str, Catalogue] = {}
 
     def of(self, server: str) -> Sequence[Save]:
-        """The saves of a server that are kept, the newest last; the code it began with is one."""
+        """Return the stored saves of a server, the newest last; the initial code counts as one."""
         return self._of.setdefault(server, [Save(server, 0.0)])
 
     def latest(self, server: str) -> Save:
-        """The save that made the code as it is now."""
+        """Return the save that made the current code."""
         return self.of(server)[-1]
 
     def has_changed(self, catalogue: Catalogue) -> bool:
-        """Whether a server's code or offer changed since it was looked at last, its policies apart."""
+        """Return True if a server's code or catalogue changed since the last call, except for policies."""
         before = self._catalogues.get(catalogue.server)
         self._catalogues[catalogue.server] = catalogue
         if before is None or not before.items or before.version == catalogue.version:
@@ -207,13 +208,13 @@ class Saves:
         return True
 
     def changed(self) -> None:
-        """Show what came meanwhile where somebody looks."""
+        """Update the page if it is open."""
         if self.page is not None:
             self.page.update_rows()
 
 
 def _not_loaded(catalogue: Catalogue) -> Iterator[str]:
-    """The items whose file cannot be used as it is now, those of one file once."""
+    """Yield the items whose file is invalid, grouped by file."""
     names = dict[tuple[str, str, bool], list[str]]()
     for item in catalogue.items:
         if item.problem and not item.is_fit:
@@ -232,7 +233,7 @@ def _definitions(catalogue: Catalogue) -> Definitions:
 
 
 def read_only_tools(link: Link, server: str) -> set[str]:
-    """Names of the tools that declare that they only read."""
+    """Return the names of the tools with `readOnlyHint`."""
     return {
         item.name
         for item in link.catalogue(server).items
@@ -242,7 +243,7 @@ def read_only_tools(link: Link, server: str) -> set[str]:
 
 
 def calls_of(link: Link, server: str, tools: Collection[str]) -> Iterator[Exchange]:
-    """The newest calls of some tools, the newest first."""
+    """Yield the newest calls of some tools, the newest first."""
     index = link.traffic
     index.catch_up()
     count = len(index.exchanges)
@@ -253,9 +254,9 @@ def calls_of(link: Link, server: str, tools: Collection[str]) -> Iterator[Exchan
 
 
 def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
-    """The newest calls of tools that say that they only read, each with other arguments, the newest first.
+    """Yield the newest calls of read-only tools, each with different arguments, the newest first.
 
-    Calls that asked their client something are left out: nobody is to be asked twice.
+    Calls that asked their client something are left out, so that no person is asked twice.
     """
     tools = read_only_tools(link, server)
     found = list[ReplayRow]()
@@ -270,7 +271,7 @@ def recorded_calls(link: Link, server: str) -> Iterator[ReplayRow]:
 
 
 def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
-    """A call that can be compared; None for those under way, in several parts, or made here to compare."""
+    """Return a call that can be compared; None for running, multi-part and replayed ones."""
     request, response = exchange.request, exchange.response
     is_over = exchange.status in (Status.OK, Status.ERROR, Status.TOOL_ERROR)
     is_whole = exchange.whole is None and not exchange.parts and exchange.direction is Direction.IN
@@ -292,12 +293,12 @@ def _row(link: Link, exchange: Exchange) -> ReplayRow | None:
 
 
 def has_failed(outcome: CallOutcome) -> bool:
-    """Whether a call ended with an error, or its tool says that it failed."""
+    """Return True if a call ended with an error, or with `isError`."""
     return outcome.result is None or outcome.result.get("isError") is True
 
 
 def _with(outcome: CallOutcome, members: list[str]) -> CallOutcome:
-    """An outcome with these members of its result only; `isError` where it is true."""
+    """Return an outcome with only these members of its result; `isError` only if it is true."""
     if outcome.result is None:
         return outcome
     kept = {key: outcome.result[key] for key in members if outcome.result.get(key) not in (None, False)}

@@ -1,4 +1,4 @@
-"""The page of the last saves: what changed in the contract, and in what comes of each recorded call."""
+"""Page of the last saves: changes of the contract, and of the outcome of each recorded call."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from mcpdesk.tui.widgets.menu import Dialog
 from mcpdesk.tui.workbench.recording import ReplayRow, Save, Saves
 
 MOST_CHANGES = 100
-"""Changes of a contract that are shown."""
+"""Maximum changes of a contract that are shown."""
 MOST_LINES = 10
-"""Lines of an old and of a new description that are shown."""
+"""Maximum lines of an old and of a new description that are shown."""
 _NAME_CELLS = 24
 _VERDICT_STYLES = {
     ContractVerdict.BREAKING: "$text-error",
@@ -37,10 +37,10 @@ _VERDICT_STYLES = {
 
 
 class ReplayList(RowList[ReplayRow]):
-    """A line for each recorded call."""
+    """One line per recorded call."""
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
-        """The verdict, the tool, its arguments, and how long it took then and now."""
+        """Yield verdict, tool, old and new duration, and arguments."""
         row = self.rows[index]
         glyph, word, style = row.verdict.value
         yield column(f" {glyph} {word}", 15), style
@@ -58,7 +58,7 @@ class ReplayList(RowList[ReplayRow]):
 
 
 class SavePage(Dialog[None]):
-    """Shows what a save changed, the last first; `start` makes the recorded calls again, `stop` ends that."""
+    """Dialog with the effects of a save, initially the last; `start` replays the calls, `stop` ends that."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close", show=False),
@@ -88,14 +88,14 @@ class SavePage(Dialog[None]):
         super().__init__()
         self._saves, self._server, self._start, self._stop = saves, server, start, stop
         self._chosen: Save | None = None
-        """The save that is shown; None: the latest, whichever that is."""
+        """Save that is shown; None for the latest."""
         self._is_ready = False
         saves.page = self
         self._drawn: tuple[object, object] | None = None
-        """The row whose difference is shown, and what came of it then."""
+        """Row whose difference is shown, and its verdict at that time."""
 
     def compose(self) -> ComposeResult:
-        """The contract, the calls, and the difference of one of them."""
+        """Compose the contract, the calls, and the difference of one of them."""
         with Vertical(classes="box") as box:
             box.border_title = ""
             with VerticalScroll(id="contract"):
@@ -105,19 +105,19 @@ class SavePage(Dialog[None]):
             yield VerticalScroll(id="difference")
 
     def on_mount(self) -> None:
-        """Show what is known, and what comes."""
+        """Show the current state, and receive updates."""
         self._is_ready = True
         self.rows.focus()
         self.update_rows()
 
     def on_unmount(self) -> None:
-        """Nobody looks any more."""
+        """Stop receiving updates."""
         self._is_ready, self._saves.page = False, None
 
     def update_rows(self) -> None:
-        """Show what came meanwhile."""
+        """Show the changes since the last update."""
         if self._is_ready:
-            with suppress(NoMatches):  # the page is closing, and some of it has gone
+            with suppress(NoMatches):  # the page is closing, and some widgets are removed
                 self._show_rows()
 
     def _show_rows(self) -> None:
@@ -160,7 +160,7 @@ class SavePage(Dialog[None]):
         self.update_rows()
 
     def action_start(self) -> None:
-        """Make the calls again with the code as it is now."""
+        """Repeat the calls with the current code."""
         self._chosen = None
         self._start()
 
@@ -169,13 +169,13 @@ class SavePage(Dialog[None]):
         self._stop()
 
     def action_toggle_always(self) -> None:
-        """Make the calls after each save, or no longer."""
+        """Toggle whether the calls are repeated after each save."""
         self._saves.at_every_save = not self._saves.at_every_save
         self.update_rows()
 
 
 def _title(kept: Sequence[Save], at: int) -> str:
-    """`What the last save changed · 13:02:11`, `Save 2 of 4 · 13:01:40`, `Before the first save`."""
+    """Return `What the last save changed · 13:02:11`, `Save 2 of 4 · 13:01:40` or `Before the first save`."""
     when = clock(kept[at].at)[:8]
     if not kept[at].at:
         return "Before the first save"
@@ -186,7 +186,7 @@ def _title(kept: Sequence[Save], at: int) -> str:
 
 
 def _contract(save: Save) -> Content:
-    """What could not be loaded, and what changed of what clients are offered."""
+    """Return the items that could not be loaded, and the changes of the definitions clients receive."""
     lines = [Content.styled(f"✕ not loaded: {one_line(told)}", "$text-error") for told in save.not_loaded]
     changes = save.contract
     for change in changes[:MOST_CHANGES]:

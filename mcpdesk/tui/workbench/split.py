@@ -1,4 +1,4 @@
-"""How the room is divided between arguments and result, remembered from one start to the next."""
+"""Division of the space between arguments and result, stored across restarts."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from pathlib import Path
 from mcpdesk.paths import state_folder
 
 LEAST, MOST = 20, 85
-"""Percent of the room that the result has."""
+"""Limits of the share of the result in percent."""
 STEP = 5
 _DEFAULT = 60
 _FRESH = {False: 50, True: 33}
-"""What the result has while there is none, by whether it is below the arguments."""
+"""Default share of the result before the first one, by whether it is below the arguments."""
 
 
 class Split:
-    """The shares of the result in percent: beside the arguments, and below them."""
+    """Shares of the result in percent: beside the arguments, and below them."""
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory or state_folder() / "split"
         self._shares: dict[bool, int] = dict(zip((False, True), self._remembered(), strict=False))
 
     def share(self, *, stacked: bool) -> int | None:
-        """The share that a person chose; None: none was chosen."""
+        """Return the share that the person chose, or None."""
         return self._shares.get(stacked)
 
     def set(self, share: float, *, stacked: bool) -> None:
-        """Choose a share; it is kept within bounds."""
+        """Set a share; it is limited to the allowed range."""
         self._shares[stacked] = max(LEAST, min(MOST, round(share)))
 
     def move(self, by: int, *, stacked: bool, is_fresh: bool) -> None:
-        """Give the result that many percent more than it has."""
+        """Increase the share of the result by `by` percentage points."""
         self.set(self.parts(stacked=stacked, is_fresh=is_fresh)[1] + by, stacked=stacked)
 
     def parts(self, *, stacked: bool, is_fresh: bool) -> tuple[int, int]:
-        """The room of arguments and result; before the first result the arguments may have more of it."""
+        """Return the shares of arguments and result; before the first result the arguments may have more."""
         chosen = self.share(stacked=stacked)
         share = chosen if chosen is not None else _FRESH[stacked] if is_fresh else _DEFAULT
         return 100 - share, share
 
     def store(self) -> None:
-        """Remember the shares."""
+        """Store the shares."""
         with contextlib.suppress(OSError):
             self._memory.parent.mkdir(parents=True, exist_ok=True)
             shares = (self._shares.get(stacked, _DEFAULT) for stacked in (False, True))
