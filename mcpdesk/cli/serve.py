@@ -286,6 +286,8 @@ async def _drain(host: Host) -> str:
     while left and time.monotonic() < end:
         await asyncio.sleep(POLL_S)
         left = _running(host)
+    if host.replicas is not None:
+        host.replicas.engine.is_patient = False  # the end takes a bounded time
     await host.services.close()
     if host.http is not None:
         host.http.leave_sessions()

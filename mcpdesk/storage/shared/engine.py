@@ -146,6 +146,8 @@ class Engine:
         self.on_back: list[Callable[[], object]] = []
         """Called each time the engine can be used again after it was unreachable or refused writes."""
         self.figures = EngineFigures()
+        self.is_patient = True
+        """Whether scripts wait for an engine that is away for a moment."""
         self._probes = probes
         self._tell = tell
         self._commands = connect(url, PATIENCE_S)
@@ -221,7 +223,8 @@ class Engine:
         try:
             return await self.run(call)
         except EngineAway as error:
-            if error.refusal not in INTERRUPTIONS or not await self._is_back_soon():
+            is_over_soon = self.is_patient and error.refusal in INTERRUPTIONS
+            if not is_over_soon or not await self._is_back_soon():
                 raise
         return await self.run(call)
 
