@@ -38,7 +38,6 @@ from mcpdesk.server.calls.call_phases import measured, waited_s
 from mcpdesk.server.calls.dispatch import Dispatcher
 from mcpdesk.server.calls.running_call import LEFT, Call, progress_token
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count, resource_not_found
-from mcpdesk.server.offer.resource_lookup import find_resource
 
 if TYPE_CHECKING:
     from mcpdesk.server.calls.call_watch import CallWatch
@@ -458,6 +457,8 @@ class Conversation:
         return _result(identifier, {})
 
     def _subscribe(self, identifier: Id, params: JSONObject) -> Reply:
+        from mcpdesk.server.offer.resource_lookup import find_resource
+
         server, subscribed = self.dispatcher.server, self.session.subscriptions
         resource = find_resource(server, params["uri"])
         if resource is None:
@@ -467,6 +468,8 @@ class Conversation:
         return _result(identifier, {})
 
     def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:
+        from mcpdesk.server.offer.resource_lookup import find_resource
+
         resource = find_resource(self.dispatcher.server, params["uri"])
         self.session.subscriptions.difference_update({params["uri"], resource.uri if resource else ""})
         return _result(identifier, {})
