@@ -1,6 +1,7 @@
-"""Rounds that a client has answered: a repeated request gets the first one's result instead of a second run.
+"""Rounds that a client has answered. A repeated request gets the result of the first one instead of a second
+run.
 
-A client repeats a request whose response it did not receive, and a proxy may do so on its own. Source: MCP
+A client repeats a request whose response it did not receive, and a proxy may repeat one, too. Source: MCP
 basic/patterns/mrtr: "At-most-once use needs a server-side record".
 """
 
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from mcpdesk.server.calls.running_call import Call
 
 MOST_KEPT = 10_000
-"""Answered rounds that are remembered; the oldest are dropped first."""
+"""Maximum number of answered rounds in memory; the oldest are dropped first."""
 MOST_BYTES = 16 << 20
-"""Bytes of all remembered results; the oldest results are dropped first, their rounds stay known."""
+"""Maximum bytes of all stored results. The oldest results are dropped first; their rounds stay known."""
 LARGEST_BYTES = 1 << 20
-"""A larger result is not kept."""
+"""Maximum bytes of one result; a larger one is not stored."""
 
 OTHER_ANSWERS = "requestState was already used with other inputResponses"
 ENDED = "requestState belongs to an operation that has ended"
@@ -34,16 +35,17 @@ RESULT_DROPPED = "This round was answered before; its result is no longer kept"
 
 
 class AnsweredRound:
-    """One answered round: the requests that wait for its result, then the result itself."""
+    """One answered round: first the requests that wait for its result, then the result."""
 
     def __init__(self, answers: str, expires: float) -> None:
-        """`answers` is the digest of `inputResponses`, `expires` the Unix time at which the state expires."""
+        """`answers` is the digest of `inputResponses`; `expires` is the Unix time at which the state
+        expires."""
         self.answers = answers
         self.expires = expires
         self.operation: Round | None = None
-        """The running operation; None before it runs and once the round has a result."""
+        """Running operation, or None before it starts and after the round has a result."""
         self.asks_again = False
-        """True if the result is another set of questions, so that the operation has not ended."""
+        """True if the result contains further questions, so the operation has not ended."""
         self.size = 0
         self._task: asyncio.Task[JSONObject] | None = None
         self._calls: list[Call] = []
@@ -59,7 +61,7 @@ class AnsweredRound:
 
     @property
     def is_abandoned(self) -> bool:
-        """True once all its requests were cancelled, while the handler is being ended."""
+        """True once all its requests were cancelled and the handler is about to end."""
         return self.is_running and bool(self._calls) and all(call.stop for call in self._calls)
 
     def start(
@@ -70,7 +72,8 @@ class AnsweredRound:
         self._task.add_done_callback(lambda task: self._ended(task, over))
 
     async def result(self, call: Call) -> JSONObject:
-        """Result of the round, for one request. The operation ends when its last request is cancelled.
+        """Return the result of the round to one request. The operation ends when its last request is
+        cancelled.
 
         Raises: the error of the round; ProtocolError if the result was dropped; CancelledError.
         """
@@ -101,7 +104,7 @@ class AnsweredRound:
             await asyncio.wait({self._task})
 
     def drop_result(self) -> None:
-        """Forget the result; the round stays known."""
+        """Delete the result; the round stays known."""
         self._body, self.size = None, 0
 
     def _kept(self, error: BaseException | None = None) -> JSONObject:
@@ -125,32 +128,37 @@ class AnsweredRound:
         elif not task.cancelled():
             self._body = task.result()
             self.size = estimated_size(self._body)
-        # These say that the request could not be served as it was, not that the operation has ended.
+        # These errors mean that this request could not be served. The operation has not ended.
         over(self, not task.cancelled() and not isinstance(error, MissingCapability | StorageError))
 
 
 class AnsweredRounds:
-    """Answered rounds of all servers of a core, by digest of caller, operation and state. Bounded."""
+    """Answered rounds of all servers of a core, by digest of caller, operation and state.
+
+    Its size is limited.
+    """
 
     def __init__(self) -> None:
         self.size = 0
-        """Bytes of the remembered results, about."""
+        """Approximate bytes of the stored results."""
         self.dropped = 0
-        """Rounds and results that were forgotten to make room."""
+        """Number of rounds and results that were dropped to make room."""
         self._rounds: dict[str, AnsweredRound] = {}
         self._ended: dict[str, float] = {}
-        """Operations with a final result -> Unix time at which their states expire."""
+        """Unix time at which the states of an operation with a final result expire, by operation."""
         self._results: dict[str, AnsweredRound] = {}
-        """Rounds whose result is kept, oldest first."""
+        """Rounds whose result is stored, oldest first."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._rounds)
 
     def find(self, key: str, answers: str, operation: str) -> AnsweredRound | None:
-        """The earlier round that a request repeats, or one that is being cancelled; None if it has to run.
+        """Return the round that a request repeats, or one that is being cancelled; None if the request must
+        run.
 
-        Raises: RemoteProtocolError (-32602) if the state was used with other answers, or its operation ended.
+        Raises: RemoteProtocolError (-32602) if the state was used with other answers, or if its operation has
+        ended.
         """
         earlier = self._rounds.get(key)
         if earlier is not None and (earlier.is_abandoned or earlier.answers == answers):
@@ -162,7 +170,7 @@ class AnsweredRounds:
         return None
 
     def begin(self, key: str, answered: AnsweredRound) -> None:
-        """Remember a round that starts to run."""
+        """Store a round that starts to run."""
         self._forget(key)
         if len(self._rounds) >= MOST_KEPT:
             self._make_room()
@@ -171,7 +179,7 @@ class AnsweredRounds:
             self._schedule()
 
     def end(self, key: str, operation: str, answered: AnsweredRound, *, is_kept: bool) -> None:
-        """Keep the result of a round, or forget the round so that a repeated request runs."""
+        """Store the result of a round, or delete the round, in which case a repeated request runs again."""
         if self._rounds.get(key) is not answered:
             return
         if not is_kept:
@@ -195,7 +203,7 @@ class AnsweredRounds:
             self.dropped += 1
 
     def expire(self, now: float) -> None:
-        """Forget the rounds whose states have expired at a Unix time."""
+        """Delete the rounds whose states have expired at the Unix time `now`."""
         for key, each in list(self._rounds.items()):
             if each.expires <= now and not each.is_running:
                 self._forget(key)
@@ -207,7 +215,7 @@ class AnsweredRounds:
         self._schedule()
 
     def close(self) -> None:
-        """Forget everything; rounds that run are ended by their deadlines."""
+        """Delete all rounds; running ones are ended by their deadlines."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -223,14 +231,18 @@ class AnsweredRounds:
             self.size -= kept.size
 
     def _make_room(self) -> None:
-        """Forget the oldest round that has a result; running ones are bounded by `max_in_flight`."""
+        """Delete the oldest round that has a result; the number of running ones is limited by
+        `max_in_flight`."""
         oldest = next((key for key, each in self._rounds.items() if not each.is_running), None)
         if oldest is not None:
             self._forget(oldest)
             self.dropped += 1
 
     def _schedule(self) -> None:
-        """Forget rounds when their states expire: later requests with them are refused anyway."""
+        """Start a timer for the next state that expires.
+
+        Later requests with that state are rejected anyway.
+        """
         oldest = min((each.expires for each in self._rounds.values()), default=None)
         loop = asyncio.get_running_loop()
         self._timer = None

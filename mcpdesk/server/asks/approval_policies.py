@@ -1,7 +1,7 @@
-"""Which tools clients may call: a policy a tool, and the peers that need not be asked about again.
+"""Approval policies of tools, and the peers whose calls are approved permanently.
 
-What is chosen at the desk counts before the setting, and that before `mcp.json`; in each, a tool's own line
-before `*`. Knows nothing of how a person is asked.
+A choice made at the desk overrides the setting, which overrides `mcp.json`. In each layer the entry of a tool
+overrides `*`. This module does not know how a person is asked.
 """
 
 from __future__ import annotations
@@ -20,90 +20,95 @@ if TYPE_CHECKING:
     from mcpdesk.storage.database import StateData
 
 EVERY = "*"
-"""Stands for all tools that are not named."""
+"""Name that matches all tools without an entry of their own."""
 AT_DESK = "chosen at the desk"
 
 
 class Policy(StrEnum):
-    """Whether a tool may be called by clients."""
+    """Rule for calls of a tool."""
 
     ALLOW = "allow"
     ASK = "ask"
-    """A person at the desk approves each call of a client; the desk's own are not asked about."""
+    """A person at the desk approves each call of a client. Calls of the desk itself need no approval."""
     DENY = "deny"
-    """Nobody may call it, the desk neither."""
+    """No client may call the tool, and neither may the desk."""
 
 
 class Ruling(Struct, frozen=True):
-    """The policy of a tool and where it was given; nowhere: nobody gave one."""
+    """Policy of a tool and its origin, which is empty for the default policy."""
 
     policy: Policy
     origin: str
 
 
 Layer = tuple[str, Mapping[str, Policy]]
-"""Where policies were given, and those by tool."""
+"""Origin of a layer of policies, and the policies by tool."""
 ALLOWED = Ruling(Policy.ALLOW, "")
 
 
 class RulesState(Protocol):
-    """What approvals need of the state of their server."""
+    """State of the server, as far as approvals use it."""
 
     rules: int
-    """Grows whenever other tools may run than before."""
+    """Counter that increases whenever the set of tools that may run changes."""
 
     async def look_for_state(self) -> bool:
-        """Whether there is a state file by now."""
+        """Return True if the state file exists now."""
 
     @property
     def data(self) -> StateData:
-        """The state file, made when it is asked for."""
+        """State file, created at first access."""
 
 
 class Approvals:
-    """The approval policies of one server. Used on the core's loop; `ruling` and `grants` from any thread."""
+    """Approval policies of one server.
+
+    Used on the core's loop; `ruling` and `grants` are safe on any thread.
+    """
 
     def __init__(self, state: RulesState) -> None:
         self.grants: tuple[Grant, ...] = ()
-        """Those of this process and of earlier ones, newest first."""
+        """Permanent approvals of this process and of earlier ones, newest first."""
         self.waiting: dict[int, tuple[str, str]] = {}
-        """Tool and peer of the calls that wait in the inbox, by the number of the question."""
+        """Tool and peer of calls that wait in the inbox, by number of the question."""
         self._state = state
         self._layers: tuple[Layer, ...] = ()
         self._chosen: dict[str, Policy] = {}
         self._is_kept = True
-        """Whether the file has all that was chosen here."""
+        """True if the file has all choices made here."""
 
     def configure(self, *layers: Layer) -> None:
-        """Set the configured policies, the strongest layer first."""
+        """Set the configured policies, the layer with the highest priority first."""
         if layers != self._layers:
             self._layers = layers
             self._state.rules += 1
 
     def ruling(self, tool: str) -> Ruling:
-        """The policy that counts for a tool."""
+        """Return the effective policy of a tool."""
         chosen = self._chosen.get(tool)
         return self._configured(tool) if chosen is None else Ruling(chosen, AT_DESK)
 
     def allows(self, tool: str) -> bool:
-        """Whether a tool may be called without anybody being asked."""
+        """Return True if a tool may be called without approval."""
         return self.ruling(tool).policy is Policy.ALLOW
 
     def asks_about(self, tool: str) -> bool:
-        """Whether somebody is to be asked before a client calls a tool, unless its peer is known."""
+        """Return True if a person must approve a client's call of a tool, unless its peer is approved
+        permanently."""
         return self.ruling(tool).policy is Policy.ASK
 
     def refusal(self, tool: str) -> str:
-        """Why a tool may never be called; empty when it may, or somebody is to be asked."""
+        """Return the reason a tool may never be called; empty if it may be, or if a person decides."""
         ruling = self.ruling(tool)
         if ruling.policy is not Policy.DENY:
             return ""
         return f"{tool} may not be called: its policy is deny ({ruling.origin})."
 
     async def choose(self, tool: str, wanted: Policy) -> None:
-        """Let another policy count at once, and keep it; what is configured anyway needs no keeping.
+        """Apply another policy at once, and store it. A choice that equals the configured policy is not
+        stored.
 
-        Raises: StorageError when it cannot be kept; it counts until the server stops, then.
+        Raises: StorageError if it cannot be stored; it then applies until the server stops.
         """
         from mcpdesk.storage import approvals as kept
 
@@ -117,24 +122,24 @@ class Approvals:
             raise
 
     def is_granted(self, tool: str, peer: str) -> bool:
-        """Whether a peer need not be asked about."""
+        """Return True if calls of this tool by this peer are approved permanently."""
         return any((each.tool, each.peer) == (tool, peer) for each in self.grants)
 
     async def grant(self, tool: str, peer: str) -> None:
-        """Ask about a peer's calls of a tool no more. Raises: StorageError."""
+        """Approve a peer's calls of a tool permanently. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
         now = time.time()
         self.grants = await self._state.data.run(lambda connection: kept.grant(connection, tool, peer, now))
 
     async def revoke(self, tool: str, peer: str) -> None:
-        """Ask about them again. Raises: StorageError."""
+        """Withdraw a permanent approval. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
         self.grants = await self._state.data.run(lambda connection: kept.revoke(connection, tool, peer))
 
     async def recall(self) -> None:
-        """Load what earlier runs, and other processes, kept. Raises: StorageError."""
+        """Load approvals and choices of earlier runs and of other processes. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
         if not await self._state.look_for_state():
@@ -161,6 +166,6 @@ class Approvals:
 
 
 def policies_of(pairs: Sequence[str]) -> dict[str, Policy]:
-    """`TOOL=policy` by tool; of two for one tool the last counts."""
+    """Return the policies in `TOOL=policy` strings, by tool. The last entry of a tool wins."""
     split = (each.rpartition("=") for each in pairs)
     return {name: Policy(policy) for name, _, policy in split}

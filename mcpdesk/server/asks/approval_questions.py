@@ -1,4 +1,4 @@
-"""One call of a client waits until the person at the desk approves it, or says why not."""
+"""Approval of one client call: it waits until the person at the desk approves or denies it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 
 LONGEST_VALUE = 20_000
-"""Characters shown of one value."""
+"""Maximum characters shown of one value."""
 LONGEST_TEXT = 24_000
-"""Characters shown of all."""
+"""Maximum characters shown of all arguments."""
 NOTE = 60
-"""Characters of the note in place of what is not shown; so many more are not worth one."""
+"""Characters of the note that replaces omitted text. A text is cut only if it exceeds its limit by more."""
 MOST_ITEMS = 200
 DEEPEST = 12
 
@@ -33,9 +33,9 @@ async def unapproved(
     arguments: JSONObject,
     approvals: Approvals,
 ) -> str:
-    """Why a call may not go on, once somebody said so; empty when it may.
+    """Wait for a decision and return the reason for a denial; empty if the call may run.
 
-    Raises: CancelledError when the call ended meanwhile.
+    Raises: CancelledError if the call ended before the decision.
     """
     known = await unasked(server, services, call, tool, approvals)
     if known is not None:
@@ -63,9 +63,10 @@ async def unapproved(
 async def unasked(
     server: Server, services: Services, call: Call, tool: Tool, approvals: Approvals
 ) -> str | None:
-    """Why a call may not go on, empty when it may, as far as that is known without asking; None: ask."""
+    """Decide without a question: return the reason for a denial, empty if the call may run, None to ask a
+    person."""
     try:
-        # A person may have decided more at the desk of another process meanwhile.
+        # A person may have decided in the meantime, at the desk of another process.
         await approvals.recall()
     except StorageError as error:
         _complain(server, services, call, tool, error)
@@ -81,9 +82,10 @@ def _complain(server: Server, services: Services, call: Call, tool: Tool, error:
 
 
 def known_as(call: Call) -> str:
-    """What an approval for good is kept under: the subject of a verified token, else the client's own name.
+    """Return the name that a permanent approval is stored under.
 
-    The prefix tells them apart, whatever a client calls itself.
+    It is the subject of a verified token, or else the name that the client gives itself. The prefix
+    distinguishes the two, whatever name a client chooses.
     """
     claims = call.claims or {}
     subject = claims.get("sub")
@@ -93,7 +95,7 @@ def known_as(call: Call) -> str:
 
 
 def _let_pass(services: Services, approvals: Approvals, tool: str, peer: str) -> None:
-    """Calls of the same kind that wait already need no second answer."""
+    """Approve waiting calls of the same tool and peer, which need no separate answer."""
     for number, waiting in list(approvals.waiting.items()):
         if waiting == (tool, peer):
             services.inbox.answer(number, (Answer((Approval.ONCE,)),), by="the approval for this peer")
@@ -142,7 +144,7 @@ def _nobody(server: Server, tool: Tool, approvals: Approvals) -> str:
 
 
 def shortened(value: Any, depth: int = 0) -> Any:
-    """A copy of a JSON value small enough to look through, with notes in place of what is missing."""
+    """Return a copy of a JSON value that is short enough to review. Notes replace omitted parts."""
     if isinstance(value, str):
         return _cut(value, LONGEST_VALUE)
     if isinstance(value, list | dict) and depth >= DEEPEST:
@@ -158,7 +160,10 @@ def shortened(value: Any, depth: int = 0) -> Any:
 
 
 def argument_text(arguments: JSONObject) -> str:
-    """A line an argument; texts of several lines stand below their name, further in than any name."""
+    """Return one line per argument.
+
+    A text of several lines is below its name, indented further than any name.
+    """
     if not arguments:
         return "without arguments"
     lines = [f"{_name(name)}:{_shown(value)}" for name, value in arguments.items()]
@@ -180,7 +185,8 @@ def _shown(value: Any) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """A text without its middle: what a long command ends with matters no less than how it begins."""
+    """Return a text without its middle, because the end of a long command matters as much as its
+    beginning."""
     if len(text) <= limit + NOTE:
         return text
     tail = limit // 4

@@ -1,4 +1,4 @@
-"""Requests of ours to a peer of the handshake era, and who waits for their answers.
+"""Requests of the server to a client of the handshake era, and the calls that wait for responses.
 
 Source: MCP basic/patterns/mrtr.
 """
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 BEAT_S = 5.0
-"""How often the connection shows life while the client is being waited for."""
+"""Interval of keep-alive messages while the client has not answered."""
 GIVEN_UP = "no longer needed"
 
 
 class AskingCall(Protocol):
-    """What a question needs of the call that asks it."""
+    """Call that asks a question, as far as the question uses it."""
 
     @property
     def stop(self) -> str:
-        """Why it was ended; empty while it runs."""
+        """Reason the call was ended; empty while it runs."""
 
     @property
     def outlet(self) -> Outlet:
-        """Where its messages go."""
+        """Outlet of the call's messages."""
 
 
 class _Waiting(NamedTuple):
@@ -42,24 +42,24 @@ class _Waiting(NamedTuple):
 
 
 class ClientRequests:
-    """Requests to the client of one conversation. Ids cannot be guessed; unexpected answers are dropped.
+    """Requests to the client of one conversation. Ids cannot be guessed; unexpected responses are dropped.
 
-    `push` takes messages to the same peer that belong to no request; None where there is no way for them.
+    `push` sends messages to the same peer that belong to no request; None if the transport cannot do that.
     """
 
     def __init__(self, push: Callable[[bytes], None] | None = None) -> None:
         self.push = push
         self.answers: dict[str, _Waiting] = {}
-        """Those that are waited for."""
+        """Pending requests, by id."""
         self._numbers = count(1)
         self._prefix = ""
         self.session_mark = ""
-        """Mark of a session that outlives this conversation; empty if it has none."""
+        """Mark of a session that outlives this conversation; empty if there is none."""
 
     async def ask(self, call: AskingCall, asking: ClientQuestion[T], limit_s: float) -> T:
         """Send a question on the stream of a call and wait for the answer.
 
-        Raises: ClientError when the client cannot be asked, refuses, or does not answer in time.
+        Raises: ClientError if the client cannot be asked, refuses, or does not answer in time.
         """
         if call.stop:
             raise ClientError("The call is over: nobody is there to be asked")
@@ -81,7 +81,7 @@ class ClientRequests:
         return _read(asking, result)
 
     def receive(self, response: JSONObject) -> None:
-        """A response came. One that answers nothing is ignored."""
+        """Accept a response. A response to an unknown id is ignored."""
         identifier = response.get("id")
         waiting = self.answers.get(identifier) if isinstance(identifier, str) else None
         if waiting is not None and not waiting.result.done():
@@ -89,28 +89,28 @@ class ClientRequests:
 
     @property
     def waiting(self) -> list[AskingCall]:
-        """Whose questions are not answered yet, one for each."""
+        """Calls with pending questions, once per question."""
         return [each.call for each in list(self.answers.values())]
 
     def forget(self, call: AskingCall) -> None:
-        """A call is over: what it left waiting behind ends."""
+        """Cancel the pending questions of a call that has ended."""
         for waiting in list(self.answers.values()):
             if waiting.call is call:
                 waiting.result.cancel()
 
     @property
     def owner(self) -> str:
-        """What belongs to this conversation alone is marked with it."""
+        """Owner mark of objects that belong to this conversation only."""
         return f"session:{self.session_mark or self._name()}"
 
     @property
     def may_own(self) -> bool:
-        """Whether anything can have been marked."""
+        """True if this conversation may own any object."""
         return bool(self._prefix or self.session_mark)
 
     @property
     def mark(self) -> str:
-        """What tells this conversation from others; empty while nothing needed it."""
+        """Unique mark of this conversation; empty until it is needed."""
         return self._prefix
 
     @mark.setter
@@ -118,11 +118,11 @@ class ClientRequests:
         self._prefix = mark
 
     def number(self, mark: str, first: int) -> None:
-        """Name requests `<mark>-<number>` from now on, beginning with a number."""
+        """Name the following requests `<mark>-<number>`, starting at `first`."""
         self._prefix, self._numbers = mark, count(first)
 
     def disown(self) -> None:
-        """Forget the session, which continues in another conversation."""
+        """Drop the session, which continues in another conversation."""
         self._prefix = self.session_mark = ""
 
     def _identifier(self) -> str:
@@ -136,7 +136,7 @@ class ClientRequests:
 
 
 def unanswered(method: str, limit_s: float) -> ClientTimeout:
-    """What a handler gets whose client was asked and did not answer."""
+    """Return the exception for a handler whose client did not answer in time."""
     return ClientTimeout(f"The client did not answer {method} within {limit_s:g} s")
 
 

@@ -1,4 +1,4 @@
-"""Questions for a person: asked on the desk while the call waits, or as a form that its client shows."""
+"""Questions for a person, asked at the desk while the call waits, or as a form that the client shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.state.server_state import ToolOptions
 
 BEAT_S = 5.0
-"""How often a peer hears that a person is still being waited for."""
+"""Interval of keep-alive messages to a peer whose call waits for a person."""
 STEP = 1e-6
 WAITING = {
     QuestionKind.QUESTION: "waiting for an answer on the desk",
@@ -33,7 +33,7 @@ WAITING = {
 DECIDED = frozenset({QuestionState.ANSWERED, QuestionState.DECLINED})
 
 Elsewhere = asyncio.Task[Question]
-"""The same question, asked somewhere else at the same time."""
+"""Task that asks the same question through the client at the same time."""
 FORM_STATES = {
     "accept": QuestionState.ANSWERED,
     "decline": QuestionState.DECLINED,
@@ -43,7 +43,7 @@ CLOSED = "the form was closed"
 
 
 class Asker(Protocol):
-    """What a question for a person needs of the context of the handler that asks it."""
+    """Context of the handler that asks a person, as far as a question uses it."""
 
     server: Server
     tool: str
@@ -54,46 +54,47 @@ class Asker(Protocol):
 
     @property
     def folder(self) -> Path | None:
-        """The server folder."""
+        """Server folder, or None."""
 
     @property
     def options(self) -> ToolOptions:
-        """What settings say to tools."""
+        """Settings for tools."""
 
     @property
     def is_desk(self) -> bool:
-        """Whether the desk itself calls."""
+        """True if the desk itself is the caller."""
 
     @property
     def audience(self) -> int:
-        """How many front ends could answer now."""
+        """Number of front ends that could answer now."""
 
     def offers(self, needed: Mapping[str, Any]) -> bool:
-        """Whether the client can be asked for something."""
+        """Return True if the client can be asked for `needed`."""
 
     async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
         """Ask the person at the desk."""
 
     def keep_asked(self, question: Question) -> None:
-        """Show on the desk what became of a question that was asked elsewhere."""
+        """Show the outcome of a question that was asked through the client on the desk."""
 
     async def elicit(
         self, message: str, schema: Mapping[str, Any], key: str | None = None
     ) -> Elicited[dict[str, Any]]:
-        """Let the client show its user a form."""
+        """Ask the client to show its user a form."""
 
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Report progress to the caller."""
 
 
 async def ask_in_order(pages: Sequence[Page], context: Asker) -> Question:
-    """The set in its final state, as the setting `ask_order` wants it asked.
+    """Ask the client, the desk or both, as the setting `ask_order` says. Return the questions in their final
+    state.
 
-    Raises: HandlerError when nobody can be asked, or the only one who could be refuses.
+    Raises: HandlerError if no person can be asked, or if the only available client refuses.
     """
     pages = tuple(pages)
     order, has_desk = context.options.ask_order, bool(context.audience)
-    # A form for the desk is a question of the desk: asking both would be asking twice.
+    # A form for the desk is shown at the desk anyway; asking both would ask twice.
     has_client = not context.is_desk and context.offers(FORM)
     if has_desk and has_client and order == "both":
         return await _ask_both(pages, context)
@@ -121,7 +122,7 @@ async def _ask_only_client(pages: tuple[Page, ...], context: Asker) -> Question:
 async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
     client_aio = asyncio.create_task(ask_client(pages, context))
     try:
-        # A client that came back with its answer has it at hand: then nobody else need be disturbed.
+        # A client that repeats a request may have sent its answer with it; then the desk is not asked.
         await asyncio.sleep(0)
         if client_aio.done() and client_aio.exception() is None:
             return client_aio.result()
@@ -132,12 +133,12 @@ async def _ask_both(pages: tuple[Page, ...], context: Asker) -> Question:
 
 
 class DeskQuestion:
-    """One question in the inbox, for as long as its caller waits. `number` is the inbox's."""
+    """One question in the inbox, for as long as its caller waits. `number` is its number in the inbox."""
 
     def __init__(
         self, context: Asker, call: Call, services: Services, pages: Sequence[Page], kind: QuestionKind
     ) -> None:
-        """Raises: HandlerError when too many wait already."""
+        """Raises: HandlerError if too many questions wait already."""
         self._context, self._call, self._services, self._kind = context, call, services, kind
         self.number, self._future = services.inbox.ask(
             server=context.server.name,
@@ -150,9 +151,9 @@ class DeskQuestion:
         )
 
     async def answer(self, elsewhere: Elsewhere | None = None) -> Question:
-        """The question in its final state. `elsewhere` ends it by an answer of its own.
+        """Wait for the question and return it in its final state. An answer of `elsewhere` ends it, too.
 
-        The time does not count against the tool's limit, and the question is withdrawn with the call.
+        The wait does not count against the tool's time limit. The question is withdrawn when the call ends.
         """
         call = self._call
         call.asks_person += 1
@@ -181,7 +182,7 @@ class DeskQuestion:
             call.outlet.keep_alive()
             waited_s = time.monotonic() - began
             said = WAITING[self._kind] + (f", {waited_s:.0f} s" if waited_s >= 1 else "")
-            # Steps too small to get in the way of what the handler itself reports before and after.
+            # The steps are tiny, so they do not interfere with the progress that the handler reports.
             so_far = max(call.progress, 0.0)
             await self._context.progress(so_far + STEP, message=said)
             awaited = {self._future} if elsewhere is None else {self._future, elsewhere}
@@ -190,9 +191,9 @@ class DeskQuestion:
 
 
 async def ask_client(pages: tuple[Page, ...], context: Asker) -> Question:
-    """Ask, and return the set as the inbox would, in its final state.
+    """Ask the client and return the questions in their final state, as the inbox would.
 
-    Raises: ClientError when the client cannot be asked or refuses.
+    Raises: ClientError if the client cannot be asked or refuses.
     """
     limit_s = context.server.limits.question_timeout_s
     asked = time.time()
@@ -212,7 +213,11 @@ async def ask_client(pages: tuple[Page, ...], context: Asker) -> Question:
 
 
 def form_of(pages: tuple[Page, ...]) -> JSONObject:
-    """A flat schema: a choice a page, or a box an option where several may be chosen, and own words."""
+    """Return a flat form schema for the pages.
+
+    A page has one choice field, or a checkbox per option if several may be chosen, and a text field for an
+    answer in the person's own words.
+    """
     fields: JSONObject = {}
     for number, page in enumerate(pages, 1):
         if page.options:
@@ -223,7 +228,7 @@ def form_of(pages: tuple[Page, ...]) -> JSONObject:
 
 
 def answers_of(pages: tuple[Page, ...], elicited: Elicited[dict[str, Any]]) -> tuple[Answer, ...]:
-    """One answer a page; none unless the form was filled."""
+    """Return one answer per page; empty if the form was not accepted."""
     if not elicited.accepted:
         return ()
     filled = elicited.content

@@ -1,4 +1,4 @@
-"""Questions to the client as its revision has them, and its answers as values for the handler that asked.
+"""Questions to the client in the form of its revision, and answers as values for the handler.
 
 Source: MCP client/sampling, client/elicitation.
 """
@@ -24,18 +24,18 @@ Messages = str | Sequence[str | Mapping[str, Any]]
 
 
 class Accepted(Struct, Generic[T], frozen=True):
-    """The person agreed. Of a link that is to open it, and says nothing of what came of it."""
+    """The person agreed. For a link, this means agreed to open it; the outcome is unknown."""
 
     content: T
-    """The filled form: an instance of the class that was asked with, a dict where that was a schema."""
+    """Content of the form: an instance of the class that defined it, or a dict if a schema did."""
     id: str = ""
-    """What the client knows a link by, where its revision has ids for them: see `complete_elicitation`."""
+    """Id of a link, in revisions that have such ids; see `complete_elicitation`."""
     action: ClassVar[Literal["accept"]] = "accept"
     accepted: ClassVar[Literal[True]] = True
 
 
 class Declined(Struct, frozen=True):
-    """The person said no."""
+    """The person declined."""
 
     content: None = None
     id: str = ""
@@ -53,33 +53,33 @@ class Cancelled(Struct, frozen=True):
 
 
 Elicited = Accepted[T] | Declined | Cancelled
-"""The answer to a form or a link. `answer.action == "accept"` or a `match` tells type checkers which."""
+"""Answer to a form or a link. Check `answer.action == "accept"` or use `match` to narrow the type."""
 
 
 class Sampled(Struct, frozen=True):
-    """A message the client's model wrote."""
+    """Message written by the client's model."""
 
     content: tuple[JSONObject, ...]
-    """Content blocks as they came, `tool_use` included."""
+    """Content blocks as received, including `tool_use`."""
     model: str
     role: str = "assistant"
     stop_reason: str = ""
 
     @property
     def text(self) -> str:
-        """The texts of the message, put together."""
+        """All text blocks of the message, joined."""
         return "".join(each["text"] for each in self.content if each.get("type") == "text")
 
 
 class Root(Struct, frozen=True):
-    """A place on the client's side that it lets servers know of."""
+    """Root that the client exposes to servers."""
 
     uri: str
     name: str = ""
 
 
 class ClientQuestion(Struct, Generic[T], frozen=True):
-    """A question ready to be sent. `read` turns the client's result into its value or raises ValueError."""
+    """Question that is ready to send. `read` converts the client's result to a value or raises ValueError."""
 
     kind: str
     method: str
@@ -88,19 +88,19 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
     read: Callable[[Any], T]
 
     def check(self, terms: Terms) -> None:
-        """Raises: MissingCapability when the client did not declare what this needs."""
+        """Raises: MissingCapability if the client did not declare the capability that this question needs."""
         if not client_questions.declares(terms, self.needed):
             raise MissingCapability(f"The client does not offer {self.words}", self.needed)
 
     @property
     def words(self) -> str:
-        """What it needs: `elicitation.url`."""
+        """Name of the capability that the question needs, such as `elicitation.url`."""
         name, parts = next(iter(self.needed.items()))
         return ".".join((name, *parts))
 
 
 def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> ClientQuestion[Elicited[Any]]:
-    """A form to fill. Raises: ValueError for a schema that is not flat."""
+    """Build a question with a form. Raises: ValueError if the schema is not flat."""
     as_type = schema if isinstance(schema, type) else None
     wire = _form_of(as_type, terms) if as_type else flat_schema(_mapping(schema), terms.revision)
     validator = compile_schema(wire)
@@ -124,7 +124,7 @@ def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> Cli
 
 
 def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited[None]]:
-    """A link to open. Raises: ValueError for one that is not of the web."""
+    """Build a question with a link to open. Raises: ValueError if its scheme is not http or https."""
     import secrets
 
     parts = urlsplit(url)
@@ -142,9 +142,11 @@ def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited[None]]
 
 
 def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> ClientQuestion[Sampled]:
-    """A message for the client's model to write. `options` are members of the request; None leaves one out.
+    """Build a request for a message of the client's model. `options` are members of the request; None omits
+    one.
 
-    Raises: ClientError for messages the revision cannot carry, ValueError for tool results out of balance.
+    Raises: ClientError for messages that the revision does not support; ValueError for unbalanced tool
+    results.
     """
     given = {key: value for key, value in options.items() if value is not None}
     params: JSONObject = {"messages": _messages(messages, terms)} | given
@@ -152,7 +154,7 @@ def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> Cl
 
 
 def roots() -> ClientQuestion[list[Root]]:
-    """The client's roots."""
+    """Build a request for the client's roots."""
     return ClientQuestion("roots", "roots/list", {}, client_questions.ROOTS, read_roots)
 
 
@@ -169,7 +171,10 @@ def _answered(action: str, content: T, id: str = "") -> Elicited[T]:
 
 
 def _form_of(as_type: type, terms: Terms) -> JSONObject:
-    """The form that a class stands for. Raises: ValueError naming the class, and the field that is none."""
+    """Return the form schema of a class.
+
+    Raises: ValueError with the class and the field that cannot be used.
+    """
     try:
         return flat_schema(schema_of(as_type), terms.revision)
     except (HintError, ValueError) as error:
@@ -177,7 +182,7 @@ def _form_of(as_type: type, terms: Terms) -> JSONObject:
 
 
 def _whole(value: Any, field: JSONObject) -> Any:
-    """A value of an integer field as an int: JSON Schema takes 3.0 for one, too."""
+    """Return the value of an integer field as an int, because JSON Schema also accepts 3.0."""
     return int(value) if field["type"] == "integer" and isinstance(value, float) else value
 
 
@@ -210,7 +215,7 @@ def _message(message: str | Mapping[str, Any]) -> JSONObject:
 
 
 def _single(message: JSONObject, terms: Terms) -> list[JSONObject]:
-    """Messages of one block each, as revisions without tools in sampling have them."""
+    """Split a message into messages of one block each, for revisions without tools in sampling."""
     blocks = message["content"] if isinstance(message["content"], list) else [message["content"]]
     for block in blocks:
         kind = block.get("type")
@@ -220,7 +225,7 @@ def _single(message: JSONObject, terms: Terms) -> list[JSONObject]:
 
 
 def read_sampled(result: Any) -> Sampled:
-    """The message in a sampling result. Raises: ValueError when it is none."""
+    """Return the message in a sampling result. Raises: ValueError if it is invalid."""
     if not isinstance(result, dict):
         raise ValueError("a sampling result is an object")
     content = result.get("content")
@@ -235,7 +240,7 @@ def read_sampled(result: Any) -> Sampled:
 
 
 def read_roots(result: Any) -> list[Root]:
-    """The roots in a result. Raises: ValueError when it has none in it."""
+    """Return the roots in a result. Raises: ValueError if it is invalid."""
     listed = result.get("roots") if isinstance(result, dict) else None
     if not isinstance(listed, list) or not all(_is_root(each) for each in listed):
         raise ValueError("roots are a list of objects with a uri")

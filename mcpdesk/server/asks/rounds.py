@@ -1,9 +1,9 @@
-"""Operations of several rounds in the stateless era: the client answers with its next request.
+"""Operations of several rounds in the stateless era: the client sends its answers with its next request.
 
-The handler's coroutine is parked between the rounds, so that it runs once. When it is gone (another process,
-too long ago, too many) it runs again from the top, and finds the answers in `requestState`. A request that
-repeats a round runs nothing: it joins the running round, or gets its result (`answered_rounds.py`).
-Source: MCP basic/patterns/mrtr.
+The handler's coroutine is parked between rounds, so that it runs only once. If it no longer exists (another
+process, expired, too many parked), the handler runs again from the start and reads the answers from
+`requestState`. A request that repeats a round does not run the handler: it joins the running round or gets
+its result (`answered_rounds.py`). Source: MCP basic/patterns/mrtr.
 """
 
 from __future__ import annotations
@@ -43,42 +43,43 @@ Confirm = Callable[[JSONObject], Awaitable[JSONObject]]
 ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
 MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
-"""Of what clients sent for all that is parked; what makes room is run again when its client comes back."""
+"""Maximum bytes of client data of all parked operations. A dropped operation runs again when its client
+returns."""
 STATE_TTL_S = 3600.0
-"""How long a client may take to come back with answers."""
+"""Maximum time in which a client may return with answers."""
 TURNS = 3
-"""Turns of the loop a handler is given to ask several things at once."""
+"""Loop iterations that a handler gets to ask several questions at once."""
 SECRET_BYTES = 32
 
 
 class Follower(Protocol):
-    """Looks after an operation that went on without a request."""
+    """Observer of an operation that continues without a request."""
 
     def asked(self) -> None:
-        """What it waits for changed."""
+        """The set of its pending questions changed."""
 
     def said(self, message: str) -> None:
         """The handler reported a message."""
 
     def ended(self, work: asyncio.Task[JSONObject]) -> None:
-        """The handler is done."""
+        """The handler has ended."""
 
 
 class _Pending(Struct, frozen=True):
-    """A question waiting for its answer."""
+    """Question without an answer so far."""
 
     asking: ClientQuestion[Any]
     answer: asyncio.Future[Any]
 
 
 class Round:
-    """One operation: its handler in a task of its own, what it asks, and what was answered so far.
+    """One operation: its handler in a separate task, its questions, and the answers so far.
 
-    Handlers see one call, `call`, whichever request is being answered.
+    Handlers always see the same `call`, whichever request of the client is in progress.
     """
 
     def __init__(self, first: Call, state: RequestState, deadlines: Deadlines, mark: str = "") -> None:
-        """`mark` is that of the replica that parks it."""
+        """`mark` is the mark of the replica that parks the operation."""
         self.id = marked(os.urandom(8).hex(), mark)
         self.call = Call(first.id, first.method, first.params, first.terms, NULL_OUTLET)
         self.call.round = self
@@ -86,15 +87,17 @@ class Round:
         self.size = 0
         self.server = ""
         self.on_task: Callable[[], None] | None = None
-        """Makes a task of it when the handler says so; None: that cannot be, or it is one."""
+        """Turns the operation into a task when the handler asks for it; None if that is impossible or already
+        done."""
         self.tag: JSONObject | None = None
-        """The metadata of every message about it, once it is a task."""
+        """Metadata of every message of the operation once it is a task."""
         self._follower: Follower | None = None
         self._departure: JSONObject | None = None
         self._deadlines = deadlines
         self._given: dict[str, Any] = {}
         self._kept: dict[str, Any] = dict(state.answers)
-        """What its client carries on: a handler that runs again may not have come to all of it yet."""
+        """Answers that the client carries in its state. A handler that runs again may not have reached all of
+        them."""
         self._questions = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
         self._keys: Counter[str] = Counter()
@@ -102,14 +105,14 @@ class Round:
         self._task: asyncio.Task[JSONObject] | None = None
         self._is_abandoned = False
         self._request = first
-        """The request that it works for now."""
+        """Request that the operation currently serves."""
 
     async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
-        """The client's answer: at once when it is at hand, else when it came with a later request.
+        """Return the client's answer, from this request or a later one.
 
-        `key` names the question; without one it is its kind and how many of that kind were before.
-        Raises: MissingCapability when the client does not offer what this needs; ClientTimeout when it did
-        not answer within `limit_s` seconds. A later answer is dropped.
+        `key` names the question. The default is its kind and the number of questions of that kind so far.
+        Raises: MissingCapability if the client lacks the needed capability; ClientTimeout if it did not
+        answer within `limit_s` seconds. A later answer is dropped.
         """
         if self.call.stop:
             raise ClientError("The call is over: nobody is there to be asked")
@@ -117,7 +120,7 @@ class Round:
         name = self._name(key or asking.kind, is_given=key is not None)
         question = digest([asking.method, asking.params])
         if self._questions.get(name, question) != question:
-            # The answer was to something else, which the handler does not ask any more.
+            # The answer belongs to another question, which the handler no longer asks.
             self._given.pop(name, None)
             self._kept.pop(name, None)
         self._questions[name] = question
@@ -139,38 +142,41 @@ class Round:
 
     @property
     def is_task(self) -> bool:
-        """Whether its request was answered with a task."""
+        """True if its request was answered with a task."""
         return self._departure is not None
 
     def become_task(self) -> bool:
-        """Go on as a task if that can be; says whether it is one now."""
+        """Continue as a task if possible. Return True if the operation is a task now."""
         if self._departure is None and self.on_task is not None:
             self.on_task()
         return self._departure is not None
 
     def depart(self, body: JSONObject, follower: Follower, outlet: Outlet, tag: JSONObject | None) -> None:
-        """Answer the request with `body`, and go on without it; what the handler sends goes to `outlet`."""
+        """Answer the request with `body` and continue without it.
+
+        Messages of the handler then go to `outlet`.
+        """
         self._departure, self._follower, self.tag = body, follower, tag
         self.call.outlet = outlet
         self._stirred.set()
 
     def say(self, message: str) -> None:
-        """Pass on a message the handler reported."""
+        """Pass a message of the handler to the follower."""
         if self._follower is not None:
             self._follower.said(message)
 
     def questions(self) -> dict[str, ClientQuestion[Any]]:
-        """What is asked and not answered yet, by key."""
+        """Pending questions, by key."""
         return {name: each.asking for name, each in self._pending.items() if not each.answer.done()}
 
     def requests(self) -> JSONObject:
-        """The same as the wire has it."""
+        """Pending questions in wire form, by key."""
         return {name: _request(asking) for name, asking in self.questions().items()}
 
     def accept(self, answers: dict[str, Any]) -> None:
-        """Take answers to what is asked; those to anything else are ignored.
+        """Accept answers to pending questions; other answers are ignored.
 
-        Raises: ValueError naming the first that does not fit; none is taken then.
+        Raises: ValueError with the first invalid answer; none is accepted then.
         """
         fitting = {}
         for name, asking in self.questions().items():
@@ -183,7 +189,10 @@ class Round:
             self.resolve(name, answer)
 
     def resolve(self, name: str, answer: Any) -> None:
-        """The answer to one question, read, or the error it came to; ignored when nobody asks any more."""
+        """Set the decoded answer to one question, or its error.
+
+        Ignored if the question is no longer pending.
+        """
         pending = self._pending.get(name)
         if pending is None or pending.answer.done():
             return
@@ -193,10 +202,11 @@ class Round:
             pending.answer.set_result(answer)
 
     async def follow(self, outer: Call, answers: dict[str, Any], work: Work) -> JSONObject | None:
-        """Go on under a request; returns the result, or None: the client has questions to answer first.
-        When the operation departs, its farewell is the result.
+        """Run or resume the operation for a request. Return its result, or None if the client has questions
+        to answer.
 
-        Raises: what the handler raised; CancelledError when the request was ended, and the handler with it.
+        If the operation continues without the request, the result is the body given to `depart`. Raises:
+        exceptions of the handler; CancelledError if the request was ended, which also ends the handler.
         """
         self._adopt(outer, answers)
         if self._task is None:
@@ -222,7 +232,7 @@ class Round:
         self._adopt(outer, {})
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
-        """The result that asks the client."""
+        """Return the result that asks the client for input."""
         expires = time.time() + STATE_TTL_S
         state = RequestState(self.id, bound, expires, self._kept, self._questions)
         return {
@@ -232,11 +242,11 @@ class Round:
         }
 
     def weigh(self) -> int:
-        """About how many bytes it holds of what its client sent."""
+        """Return the approximate bytes of client data that the operation holds."""
         return len(codec.encode_part([self.call.params, self._given, self._kept]))
 
     def end(self, reason: str) -> None:
-        """End the handler; nobody asks for what became of it."""
+        """End the handler; its result is discarded."""
         self._is_abandoned = True
         self.call.end(reason)
 
@@ -249,7 +259,7 @@ class Round:
             self.call.task = None
 
     def _measure(self, outer: Call) -> None:
-        """Say where the time of a request went that is about to be answered, and whether its tool failed."""
+        """Copy the outcome and timings of the handler to the request that is about to be answered."""
         call = self.call
         outer.outcome = call.outcome
         outer.began, outer.handled, outer.waits = max(outer.began, call.began), call.handled, call.waits
@@ -263,15 +273,15 @@ class Round:
         if self._follower is not None:
             self._follower.ended(task)
         if not task.cancelled():
-            # Looked at here, because nobody may come back for it.
+            # Retrieve the exception here, because no request may ask for it later.
             task.exception()
-        # Neither call nor task keeps an operation that is over, with all it was given.
+        # Release the operation and its data, which the call and the task would keep in memory.
         self.call.round = None
         if self._is_abandoned:
             self._task = None
 
     def _adopt(self, outer: Call, answers: dict[str, Any]) -> None:
-        """Speak under this request from now on."""
+        """Serve this request from now on."""
         self._request, call = outer, self.call
         call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
         call.transport, call.peer, call.principal = outer.transport, outer.peer, outer.principal
@@ -281,13 +291,13 @@ class Round:
         call.progress_token, call.progress = outer.progress_token, -inf
         if call.waits is not None:
             call.waits.restart()
-        # What came with an earlier request and was not asked for is not kept.
+        # Answers of an earlier request that no question asked for are dropped.
         self._given = self._kept | answers
         for name in list(self._pending):
             self._answer_from_request(name)
 
     def _answer_from_request(self, name: str) -> None:
-        """Answer a pending question if its answer is at hand and fits; a wrong one is asked for again."""
+        """Answer a pending question if the request has a valid answer; an invalid one is asked for again."""
         pending = self._pending[name]
         if pending.answer.done():
             return
@@ -315,7 +325,7 @@ class Round:
             await asyncio.wait({self._task})
 
     def _name(self, wanted: str, *, is_given: bool) -> str:
-        """A name that nothing was asked under before."""
+        """Return a key that no question has used before."""
         while True:
             self._keys[wanted] += 1
             number = self._keys[wanted]
@@ -326,7 +336,7 @@ class Round:
 
 
 class _Setting(Struct, frozen=True):
-    """Facts about the server and request of a round."""
+    """Server and request of a round."""
 
     server: str
     bound: str
@@ -339,8 +349,8 @@ class _Setting(Struct, frozen=True):
 class Rounds:
     """Parked operations of all servers of a core.
 
-    `secrets` gives the keys of `requestState`: the first one signs, each of them verifies. `mark` is the id
-    of this replica, which states carry. `claims` is None without replicas.
+    `secrets` returns the keys of `requestState`: the first one signs, each of them verifies. `mark` is the id
+    of this replica, which states contain. `claims` is None without replicas.
     """
 
     def __init__(
@@ -355,19 +365,19 @@ class Rounds:
         self.answered = AnsweredRounds()
         self._parked: dict[str, Round] = {}
         self.size = 0
-        """Bytes of what clients sent for what is parked."""
+        """Bytes of client data of the parked operations."""
 
     def __len__(self) -> int:
         return len(self._parked)
 
     @property
     def parked(self) -> list[Round]:
-        """Operations that wait for their client to come back."""
+        """Operations that wait for their client to return."""
         return list(self._parked.values())
 
     @staticmethod
     def may_need(call: Call) -> bool:
-        """Whether a request could take more than one round, or is a later one."""
+        """Return True if a request could take more than one round, or is a later round."""
         if not call.terms.revision.is_stateless or call.method not in CALLS:
             return False
         params, terms = call.params, call.terms
@@ -387,12 +397,12 @@ class Rounds:
         parked_s: float,
         confirm: Confirm | None = None,
     ) -> JSONObject:
-        """The result of this round. A handler left asking is parked for at most `parked_s` seconds.
+        """Return the result of this round. If the handler has open questions, park it for at most `parked_s`
+        seconds.
 
-        `confirm` makes a result last before it is sent; None: nothing has to. A request that repeats an
-        earlier one joins it or gets its result.
-
-        Raises: RemoteProtocolError (-32602) for answers or a state that cannot be used; else as the handler.
+        `confirm` makes a result durable before it is sent; None if that is not needed. A request that repeats
+        an earlier one joins it or gets its result. Raises: RemoteProtocolError (-32602) for invalid answers
+        or an invalid state; exceptions of the handler.
         """
         answers = call.params.get("inputResponses", {})
         if not isinstance(answers, dict):
@@ -425,7 +435,7 @@ class Rounds:
         answers: dict[str, Any],
         setting: _Setting,
     ) -> JSONObject:
-        """Run one round that was not answered before.
+        """Run a round that was not answered before.
 
         Raises: StorageError if other replicas cannot be asked whether they ran it; else as `run`.
         """
@@ -441,15 +451,15 @@ class Rounds:
             raise
         answered.asks_again = body.get("resultType") == "input_required"
         if claimed and self._claims is not None and not answered.asks_again:
-            with suppress(StorageError):  # its key stays until the state expires
+            with suppress(StorageError):  # the key of the claim stays until the state expires
                 await self._claims.end(claimed)
         return body
 
     async def _claim(self, state: RequestState, token: str) -> str:
-        """Claim a round where replicas share; returns the name of the claim, empty if it was not needed.
+        """Claim a round among replicas. Return the name of the claim; empty if none was needed.
 
         Raises: RemoteProtocolError (-32602) if the operation has ended; StorageError if another replica runs
-        the round, or if that is not known.
+        the round, or if that is unknown.
         """
         if self._claims is None:
             return ""
@@ -478,13 +488,16 @@ class Rounds:
 
     @staticmethod
     async def run_departing(call: Call, work: Work, deadlines: Deadlines) -> JSONObject:
-        """Run what goes on without its request at once; returns its farewell. Raises: as the handler."""
+        """Run an operation that continues without its request at once. Return the body given to `depart`.
+
+        Raises: exceptions of the handler.
+        """
         farewell = await Round(call, RequestState("", "", 0.0), deadlines).follow(call, {}, work)
         assert farewell is not None
         return farewell
 
     def close(self) -> None:
-        """End what is parked."""
+        """End all parked operations."""
         self.answered.close()
         for name in list(self._parked):
             self._drop(name, "the core stops")

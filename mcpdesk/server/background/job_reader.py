@@ -1,4 +1,4 @@
-"""The state of an asynchronous call as JSON, and for each listener what is new since its last look."""
+"""State of an asynchronous call as JSON, and its news since the last look of each listener."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mcpdesk.protocol import codec, gateway_dialect
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 KINDS = frozenset({"stdout", "stderr", "progress"})
-"""What a listener may choose from. The state of the job is always included."""
+"""Kinds of news that a listener may choose. The state of the job is always included."""
 
 
 def state_of(job: Job) -> str:
-    """In the words of the gateway."""
+    """Return the state of the job in the terms of the gateway."""
     return gateway_dialect.state(job.status, job.started is not None)
 
 
 def brief(job: Job) -> JSONObject:
-    """How it stands, as a list of jobs has it."""
+    """Return the current state of a job as in a list of jobs."""
     latest = _feed(job).latest
     return gateway_dialect.places(job.id) | {
         "status": state_of(job),
@@ -42,7 +42,8 @@ def brief(job: Job) -> JSONObject:
 
 
 def facts(job: Job, most: int) -> JSONObject:
-    """Facts of a job, with at most `most` characters of the end of each stream, and its result if any."""
+    """Return the details of a job: its result, if any, and up to `most` characters of the end of each
+    stream."""
     stdout, stderr = _feed(job).ends(most)
     body = brief(job) | {"stdout": stdout, "stderr": stderr}
     if job.is_over and job.ttl_s is not None:
@@ -55,9 +56,10 @@ def facts(job: Job, most: int) -> JSONObject:
 
 
 class JobReader:
-    """One listener's. Costs the same however fast the job writes and however slow the listener is.
+    """Reader of a job's news for one listener.
 
-    Used on the core's loop. Leaving its block ends it.
+    Its cost depends neither on how fast the job writes nor on how slow the listener is. Used on the core's
+    loop. Leaving its block closes it.
     """
 
     def __init__(self, job: Job, kinds: Collection[str] = KINDS) -> None:
@@ -80,11 +82,11 @@ class JobReader:
 
     @property
     def has_told_all(self) -> bool:
-        """Whether the last look showed the end, or nothing more is heard of the job here."""
+        """True if the last look showed the end of the job, or if no more news of it arrives here."""
         return self._job.is_lost or (self._job.is_over and self._told == state_of(self._job))
 
     def news(self) -> list[JSONObject]:
-        """What came since the last look, one kind each, the end last."""
+        """Return the news since the last look, one kind per object; the end of the job is last."""
         self._mark_seen()
         name: JSONObject = {"job_id": self._job.id}
         state, news = state_of(self._job), self._look()
@@ -93,7 +95,7 @@ class JobReader:
             events.append(name | {"progress": news.progress.share} | _said(news))
         events += [name | {kind: text} for kind, text in self._texts(news)]
         if state != self._told:
-            # Only the end comes last: that it began is reported before what it did.
+            # Only the end is last: the start is reported before any output.
             events = (
                 [*events, name | self._end()] if self._job.is_over else [self._begun(name, state), *events]
             )
@@ -101,7 +103,7 @@ class JobReader:
         return events
 
     def event(self) -> JSONObject:
-        """How it stands now, and what it wrote since the last look."""
+        """Return the current state and the output since the last look."""
         self._mark_seen()
         state, news = state_of(self._job), self._look()
         body: JSONObject = {"job_id": self._job.id, "status": state}
@@ -112,11 +114,11 @@ class JobReader:
         return body | self._end() if self._job.is_over else body
 
     async def changed(self, within_s: float | None = None) -> bool:
-        """Wait until there may be more, so long at most; says whether there may."""
+        """Wait until there may be news, at most `within_s` seconds. Return False on timeout."""
         return await _happens(self._stirred, within_s)
 
     async def over(self, within_s: float | None = None) -> bool:
-        """Wait until the job is over, so long at most; says whether it is."""
+        """Wait until the job is over, at most `within_s` seconds. Return False on timeout."""
         return self._job.is_over or await _happens(self._over, within_s)
 
     def _look(self) -> FeedUpdate:
@@ -148,13 +150,13 @@ class JobReader:
         self._stirred.clear()
 
     def _moved(self) -> None:
-        """The job changed, not only what it puts out."""
+        """The state of the job changed, not only its output."""
         if self._job.is_over or self._job.is_lost:
             self._over.set()
         self._stir()
 
     def _stir(self) -> None:
-        """Something changed; said by any thread, and passed on once until somebody looked."""
+        """Wake the listener, from any thread. Repeated calls before its next look have no effect."""
         if self._is_stirred:
             return
         self._is_stirred = True
@@ -179,7 +181,7 @@ def _said(news: FeedUpdate) -> JSONObject:
 
 
 def _share(job: Job) -> float:
-    """How much of it is done, from 0 to 1 where that is known."""
+    """Return the completed share, from 0 to 1; 0 if it is unknown."""
     if gateway_dialect.state(job.status, True) == "succeeded":
         return 1.0
     latest = _feed(job).latest

@@ -1,8 +1,8 @@
-"""Jobs of one server outside the memory of their process: known when it starts again, and to other replicas.
+"""Stored jobs of one server, for its next start and for other replicas.
 
-Alone, a call is written when it begins, when its turn comes and when it ends, and nothing waits for the disk.
-With replicas it counts as begun and as over only once that is written: whatever a client was told is still so
-when the replica that told it has died.
+In a single process, a job is written when it is created, started and finished, and nothing waits for the
+disk. With replicas, a job counts as started or finished only after it is written. So a client's knowledge
+stays true if the replica that sent it dies.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from mcpdesk.storage.job_table import FileJobTable
 
 RESULT_BYTES = 4 << 20
-"""A larger result is not written; the call's other facts are."""
+"""Maximum bytes of a stored result. Of a larger one only the other data of the job are stored."""
 TAIL = 16 << 10
-"""Characters of each stream that other replicas are shown of a running job."""
+"""Maximum characters of each stream of a running job that other replicas can show."""
 RETRY_S = 0.5
-"""Time between two attempts to write how a job ended."""
+"""Pause between two attempts to write the end of a job."""
 POLL_S = 0.5
-"""Time between two looks at a job of another replica."""
+"""Interval of checking a job of another replica."""
 MOST_HOLDERS = 4
-"""How many replicas may run a job, one after the other: one that ends every replica must come to an end."""
+"""Maximum number of replicas that run a job one after another. A job that crashes every replica must end."""
 INTERRUPTED = "interrupted: the server ended while the job ran, and has started again since"
 LEFT = "interrupted: the machine that ran the job ended"
 
 
 class JobRecords:
-    """The records of one server's jobs. Used on the core's loop."""
+    """Stored jobs of one server. Used on the core's loop."""
 
     def __init__(
         self,
@@ -56,33 +56,33 @@ class JobRecords:
         store: Callable[[], JobStore],
         complain: Callable[[str], None],
     ) -> None:
-        """`complain` is called with the reason when a record cannot be written."""
+        """`complain` is called with the reason if a job cannot be written."""
         self._table, self._holder, self._server = table, holder, server
         self._store, self._complain = store, complain
         self._changed: dict[str, Job | None] = {}
-        """Calls to be written, by id; None: to be removed."""
+        """Jobs to write, by id; None to delete the stored job."""
         self._writing_aio: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
     def note(self, job: Job, is_forgotten: bool) -> None:
-        """Write a call soon, or remove its record."""
+        """Write a job soon, or delete its stored copy."""
         self._changed[job.id] = None if is_forgotten else job
         self.write_soon()
 
     def write_soon(self) -> None:
-        """Write what is to be written."""
+        """Start writing if there are changes."""
         if self._changed and self._writing_aio is None:
             self._writing_aio = asyncio.get_running_loop().create_task(self._write())
 
     async def close(self, running: Iterable[Job]) -> None:
-        """The core stops: write what is left, and how far the calls came that still run."""
+        """Write the remaining changes and the progress of running jobs, because the core stops."""
         for job in running:
             self.note(job, False)
         while self._writing_aio is not None:
             await asyncio.wait({self._writing_aio})
 
     async def recall(self, table: FileJobTable, now: float) -> None:
-        """Take back the calls of cores that have ended. Raises: StorageError."""
+        """Load the jobs of cores that have ended. Raises: StorageError."""
         for row in [*await table.left(), *await table.claim()]:
             job = self._restored(row)
             if not job.is_over:
@@ -94,7 +94,7 @@ class JobRecords:
             await self._write()
 
     async def _write(self) -> None:
-        """Write what changed, and what changes meanwhile."""
+        """Write all changes, including those that arrive in the meantime."""
         try:
             while self._changed:
                 changed, self._changed = self._changed, {}
@@ -115,10 +115,10 @@ class JobRecords:
             self._refused(await self._table.write(rows, gone))
 
     def _not_written(self, changed: dict[str, Job | None]) -> None:
-        """The records could not be written."""
+        """The jobs could not be written."""
 
     def _refused(self, identifiers: set[str]) -> None:
-        """Other holders have taken over these jobs."""
+        """Other replicas have taken over these jobs."""
 
     def _row(self, job: Job) -> JobRow:
         return JobRow(job.id, self._holder, _record(job))
@@ -160,17 +160,17 @@ class JobRecords:
 
 
 class ReplicaJobTable(JobTable, Protocol):
-    """The records of one server's jobs that replicas share."""
+    """Stored jobs of one server, shared by all replicas."""
 
     async def running(self) -> set[str]:
-        """The ids of the jobs that are this replica's and not over. Raises: StorageError."""
+        """Return the ids of this replica's running jobs. Raises: StorageError."""
 
     async def reclaim(self, identifiers: Iterable[str]) -> list[JobRow]:
-        """Take up jobs of this replica which it does not know of. Raises: StorageError."""
+        """Take over jobs of this replica that it does not know of. Raises: StorageError."""
 
 
 class SharedJobRecords(JobRecords):
-    """The records of jobs that every replica shows, and takes over when one of them dies."""
+    """Stored jobs that every replica shows. If a replica dies, another one takes over its jobs."""
 
     def __init__(
         self,
@@ -184,17 +184,16 @@ class SharedJobRecords(JobRecords):
         away: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
-        """`repeat` runs a job of another replica again, if it can; `end_elsewhere` tells the others to end
-        one of theirs; `away` says why nothing can be written now.
-        """
+        """`repeat` runs a job of another replica again, if possible; `end_elsewhere` asks the replica that
+        runs a job to end it; `away` returns the reason why nothing can be written now, or an empty string."""
         super().__init__(table, holder, server, store, complain)
         self._shared_table = table
         self._repeat, self._end_elsewhere, self._away, self._clock = repeat, end_elsewhere, away, clock
         self._sizes: dict[str, int] = {}
-        """How much each running job had put out when it was written."""
+        """Output size of each running job at the last write."""
 
     def note(self, job: Job, is_forgotten: bool) -> None:
-        """Write a job soon, or remove its record."""
+        """Write a job soon, or delete its stored copy."""
         if is_forgotten:
             self._sizes.pop(job.id, None)
         super().note(job, is_forgotten)
@@ -205,12 +204,15 @@ class SharedJobRecords(JobRecords):
             raise StorageError(reason)
 
     async def begun(self, job: Job) -> None:
-        """Write that a job begins, before its client is told. Raises: StorageError, and it is not kept."""
+        """Write a new job before its client is notified. Raises: StorageError; the job is not kept then."""
         self._changed.pop(job.id, None)
         await self._write_now({job.id: job})
 
     async def conclude(self, final: Job) -> bool:
-        """Write how a job ended, as long as that takes. False: another replica has taken it over."""
+        """Write the end of a job; retry until that succeeds.
+
+        Return False if another replica has taken it over.
+        """
         while True:
             try:
                 async with self._lock:
@@ -221,11 +223,14 @@ class SharedJobRecords(JobRecords):
                 await asyncio.sleep(RETRY_S)
 
     async def find(self, identifier: str, owner: str) -> Job | None:
-        """A job of that id and owner as it was written last, by whichever replica. Raises: StorageError."""
+        """Return the last written state of a job of any replica, or None. Raises: StorageError."""
         return (await self.found([identifier], owner))[0]
 
     async def found(self, identifiers: Sequence[str], owner: str) -> list[Job | None]:
-        """Jobs of an owner as they were written last, in the order of their ids. Raises: StorageError."""
+        """Return the last written state of jobs of an owner, in the order of their ids.
+
+        Raises: StorageError.
+        """
         now, found = self._clock(), list[Job | None]()
         for row in await self._shared_table.known(identifiers):
             job = None if row is None or row.record.owner != owner else self._restored(row)
@@ -233,13 +238,16 @@ class SharedJobRecords(JobRecords):
         return found
 
     async def listed(self, owner: str, is_task: bool) -> list[Job]:
-        """The jobs of an owner as they were written last, oldest first. Raises: StorageError."""
+        """Return the last written state of all jobs of an owner, oldest first. Raises: StorageError."""
         jobs = [self._restored(row) for row in await self._table.rows(owner) if row.record.is_task is is_task]
         now = self._clock()
         return [job for job in jobs if not job.is_expired(now)]
 
     async def awaited(self, job: Job, within_s: float | None = None) -> Job:
-        """A job of another replica once it is over, or the time is. Raises: StorageError."""
+        """Wait for a job of another replica, at most `within_s` seconds.
+
+        Return its last state. Raises: StorageError.
+        """
         try:
             async with asyncio.timeout(within_s):
                 while not job.is_over:
@@ -253,12 +261,12 @@ class SharedJobRecords(JobRecords):
         return job
 
     async def cancel(self, job: Job, reason: str) -> Job:
-        """Have another replica end its job. Raises: StorageError."""
+        """Ask another replica to end its job. Raises: StorageError."""
         self._end_elsewhere(job.id, reason)
         return await self.awaited(job, 2 * POLL_S + 1)
 
     async def sweep(self, *, may_take_over: bool) -> None:
-        """Compare what is written with what runs here, and take over what dead replicas left.
+        """Compare the stored jobs with the running ones, and take over jobs of dead replicas.
 
         Raises: StorageError.
         """
@@ -266,19 +274,19 @@ class SharedJobRecords(JobRecords):
         own = {job.id: job for job in self._own() if not job.is_over}
         written = await self._shared_table.running()
         for identifier, job in own.items():
-            # Not written: the engine lost it, or another replica has it by now, which writing it will show.
+            # The engine lost the record, or another replica has taken over the job. Writing it shows which.
             if identifier not in written or self._sizes.get(identifier) != _size(job):
                 self.note(job, False)
         lost = [each for each in written if each not in own and each not in self._changed]
         lost = [each for each in lost if self._store().by_id(each) is None]
         for row in await self._shared_table.reclaim(lost):
-            # One that nobody had before was refused when it began: its client was told so.
+            # A job without an earlier holder was refused when it was created, and its client knows.
             await self._take_over(row, may_repeat=row.record.fence > FIRST_FENCE + 1)
         for row in await self._table.claim() if may_take_over else ():
             await self._take_over(row, may_repeat=True)
 
     def restate(self) -> None:
-        """The engine is back, and may have lost what it had: write everything again."""
+        """Write all jobs again, because the engine is back and may have lost its data."""
         for job in self._own():
             self.note(job, False)
 
@@ -315,7 +323,7 @@ def _interrupt(job: Job, now: float, reason: str) -> None:
 
 
 def _size(job: Job) -> int:
-    """What changes whenever a job puts something out."""
+    """Return a value that changes with each output of the job."""
     if job.feed is None:
         return 0
     latest = job.feed.latest
@@ -323,7 +331,8 @@ def _size(job: Job) -> int:
 
 
 def _record(job: Job, tail: int = 0) -> JobRecord:
-    """What is kept of a job; of its output the last `tail` characters, all there is for 0."""
+    """Return the record of a job with the last `tail` characters of its output, or all of it if `tail` is
+    0."""
     feed = job.feed
     stdout, stderr = ("", "") if feed is None else feed.tails()
     latest = None if feed is None else feed.latest

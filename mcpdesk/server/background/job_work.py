@@ -1,4 +1,4 @@
-"""A call that goes on after its answer: its handler in a task of its own, and what becomes of it a job."""
+"""Calls that continue as a job after their response, with the handler in a separate task."""
 
 from __future__ import annotations
 
@@ -35,22 +35,25 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.task_work import Refuse
 
 TURN_S = 0.002
-"""How long a job that does nothing but report may keep the loop to itself."""
+"""Maximum time for which a job may occupy the loop with reports alone."""
 DROPPED = "the result is larger than what is kept"
 
 
 def job_owner(principal: Principal) -> str:
-    """What the jobs of a caller are marked with. No task of the protocol has such a mark."""
+    """Return the owner mark of a caller's jobs. It never equals the owner of a protocol task."""
     return f"call:{principal.identity}"
 
 
 def session_mark(session: str) -> str:
-    """What the jobs begun in an HTTP session are marked with: a digest, so that its id is kept nowhere."""
+    """Return the mark of jobs started in an HTTP session: a digest, so that the session id is not stored."""
     return hashlib.sha256(session.encode()).hexdigest() if session else ""
 
 
 def job_roots(server: Server) -> tuple[Path, ...]:
-    """Where files of its jobs may lie; the first is what their names are relative to."""
+    """Return the folders that may contain files of the server's jobs.
+
+    File names are relative to the first one.
+    """
     folder = () if server.folder is None else (server.folder,)
     hosted = server.hosted
     own = () if hosted is None else (hosted.call_folders.root, hosted.outputs)
@@ -58,14 +61,15 @@ def job_roots(server: Server) -> tuple[Path, ...]:
 
 
 def output_chars(server: Server) -> int:
-    """Characters of a program's output that a caller gets at a time."""
+    """Return the maximum characters of a program's output in one response."""
     return ToolOptions().output_chars if server.hosted is None else server.hosted.options.output_chars
 
 
 async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFile, ...]:
-    """The file with the whole output of a call whose result has only a part of it; empty if there is none.
+    """Return the file with the full output of a call whose result has only part of it; empty if there is
+    none.
 
-    Only files that this program itself wrote count, whatever path a result names.
+    Only files written by this program count, whatever path a result names.
     """
     structured, hosted = body.get("structuredContent"), server.hosted
     named = structured.get("output_file") if isinstance(structured, dict) else None
@@ -78,9 +82,9 @@ async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFil
 async def keep_output(
     server: Server, store: JobStore, call: Call, tool: Tool, body: JSONObject
 ) -> Job | None:
-    """Keep the whole output of a call that was answered at once, as a job that is over.
+    """Store the full output of a call that was answered at once, as a finished job.
 
-    None if the result has all of the output, or if no more jobs can be kept.
+    Return None if the result has all of the output, or if no more jobs can be stored.
     """
     files = await recorded_output(server, body)
     if not files:
@@ -115,7 +119,7 @@ async def keep_output(
 
 
 class _Turns(NullOutlet):
-    """Where messages of a job go. Who reports all the time lets others have their turn."""
+    """Outlet for messages of a job. A handler that reports constantly yields to other tasks."""
 
     must_drain = True
 
@@ -123,14 +127,14 @@ class _Turns(NullOutlet):
         self._turned = time.monotonic()
 
     async def drain(self) -> None:
-        """Let the loop turn, if the job had it for long enough."""
+        """Yield to the loop if the job has occupied it for long enough."""
         if time.monotonic() - self._turned > TURN_S:
             await asyncio.sleep(0)
             self._turned = time.monotonic()
 
 
 class JobWork:
-    """One call of a tool that goes on after its answer, from its turn to its end."""
+    """One call of a tool that continues after its response, from queue to end."""
 
     def __init__(
         self,
@@ -141,13 +145,13 @@ class JobWork:
         run: Callable[[Call], Awaitable[ToolOutcome]],
         refuse: Refuse,
     ) -> None:
-        """`run` runs the tool for the call it is given, `refuse` makes errors of exceptions."""
+        """`run` runs the tool for a call; `refuse` converts exceptions to protocol errors."""
         params: JSONObject = {"name": tool.name, "arguments": arguments}
         if isinstance(first.params.get("_meta"), dict):
             params["_meta"] = first.params["_meta"]
         self._server, self._tool = server, tool
         self._run_tool, self._refuse = run, refuse
-        # Its request is answered: there is no stream to report on, and nobody there to be asked.
+        # Its request is already answered: it has no stream for reports, and no client that could be asked.
         self._call = Call(
             first.id, first.method, params, first.terms, _Turns(), first.transport, first.peer, first.headers
         )
@@ -156,7 +160,10 @@ class JobWork:
         self._call.span = first.span
 
     async def begin(self, store: JobStore) -> Job:
-        """Make a job of it, and run when its turn comes. Raises: Refusal when no more jobs are kept."""
+        """Create a job for the call; it runs when a slot is free.
+
+        Raises: Refusal if no more jobs can be stored.
+        """
         server, call, limits = self._server, self._call, self._server.limits
         try:
             job = store.add(
@@ -183,7 +190,7 @@ class JobWork:
         return job
 
     def start(self, job: Job, store: JobStore) -> None:
-        """Run when the turn of the job comes."""
+        """Schedule the job; it runs when a slot is free."""
         call, job.stop = self._call, self._call.end
         call.feed = job.feed
         # Set before its first step, because it may be ended before that.
@@ -212,17 +219,17 @@ class JobWork:
             if ended.failures:
                 raise unfit_error(self._tool, ended)
             await self._complete(job, store, ended.body)
-        except Exception as error:  # whatever it is: nobody else would ever end the job
+        except Exception as error:  # any exception must end the job, because nothing else would
             self._fail(job, store, await self._refuse(self._call, error))
 
     async def _complete(self, job: Job, store: JobStore, body: JSONObject) -> None:
         if job.is_settled:
-            return  # it was cancelled, and went on to its end all the same
+            return  # it was cancelled, but ran to its end nevertheless
         assert job.feed is not None
         structured = body.get("structuredContent")
         stdout, stderr, exit_code = gateway_dialect.outputs(body, structured)
         if not job.feed.size:
-            # What it wrote while it ran is known already; the output of others is their result.
+            # Output written during the run is known already. Otherwise the output is taken from the result.
             job.feed.stdout(stdout)
             job.feed.stderr(stderr)
         paths = job.feed.files

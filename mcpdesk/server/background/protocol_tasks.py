@@ -1,4 +1,4 @@
-"""Tasks of one server, in both designs: when a call becomes one, and requests about them.
+"""Tasks of one server, in both designs: creation from a call, and requests about tasks.
 
 Source: MCP basic/utilities/tasks of 2025-11-25.
 """
@@ -31,32 +31,36 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.task_work import Refuse, TaskWork
 
 KEPT = ("name", "arguments", "_meta")
-"""Parameters of a call that count when it runs again."""
+"""Parameters of a call that are stored to run it again."""
 ELSEWHERE = "another machine goes on with the task, or has it: ask again, over HTTP"
-"""What is said of a task that was taken over meanwhile, or of another replica that cannot be asked."""
+"""Error for a task that was taken over, or that belongs to a replica that cannot be asked."""
 
 
 class ProtocolTasks:
-    """Turns calls into tasks and answers for them. `refuse` makes an error of a handler's exception."""
+    """Turns calls into tasks and answers requests about them.
+
+    `refuse` converts exceptions of handlers to errors.
+    """
 
     def __init__(self, server: Server, services: Services, offers: OfferListing, refuse: Refuse) -> None:
         self._server = server
         self._services = services
         self._jobs = services.jobs
         self._unconfirmed: dict[str, Job] = {}
-        """Tasks of which nothing is written yet, by id."""
+        """Tasks that are not written to storage yet, by id."""
         self._offers = offers
         self._refuse = refuse
         self._works: dict[str, TaskWork] = {}
 
     def share(self, whole: ProtocolTasks) -> None:
-        """Have what runs in common with the tasks of the same server as a whole."""
+        """Share the running tasks with `whole`, which serves the same server as a whole."""
         self._works = whole._works
 
     def is_asked_for(self, call: Call, tool: Tool) -> bool:
-        """Whether the caller of the core design wants a task, as far as it may.
+        """Return True if a caller of the core design requests a task and the server offers tasks.
 
-        Raises: RemoteProtocolError (-32601) for a tool that is never one, (-32602) for a bad lifetime.
+        Raises: RemoteProtocolError (-32601) for a tool without task support, (-32602) for an invalid
+        lifetime.
         """
         if not call.terms.revision.has_core_tasks or call.requests is None:
             return False
@@ -68,9 +72,9 @@ class ProtocolTasks:
         return True
 
     def prepare(self, call: Call, tool: Tool) -> None:
-        """Let a call of a tool that may be a task become one, now or when its handler says so.
+        """Allow a call to become a task, at once or when its handler asks for it.
 
-        Raises: RemoteProtocolError for a caller that cannot have what the tool needs.
+        Raises: RemoteProtocolError if the caller lacks what the tool requires.
         """
         revision, operation = call.terms.revision, call.round
         if revision.is_stateless:
@@ -88,9 +92,9 @@ class ProtocolTasks:
             raise _not_found(f"{tool.name} can be called as a task only")
 
     async def confirm(self, body: JSONObject) -> JSONObject:
-        """The answer to a request, once the task that it tells of is written where replicas share it.
+        """Return the response `body` after its new task, if any, is written to storage that replicas share.
 
-        Raises: StorageError, and the task is dropped.
+        Raises: StorageError; the task is dropped then.
         """
         begun = body["task"] if isinstance(body.get("task"), dict) else body
         job = self._unconfirmed.pop(str(begun.get("taskId")), None)
@@ -99,7 +103,7 @@ class ProtocolTasks:
         return body
 
     def repeat(self, job: Job, call: Call, run: Callable[[Call], Awaitable[JSONObject]]) -> None:
-        """Run the call of a task of another replica again."""
+        """Run the call of a task again that another replica started."""
         from mcpdesk.server.asks.rounds import Round
         from mcpdesk.server.background.task_work import TaskWork
 
@@ -116,12 +120,12 @@ class ProtocolTasks:
         self._jobs.run(job, follow())
 
     async def get(self, call: Call) -> JSONObject:
-        """How a task stands; in the extension with what came of it."""
+        """Return the state of a task; in the extension, its result or error, too."""
         job = await self._known(call)
         return self.detailed(job) if call.terms.revision.is_stateless else task_shapes.core(job)
 
     async def update(self, call: Call) -> JSONObject:
-        """Answers to what a task asks."""
+        """Accept answers to the questions of a task."""
         job = await self._known(call)
         work = self._works.get(job.id)
         if work is not None:
@@ -134,7 +138,7 @@ class ProtocolTasks:
         return {}
 
     async def cancel(self, call: Call) -> JSONObject:
-        """End a task."""
+        """Cancel a task."""
         job = await self._known(call)
         reason = "cancelled by the client"
         is_cancelled = not job.is_settled
@@ -152,7 +156,7 @@ class ProtocolTasks:
         return task_shapes.core(job)
 
     async def result(self, call: Call) -> JSONObject:
-        """What the call would have been answered, once it is known."""
+        """Wait for a task and return the result of its call."""
         job = await self._known(call)
         work = self._works.get(job.id)
         if work is not None and not job.is_over:
@@ -169,7 +173,7 @@ class ProtocolTasks:
         return body | {"_meta": (body.get("_meta") or {}) | task_shapes.related(job.id)}
 
     async def listed(self, call: Call) -> JSONObject:
-        """A page of the caller's tasks, oldest first; nobody in particular has none."""
+        """Return a page of the caller's tasks, oldest first. Anonymous callers have no tasks."""
         after = _place(call.params.get("cursor"))
         owner, name = call.owner, self._server.name
         jobs = {job.id: job for job in self._jobs.owned(name, owner)} if owner else {}
@@ -182,10 +186,9 @@ class ProtocolTasks:
         return body | {"nextCursor": _cursor(page[-1])} if len(page) < len(rest) else body
 
     async def watched(self, call: Call, asked: JSONObject) -> list[Job]:
-        """The tasks a listener is notified of, out of the ids it names.
+        """Return the existing tasks among the ids that a subscription names.
 
-        Raises: RemoteProtocolError (-32602, -32021) for ids that are none, and without the extension;
-        StorageError.
+        Raises: RemoteProtocolError for invalid ids (-32602) and without the extension (-32021); StorageError.
         """
         named = asked.get("taskIds")
         if not named or not self._offers.is_offered("tasks"):
@@ -202,11 +205,11 @@ class ProtocolTasks:
         return [job for job in found.values() if job is not None]
 
     def watch(self, jobs: Sequence[Job], tell: Callable[[JSONObject], None]) -> WatchedTasks:
-        """Tell how tasks stand, for a block."""
+        """Return a context manager that reports each change of the tasks to `tell`."""
         return WatchedTasks(jobs, self._jobs, self._records, lambda job: tell(self.detailed(job)))
 
     def detailed(self, job: Job) -> JSONObject:
-        """A task of the extension with everything about it."""
+        """Return a task in the form of the extension, with its result, error and pending questions."""
         work = self._works.get(job.id)
         requests: JSONObject = work.requests if work is not None else codec.decode(job.asked or b"{}")
         return task_shapes.detailed(job, job.ending.result, job.ending.error, requests)
@@ -215,7 +218,7 @@ class ProtocolTasks:
         from mcpdesk.server.asks.rounds import Round
 
         assert isinstance(call.round, Round)
-        if call.job is not None:  # one of another replica
+        if call.job is not None:  # taken over from another replica
             self._follow(call.job, call.round)
             return
         limits = self._server.limits
@@ -251,16 +254,19 @@ class ProtocolTasks:
 
     @property
     def _records(self) -> SharedJobRecords | None:
-        """What replicas know of each other's tasks; None: there are no replicas."""
+        """Stored tasks shared by the replicas, or None without replicas."""
         records_of = self._services.records_of
         return None if records_of is None else records_of(self._server.name)
 
     async def _known(self, call: Call) -> Job:
-        """The task a request names. Raises: RemoteProtocolError (-32602, -32021), StorageError."""
+        """Return the task that a request names.
+
+        Raises: RemoteProtocolError (-32602, -32021), StorageError.
+        """
         is_stateless, owner = call.terms.revision.is_stateless, call.owner
         if is_stateless and not client_questions.declares_tasks(call.terms):
             raise task_shapes.missing_extension(call.method)
-        # What belongs to nobody in particular is of the extension: there, to know its id is enough.
+        # Tasks without an owner belong to the extension, where knowing the id is sufficient.
         is_known = is_stateless or bool(owner)
         job = self._jobs.get(call.params["taskId"], self._server.name, owner) if is_known else None
         if job is None and is_known and self._records is not None:
@@ -282,7 +288,7 @@ def _not_found(reason: str) -> RemoteProtocolError:
 
 
 def _position(job: Job) -> tuple[float, str]:
-    """Where a task stands in a list."""
+    """Return the sort key of a task in a list."""
     return job.created, job.id
 
 

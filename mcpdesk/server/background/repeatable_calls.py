@@ -1,7 +1,7 @@
-"""What is kept of a call so that another replica can run it again: who called what with which arguments.
+"""Calls stored so that another replica can run them again: caller, tool and arguments.
 
-Arguments are kept as they are, secrets among them. Headers of the request are not kept, nor what its client
-answered so far: a repeated call asks again.
+Arguments are stored unmasked, including secrets. Headers of the request and earlier answers of its client are
+not stored; a repeated call asks again.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 MOST_BYTES = 256 << 10
-"""A larger call is not repeated."""
+"""Maximum bytes of a stored call; a larger one is not repeated."""
 BEGUN_AGAIN = "begun again: the machine that ran it ended"
 
 
 class RepeatableCall(Struct, frozen=True, omit_defaults=True):
-    """A call of a tool that may run again."""
+    """Call of a tool that may run again."""
 
     params: dict[str, Any]
     revision: str
@@ -34,10 +34,10 @@ class RepeatableCall(Struct, frozen=True, omit_defaults=True):
     transport: str
     principal: Principal
     is_gateway: bool = False
-    """Whether its caller speaks the dialect of the gateway."""
+    """True if the caller uses the gateway dialect."""
 
     def call(self, outlet: Outlet) -> Call:
-        """The call, without the request it came with."""
+        """Return the call without its original request."""
         terms = Terms(BY_NAME[self.revision], self.capabilities, self.client, self.log_level)
         call = Call("again", "tools/call", self.params, terms, outlet, self.transport, self.client)
         call.principal = self.principal
@@ -46,7 +46,7 @@ class RepeatableCall(Struct, frozen=True, omit_defaults=True):
 
 
 def packed(call: Call, params: dict[str, Any]) -> bytes:
-    """A call with these parameters, to be kept; empty when it is too large to be repeated."""
+    """Encode a call with these parameters; empty if it is too large to be repeated."""
     terms = call.terms
     found = RepeatableCall(
         params,
@@ -63,7 +63,7 @@ def packed(call: Call, params: dict[str, Any]) -> bytes:
 
 
 def unpacked(request: bytes) -> RepeatableCall | None:
-    """A call that was kept; None for one of another version."""
+    """Decode a stored call; None if another version of the program wrote it."""
     try:
         found = msgspec.msgpack.decode(request, type=RepeatableCall)
     except msgspec.MsgspecError:

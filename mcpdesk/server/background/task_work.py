@@ -1,4 +1,4 @@
-"""The glue between a handler that went on as a task and the job that is kept of it."""
+"""Connection between a handler that runs as a task and its job."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion
 
 BEAT_S = 5.0
-"""How often a request that waits for a task shows life."""
+"""Interval of keep-alive messages to a request that waits for a task."""
 Refuse = Callable[[Call, Exception], Awaitable[ProtocolError]]
-"""What a request gets for an exception of hosted code."""
+"""Converts an exception of hosted code to the error in the response."""
 
 
 class TaskWork:
-    """Follows one handler: what it asks and how it ends become the state of its job."""
+    """Follows one handler: its questions and its outcome become the state of its job."""
 
     def __init__(
         self, job: Job, round_: Round, store: JobStore, refuse: Refuse, over: Callable[[], object]
@@ -44,44 +44,44 @@ class TaskWork:
         self._is_core = not self._call.terms.revision.is_stateless
         self._told = job.status
         self._asked: set[str] = set()
-        """What a waiting client of the core design is being asked."""
+        """Keys of questions that a waiting client of the core design is being asked."""
         self._outlet = TaskOutlet(self._push)
         self._failing_aio: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        """Answer the request that began it, and go on."""
+        """Answer the request that created the task, and continue without it."""
         body = task_shapes.created(self.job, self._call.terms)
         if self._is_core:
             self.job.listen(self._announce)
             self._round.depart(body, self, self._outlet, task_shapes.related(self.job.id))
         else:
-            # There is neither progress nor a log for a task of the extension.
+            # Tasks of the extension have neither progress nor log messages.
             self._call.progress_token = None
             self._round.depart(body, self, NULL_OUTLET, None)
         self.asked()
 
     @property
     def requests(self) -> JSONObject:
-        """What the client is asked now."""
+        """Pending questions in wire form, by key."""
         return self._round.requests()
 
     def accept(self, answers: dict[str, Any]) -> None:
-        """Take a client's answers. Raises: ValueError for one that does not fit."""
+        """Accept answers of the client. Raises: ValueError for an invalid answer."""
         self._round.accept(answers)
         self.asked()
 
     def asked(self) -> None:
-        """What the handler waits for changed."""
+        """Update the job, because the pending questions of the handler changed."""
         if self._store.shared is not None and not self._is_core:
             self.job.asked = codec.encode(self.requests)
         self._store.wait_for_input(self.job, waits=bool(self._round.questions()))
 
     def said(self, message: str) -> None:
-        """The handler reported a message."""
+        """Store a message of the handler."""
         self.job.say(message)
 
     def ended(self, work: asyncio.Task[JSONObject]) -> None:
-        """The handler is done."""
+        """Store the outcome of the handler."""
         self._over()
         note_left_job(self._call, self.job, self._store)
         if work.cancelled():
@@ -98,7 +98,7 @@ class TaskWork:
         self.fail(await self._refuse(self._call, error))
 
     async def attend(self, call: Call, limit_s: float) -> None:
-        """Wait under a request until the task is over; its stream carries what the client is asked."""
+        """Wait until the task is over. The stream of the request carries the questions to the client."""
         changed = asyncio.Event()
         asking: dict[str, asyncio.Task[None]] = {}
         with ExitStack() as stack:
@@ -132,7 +132,7 @@ class TaskWork:
         return task
 
     async def _answered(self, call: Call, name: str, question: ClientQuestion[Any], limit_s: float) -> None:
-        """Ask on the stream of a request, and hand the answer to the handler."""
+        """Ask on the stream of a request, and pass the answer to the handler."""
         meta = {"_meta": task_shapes.related(self.job.id)}
         assert call.requests is not None
         try:
@@ -156,17 +156,17 @@ class TaskWork:
             self.fail(ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)))
 
     def fail(self, error: ProtocolError) -> None:
-        """It ended with an error of the protocol."""
+        """End the task with a protocol error."""
         self._store.finish(self.job, TaskStatus.FAILED, JobEnding(error=error), error.message)
 
     def _push(self, message: bytes) -> None:
-        """Say it beside all requests, while its client is there."""
+        """Send a message outside of any request, if the client is still connected."""
         requests = self._call.requests
         if requests is not None and requests.push is not None:
             requests.push(message)
 
     def _announce(self) -> None:
-        """Tell the client of the core design that the status changed."""
+        """Notify a client of the core design of a status change."""
         if self.job.status is self._told:
             return
         self._told = self.job.status
@@ -179,11 +179,9 @@ def _said(body: JSONObject) -> str:
 
 
 class TaskOutlet:
-    """Its request is answered already, so what its handler sends has no stream of its own.
+    """Outlet of a task's handler. Its request is already answered, so it has no stream of its own.
 
-    Source: MCP basic/utilities/tasks of 2025-11-25.
-
-    `push` takes messages that belong to no request.
+    Source: MCP basic/utilities/tasks of 2025-11-25. `push` sends messages that belong to no request.
     """
 
     may_send = must_drain = True
@@ -193,36 +191,36 @@ class TaskOutlet:
         self._waiting: list[Outlet] = []
 
     def send(self, message: bytes) -> None:
-        """Send on one stream only."""
+        """Send the message on exactly one stream."""
         if self._waiting:
             self._waiting[-1].send(message)
         else:
             self._push(message)
 
     async def drain(self) -> None:
-        """Wait until whoever listens has taken enough."""
+        """Wait until the receiving stream has room."""
         if self._waiting:
             await self._waiting[-1].drain()
         else:
             await asyncio.sleep(0)
 
     async def reserve(self, size: int) -> None:
-        """The result is kept with the task: the request that fetches it reserves."""
+        """Does nothing: the result is stored with the task, and the request that fetches it reserves."""
 
     def keep_alive(self) -> None:
-        """Whoever waits shows life on its own."""
+        """Does nothing: requests that wait for the task send their own keep-alive messages."""
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """There is no connection to close."""
+        """Return False, because no connection can be closed."""
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """There is no connection to break."""
+        """Return False, because no connection can be cut."""
         return False
 
     @contextmanager
     def through(self, outlet: Outlet) -> Iterator[None]:
-        """Send on the stream of a request while it waits for the result, if it takes messages."""
+        """Send on the stream of a request while it waits for the result, if the stream accepts messages."""
         if not outlet.may_send:
             yield
             return

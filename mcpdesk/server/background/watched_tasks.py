@@ -1,4 +1,4 @@
-"""Tasks that a listener is told of, whether they run here or on another replica."""
+"""Tasks that a listener watches, whether they run here or on another replica."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.job_records import SharedJobRecords
 
 LOOK_S = 0.5
-"""Time between two looks at the records of tasks of other replicas."""
+"""Interval of checking tasks of other replicas."""
 
 
 class WatchedTasks:
-    """Tells how tasks stand, at the beginning of its block and whenever that changes."""
+    """Reports the state of tasks when its block starts, and after each change."""
 
     def __init__(
         self,
@@ -27,10 +27,10 @@ class WatchedTasks:
         records: SharedJobRecords | None,
         tell: Callable[[Job], None],
     ) -> None:
-        """`jobs` that are not in the store are as their records in `records` have them."""
+        """`jobs` that are not in the store are copies of the entries in `records`."""
         self._jobs, self._store, self._records, self._tell = jobs, store, records, tell
         self._elsewhere: dict[str, Job] = {}
-        """Those whose records are looked at, as they were told last."""
+        """Tasks of other replicas, in their last reported state."""
         self._stack = ExitStack()
         self._looking_aio: asyncio.Task[None] | None = None
 
@@ -67,7 +67,7 @@ class WatchedTasks:
             try:
                 found = await records.found([each.id for each in told], told[0].owner)
             except StorageError:
-                continue  # they are told of when the engine is back
+                continue  # they are reported when the engine is back
             for before, now in zip(told, found, strict=True):
                 if now is not None and _seen(now) != _seen(before):
                     self._tell(now)
@@ -78,5 +78,5 @@ class WatchedTasks:
 
 
 def _seen(job: Job) -> tuple[object, ...]:
-    """What a listener is told of a task that may change."""
+    """Return the properties of a task whose changes are reported."""
     return job.status, job.message, job.updated, job.asked

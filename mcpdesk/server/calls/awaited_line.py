@@ -1,4 +1,4 @@
-"""Where a running call stands: the author's line it awaits, through coroutines, tasks and threads."""
+"""Current line of a running call: the author's line that it awaits, through coroutines, tasks and threads."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from typing import Any
 from mcpdesk.server.calls.worker_threads import LOOP_TASKS, WORKERS
 
 DEEPEST = 200
-"""Coroutines that are followed, each awaited by the one before."""
+"""Maximum depth of coroutines that are followed, each awaited by the previous one."""
 _THREAD = re.compile(rb"hread 0x0*([0-9a-f]+)[^\n]*\n((?:  File [^\n]*\n)*)")
 _LINE = re.compile(r'  File "(.*)", line (\d+) in ')
 
 _FOLLOWED = (Future, TaskGroup, dict, list, set, tuple)
-"""What may have tasks in it."""
+"""Types that may contain tasks."""
 _LEVELS = 4
-"""How deep tasks lie in there at most."""
+"""Maximum nesting depth of tasks in them."""
 Place = tuple[str, int]
-"""A file and a line of it, counted from 1."""
+"""File and line number, counted from 1."""
 
 
 def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
-    """The innermost line of the folder that a task awaits, `tools/slow.py:14 · await fetch(url)`.
+    """Return the innermost line of the folder that a task awaits: `tools/slow.py:14 · await fetch(url)`.
 
-    Empty when the call does not run, or in no code of the folder. From any thread.
+    Empty if the call does not run, or runs no code of the folder. Safe on any thread.
     """
     if task is None or folder is None:
         return ""
@@ -46,7 +46,7 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
 
 
 def _own_places(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Place]:
-    """Where a task stands in the folder, the innermost place last; `seen` are tasks looked at already."""
+    """Return the positions of a task in the folder, innermost last. `seen` holds tasks already examined."""
     frames, waiting = _awaited(task.get_coro())
     places = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
     if thread_id := WORKERS.thread_of(task):
@@ -64,7 +64,7 @@ def _own_places(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Pla
 
 
 def _awaited(waiting: Any) -> tuple[list[FrameType], Any]:
-    """The frames of a coroutine and of those it awaits, down to what is no coroutine, and that."""
+    """Return the frames of a coroutine and of the coroutines it awaits, and the final awaited object."""
     frames = list[FrameType]()
     for _ in range(DEEPEST):
         if isinstance(waiting, CoroutineType):
@@ -79,7 +79,8 @@ def _awaited(waiting: Any) -> tuple[list[FrameType], Any]:
 
 
 def _waited_for(frames: Sequence[FrameType]) -> list[Any]:
-    """What the innermost frames have, where they are of asyncio: a group of tasks, the futures of a wait."""
+    """Return the local variables of the innermost asyncio frames, such as a task group or the futures of a
+    wait."""
     inner = takewhile(
         lambda frame: frame.f_globals.get("__name__", "").startswith("asyncio."), reversed(frames)
     )
@@ -87,7 +88,7 @@ def _waited_for(frames: Sequence[FrameType]) -> list[Any]:
 
 
 def _tasks_behind(roots: Sequence[Any]) -> Iterator[Task[Any]]:
-    """The tasks that something waits for: behind a future, in what was gathered, in a group."""
+    """Yield the tasks that an object waits for: behind a future, in gathered futures, in a task group."""
     level = list(roots)
     for _ in range(_LEVELS):
         below = list[Any]()
@@ -101,7 +102,7 @@ def _tasks_behind(roots: Sequence[Any]) -> Iterator[Task[Any]]:
 
 
 def _in_thread(thread_id: int) -> Iterator[Place]:
-    """Where a thread stands, its innermost line last. Only `faulthandler` says that in public."""
+    """Yield the positions of a thread, innermost last. `faulthandler` is the only public API for that."""
     with TemporaryFile() as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)

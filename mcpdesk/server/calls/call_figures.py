@@ -1,6 +1,6 @@
-"""How often each tool was called, how that ended, and how long calls of a tool and of a peer took.
+"""Counts, outcomes and durations of calls, by tool and by peer.
 
-Labels are names of registered tools, and a bounded number of them: nothing a caller sends becomes one.
+Labels are names of registered tools and limited in number; text from a caller never becomes a label.
 """
 
 from __future__ import annotations
@@ -15,40 +15,43 @@ from typing import Final
 from mcpdesk.protocol.phases import DURATION_BOUNDS
 
 MOST_TOOLS: Final = 1_000
-"""Tools counted separately in one server; those of a folder that makes up more are counted together."""
+"""Maximum number of tools counted separately per server; the others are counted together."""
 OTHER: Final = "(other)"
 KEPT = 64
-"""Of one peer, the latest calls whose durations are kept: thousands of peers are to cost little."""
+"""Number of recent durations stored per peer. It is small because there may be thousands of peers."""
 
 
 class OutcomeKind(IntEnum):
-    """How a call of a tool ended."""
+    """Outcome of a tool call."""
 
     OK = 0
     TOOL_ERROR = 1
-    """The tool said that it failed, or returned what is no result."""
+    """The tool reported a failure, or returned an invalid result."""
     CRASH = 2
-    """Its handler raised something unexpected."""
+    """Its handler raised an unexpected exception."""
     TIMEOUT = 3
     INVALID_ARGUMENTS = 4
     REFUSED = 5
-    """It may not be called now: a policy, a plan, nobody approved of it, the server stops."""
+    """The call may not run now: a policy, plan mode, a missing approval, or the server stops."""
     CANCELLED = 6
 
 
 class ToolFigure:
-    """The figures of one tool. Used on the core's loop."""
+    """Figures of one tool. Used on the core's loop."""
 
     __slots__ = ("counts", "outcomes", "total_s")
 
     def __init__(self) -> None:
         self.outcomes = [0] * len(OutcomeKind)
         self.counts = [0] * (len(DURATION_BOUNDS) + 1)
-        """Calls whose handlers ran, by how long."""
+        """Number of calls whose handler ran, by duration bucket."""
         self.total_s = 0.0
 
     def count(self, outcome: OutcomeKind, began: float | None) -> None:
-        """A call ended whose handler began at `began`, a time of the monotonic clock; None: it never ran."""
+        """Count a finished call.
+
+        `began` is the monotonic time at which its handler began, None if it never did.
+        """
         self.outcomes[outcome] += 1
         if began is not None:
             took_s = monotonic() - began
@@ -57,13 +60,13 @@ class ToolFigure:
 
 
 class ToolFigures:
-    """The figures of one server's tools."""
+    """Figures of one server's tools."""
 
     def __init__(self) -> None:
         self._of: dict[str, ToolFigure] = {}
 
     def of(self, tool: str) -> ToolFigure:
-        """The figures of a registered tool."""
+        """Return the figures of a registered tool."""
         figure = self._of.get(tool)
         if figure is None:
             if len(self._of) >= MOST_TOOLS:
@@ -76,15 +79,15 @@ class ToolFigures:
 
 
 class Latency:
-    """Seconds of the last `KEPT` calls, and of all together."""
+    """Durations in seconds of the last `KEPT` calls, and the sum of all."""
 
     __slots__ = ("_latest", "count", "total_s")
 
     def __init__(self) -> None:
         self._latest = array("f")
-        """Cut to those that count whenever there are twice as many."""
+        """Recent durations. Reduced to `KEPT` whenever there are twice as many."""
         self.count = 0
-        """How many calls there were."""
+        """Number of calls."""
         self.total_s = 0.0
 
     def __len__(self) -> int:
@@ -94,7 +97,7 @@ class Latency:
         return iter(self._latest[-KEPT:].tolist())
 
     def add(self, seconds: float) -> None:
-        """A call ended after `seconds`."""
+        """Add the duration of a finished call."""
         latest = self._latest
         latest.append(seconds)
         if len(latest) >= 2 * KEPT:
@@ -110,10 +113,10 @@ class Latency:
         self.total_s += other.total_s
 
     def at(self, share: float) -> float | None:
-        """What `share` of the calls did not exceed, in seconds; None before the first call."""
+        """Return the quantile `share` in seconds, or None before the first call."""
         return at(sorted(self), share)
 
 
 def at(ordered: list[float], share: float) -> float | None:
-    """What `share` of the seconds did not exceed; None where there are none."""
+    """Return the quantile `share` of sorted seconds, or None if the list is empty."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None

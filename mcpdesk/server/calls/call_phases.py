@@ -1,4 +1,4 @@
-"""Measures where the time of a call goes: in its handler, in waiting, in shaping what it returned."""
+"""Time that a call spends in its handler, in waiting, and in shaping its result."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mcpdesk.protocol.phases import Phases
 
 
 class Waits(Struct):
-    """What a call waited for, in seconds. While it waits for both, it waits for the person."""
+    """Seconds that a call waited. A wait for both client and person counts as a wait for the person."""
 
     client_s: float = 0.0
     person_s: float = 0.0
     clients: int = 0
-    """Questions the client has not answered yet."""
+    """Number of questions that the client has not answered yet."""
     persons: int = 0
-    """Questions a person has not answered yet."""
+    """Number of questions that a person has not answered yet."""
     since: float = 0.0
-    """Until when the seconds are counted, by `time.monotonic`."""
+    """Time up to which the seconds are counted, by `time.monotonic`."""
 
     def change(self, by: int, *, is_client: bool) -> None:
-        """A question is asked (1) or answered (-1)."""
+        """Record that a question was asked (1) or answered (-1)."""
         self.count()
         if is_client:
             self.clients += by
@@ -40,23 +40,23 @@ class Waits(Struct):
         self.since = now
 
     def restart(self) -> None:
-        """Count from now on, for another request of the same operation."""
+        """Reset the seconds for another request of the same operation."""
         self.count()
         self.client_s = self.person_s = 0.0
 
 
 class MeasuredCall(Protocol):
-    """What is needed of a call; times by `time.monotonic`."""
+    """Call, as far as measuring needs it. Times are by `time.monotonic`."""
 
     began: float
-    """When its handler began, or it had to wait before; 0: it never did."""
+    """Time at which its handler began, or at which it first had to wait; 0 if it never did."""
     handled: float
-    """When its handler was done; 0: it came to no end."""
+    """Time at which its handler finished; 0 if it did not."""
     waits: Waits | None
 
 
 def waited_s(call: MeasuredCall) -> float:
-    """For how many seconds a call waited for its client and for people up to now."""
+    """Return the seconds for which a call has waited for its client and for people."""
     if call.waits is None:
         return 0.0
     call.waits.count()
@@ -64,7 +64,7 @@ def waited_s(call: MeasuredCall) -> float:
 
 
 def measured(call: MeasuredCall) -> Phases:
-    """The phases of a call whose answer is ready now."""
+    """Return the phases of a call whose response is ready now."""
     now, waits = monotonic(), call.waits
     handled = call.handled or now
     began = call.began or handled

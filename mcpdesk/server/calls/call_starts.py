@@ -11,33 +11,34 @@ from collections import deque
 from time import monotonic
 
 ROUND_S = 0.02
-"""Time from one look at the loop's other work to the next, in which calls begin at once."""
+"""Time in which calls may begin at once before the loop must serve other work."""
 MOST_AT_ONCE = 64
-"""Calls that begin in one round at most."""
+"""Maximum number of calls that begin in one round of the loop."""
 FREE_ROUNDS = 8
-"""Rounds without a new call after one that took longer: a request is taken and answered in them."""
+"""Rounds without a new call after a round that took too long. The loop accepts and answers requests in
+them."""
 
 
 class CallStarts:
-    """Lets calls begin in the order in which they came. Used on one loop."""
+    """Starts calls in the order of their arrival. Used on one loop."""
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._released = 0
-        """Calls that may begin and have not done so yet."""
+        """Number of calls that may begin but have not begun yet."""
         self._turned = float("-inf")
-        """When the loop is known to have served others last."""
+        """Time at which the loop last served other work."""
         self._batch = 1
-        """Calls that begin in the next round."""
+        """Number of calls that begin in the next round."""
         self._free_rounds = 0
         self._is_turning = False
 
     def may_begin(self) -> bool:
-        """Whether a call may begin at once; otherwise it awaits `turn`."""
+        """Return True if a call may begin at once; otherwise it must await `turn`."""
         return not (self._waiting or self._released) and monotonic() - self._turned < ROUND_S
 
     async def turn(self) -> None:
-        """Wait until the loop has served others."""
+        """Wait until the loop has served other work."""
         loop = asyncio.get_running_loop()
         released = loop.create_future()
         self._waiting.append(released)
@@ -51,9 +52,9 @@ class CallStarts:
                 self._released -= 1
 
     def _turn(self, loop: asyncio.AbstractEventLoop, before: float) -> None:
-        """Release some calls in each round of the loop: twice as many as before while rounds are short.
+        """Release calls in each round of the loop. Their number doubles while rounds are short.
 
-        `before` is when the round began, 0 for one without a new call.
+        `before` is the time at which the round began, 0 for a round without a new call.
         """
         self._turned = now = monotonic()
         if before and now - before > ROUND_S:

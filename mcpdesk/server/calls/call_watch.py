@@ -1,6 +1,6 @@
-"""What somebody who follows calls from outside is told, so that a trace shows them.
+"""Interface of an observer that follows calls, for example to trace them.
 
-Nobody follows unless a collector was named; then `Services.watch` is set. Knows nothing of OpenTelemetry.
+`Services.watch` is set only if a collector is configured. This module knows nothing of OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ if TYPE_CHECKING:
 
 
 class AskedQuestion(Struct):
-    """One question of a handler, for its client or for a person; times by `time.monotonic`."""
+    """One question of a handler to its client or to a person. Times are by `time.monotonic`."""
 
     method: str
-    """`elicitation/create`, `sampling/createMessage`, `roots/list`; at the desk `question` or `approval`."""
+    """`elicitation/create`, `sampling/createMessage` or `roots/list`; at the desk `question` or
+    `approval`."""
     server: str
     tool: str
     span: CallSpan | None
     began: float
     ended: float = 0.0
     outcome: str = "answered"
-    """`answered`, `accept`, `decline`, `timed out` and the like: never what the answer was."""
+    """`answered`, `accept`, `decline`, `timed out` and so on; never the content of the answer."""
     has_failed: bool = False
 
 
 class CallWatch(Protocol):
-    """Follows calls. Used on the core's loop; must be quick, and never raise."""
+    """Follows calls. Used on the core's loop. Its methods must return quickly and never raise."""
 
     def begin(self, call: Call) -> None:
-        """A call begins; gives it its `span`."""
+        """A call begins; sets its `span`."""
 
     def end(self, server: Server, call: Call, reply: Reply) -> None:
-        """It is answered, or was ended."""
+        """A call was answered or ended."""
 
     def answered(
         self,
@@ -58,20 +59,20 @@ class CallWatch(Protocol):
         began: float,
         code: int,
     ) -> None:
-        """A request was answered at once, or refused with `code`; nothing of it ran."""
+        """A request was answered at once, or refused with `code`, without running a handler."""
 
     def asked(self, question: AskedQuestion) -> None:
-        """A question is over."""
+        """A question has ended."""
 
     def follow(self, server: Server, call: Call, job: Job) -> None:
-        """A call goes on as a job."""
+        """A call continues as a job."""
 
 
 @contextmanager
 def question_span(
     watch: CallWatch | None, call: Call, method: str, server: str, tool: str
 ) -> Iterator[AskedQuestion]:
-    """Around a question; set `outcome` to what became of it."""
+    """Report a question to `watch` when the block ends; the block sets `outcome`."""
     question = AskedQuestion(method, server, tool, call.span, monotonic())
     try:
         yield question

@@ -1,4 +1,4 @@
-"""What a handler receives besides its arguments: progress, logging, asking a person, and who called."""
+"""Context of a handler: progress, logging, questions to a person, and the caller."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 
 class CallContext:
-    """Who calls, and what holds for the call: what `Context` and `SyncContext` have in common.
+    """Properties of a call that `Context` and `SyncContext` share.
 
-    `context` is what `create_context` of `context.py` returned, `state` what its `lifespan` yielded; `tool`
-    the name of what runs.
+    `context` is the return value of `create_context` in `context.py`, `state` the value that its `lifespan`
+    yielded, and `tool` the name of the tool, resource or prompt.
     """
 
     __slots__ = ("_call", "_request", "_services", "context", "server", "state", "tool")
@@ -63,12 +63,12 @@ class CallContext:
 
     @property
     def caller(self) -> str:
-        """Who calls: the same for all calls of a principal, or of a session."""
+        """Identity of the caller, which is the same for all calls of a principal or of a session."""
         return self._call.owner or self._call.peer
 
     @property
     def session(self) -> str:
-        """The session it belongs to; empty for a client without one."""
+        """Session of the call; empty for a client without one."""
         return self._call.session
 
     @property
@@ -78,7 +78,7 @@ class CallContext:
 
     @property
     def trace(self) -> Trace:
-        """The caller's trace context; empty members where it sent none, or nothing well-formed."""
+        """Trace context of the caller; its members are empty if the caller sent none, or an invalid one."""
         return self._call.trace
 
     @property
@@ -88,7 +88,7 @@ class CallContext:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What programs started for this call may have of the process environment."""
+        """Process environment that programs started for this call may receive."""
         return _environment(self._call, self._services)
 
     @property
@@ -105,56 +105,60 @@ class CallContext:
 
     @property
     def options(self) -> ToolOptions:
-        """What settings say to tools."""
+        """Settings for tools."""
         return self.server.hosted.options if self.server.hosted is not None else ToolOptions()
 
     @property
     def is_desk(self) -> bool:
-        """Whether the desk itself calls."""
+        """True if the desk itself is the caller."""
         return self._call.is_desk
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller cancelled, vanished, or the time is up."""
+        """True if the caller cancelled or disconnected, or if the time limit was exceeded."""
         return bool(self._call.stop)
 
     @property
     def wants_progress(self) -> bool:
-        """Whether the caller asked for progress."""
+        """True if the caller asked for progress."""
         call = self._call
         return call.feed is not None or (call.progress_token is not None and self.server.streaming)
 
     @property
     def feed(self) -> CallFeed | None:
-        """Takes output while the tool runs, and the files it made; None: nobody looks before the result."""
+        """Accepts output and files while the tool runs; None if no caller reads them before the result."""
         return self._call.feed
 
     @property
     def limit_s(self) -> float:
-        """How long the handler may take, in seconds."""
+        """Time limit of the handler in seconds."""
         return self._call.limit_s
 
     @property
     def audience(self) -> int:
-        """How many front ends could answer a question now."""
+        """Number of front ends that could answer a question now."""
         return self._services.inbox.people
 
     def offers(self, needed: Mapping[str, Any]) -> bool:
-        """Whether the client can be asked for something: `ctx.offers({"elicitation": {"url": {}}})`."""
+        """Return True if the client supports a request: `ctx.offers({"elicitation": {"url": {}}})`."""
         return client_questions.declares(self._call.terms, dict(needed))
 
 
 class Context(CallContext):
-    """Handed to every handler that is an `async def`; plain functions get a `SyncContext`."""
+    """Context of handlers that are an `async def`. Plain functions get a `SyncContext`."""
 
     __slots__ = ()
 
     def own_limit(self) -> AbstractContextManager[None]:
-        """For handlers that keep to their limit by themselves: what is spent in here is not counted."""
+        """Do not count time in this block against the limit, for handlers that apply their limit
+        themselves."""
         return self._services.deadlines.paused(self._call)
 
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
+        """Report progress.
+
+        Does nothing if the caller did not ask for it, or if the value does not increase.
+        """
         call, outlet = self._call, self._call.outlet
         if message and call.round is not None:
             call.round.say(message)
@@ -162,7 +166,7 @@ class Context(CallContext):
             call.feed.progress(progress, total, message)
         if call.progress_token is None or not self.server.streaming:
             if call.feed is not None and not call.stop:
-                # Nothing is sent, but others are to have their turn.
+                # Nothing is sent, but other tasks must get their turn.
                 await outlet.drain()
             return
         if call.stop or not call.progress < progress < math.inf:
@@ -180,9 +184,10 @@ class Context(CallContext):
             await outlet.drain()
 
     def produced(self, path: str | Path) -> None:
-        """The tool made a file: it can be downloaded where the tool runs as a job. Relative to the folder.
+        """Register a file made by the tool; it can be downloaded if the tool runs as a job.
 
-        Files outside the folder and `output_dirs` are not given out.
+        A relative path is relative to the folder. Files outside the folder and `output_dirs` cannot be
+        downloaded.
         """
         if self._call.feed is not None:
             self._call.feed.produced((self.folder or Path.cwd()) / path)
@@ -190,7 +195,7 @@ class Context(CallContext):
     async def log(self, level: str, data: Any, logger: str = "") -> None:
         """Log to the desk, and to the caller if it wants messages of this level.
 
-        Raises: RemoteProtocolError naming the known levels for an unknown one.
+        Raises: RemoteProtocolError with the known levels if the level is unknown.
         """
         severity = log_level(level)
         text = data if isinstance(data, str) else codec.encode(data).decode()
@@ -203,9 +208,10 @@ class Context(CallContext):
         await self._notify("notifications/message", params)
 
     def log_later(self, logger: str) -> Callable[[str, Any], bool]:
-        """A function of level and data that logs to the caller's connection once this call is over.
+        """Return a function of level and data that logs to the caller's connection after this call is over.
 
-        It returns False when the connection is gone, or where messages can belong to requests alone.
+        The function returns False if the connection is closed, or if its messages can only belong to
+        requests.
         """
         terms, requests = self._call.terms, self._call.requests
 
@@ -237,20 +243,20 @@ class Context(CallContext):
         await self.log("error", data)
 
     async def ask(self, pages: Sequence[Page]) -> Question:
-        """Ask a person and wait; returns the question in its final state, answered or not.
+        """Ask a person and wait. Return the question in its final state, answered or not.
 
-        The setting `ask_order` says whether the desk or the calling client shows it.
-        Raises: HandlerError when nobody could answer: no desk is open, and the client cannot be asked.
+        The setting `ask_order` decides whether the desk or the calling client shows it. Raises: HandlerError
+        if nobody can answer: no desk is open, and the client cannot be asked.
         """
         from mcpdesk.server.asks.person_questions import ask_in_order
 
         return await ask_in_order(pages, self)
 
     async def ask_desk(self, pages: Sequence[Page], elsewhere: Elsewhere | None = None) -> Question:
-        """Ask the person at the desk, whether or not one is open.
+        """Ask the person at the desk, whether or not a desk is open.
 
-        The time does not count against the tool's limit, and the caller hears that it is being waited.
-        `elsewhere` is the same question asked at another place: an answer there withdraws this one.
+        The wait does not count against the tool's limit, and the caller is kept informed of it. `elsewhere`
+        is the same question, asked through the client: an answer there withdraws this one.
         """
         from mcpdesk.inbox.question import QuestionKind
         from mcpdesk.server.asks.person_questions import DeskQuestion
@@ -260,7 +266,7 @@ class Context(CallContext):
         )
 
     def keep_asked(self, question: Question) -> None:
-        """Show on the desk what became of a question that was asked elsewhere."""
+        """Show the outcome of a question that was asked through the client on the desk."""
         self._services.inbox.keep(question)
 
     @overload
@@ -272,26 +278,26 @@ class Context(CallContext):
     async def elicit(
         self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
     ) -> Elicited[Any]:
-        """Let the client show its user a form, and return what it was filled with, or that it was not.
+        """Ask the client to show its user a form. Return its content, or that it was declined or cancelled.
 
-        `schema` is a dataclass, a TypedDict, a msgspec Struct or a pydantic model whose fields are texts,
-        numbers, booleans, dates, choices among texts (`Literal`, `Enum`) or lists of those choices; what is
-        accepted is an instance of it. A flat JSON Schema gives a dict.
-        Raises: ClientError when the client cannot be asked, refuses, or answers with what does not fit;
-        ValueError naming the field that no form of the client's revision can show.
+        `schema` is a dataclass, a TypedDict, a msgspec Struct or a pydantic model; an accepted answer is an
+        instance of it. Its fields are texts, numbers, booleans, dates, choices among texts (`Literal`,
+        `Enum`) or lists of such choices. A flat JSON Schema gives a dict. Raises: ClientError if the client
+        cannot be asked, refuses, or sends an invalid answer; ValueError with the field that a form of the
+        client's revision cannot show.
         """
         from mcpdesk.server.asks import question_wording
 
         return await self._ask_client(question_wording.form(message, schema, self._call.terms), key)
 
     async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
-        """Let the client ask its user to open a link. Raises: as `elicit`."""
+        """Ask the client to let its user open a link. Raises: as `elicit`."""
         from mcpdesk.server.asks import question_wording
 
         return await self._ask_client(question_wording.link(message, url, self._call.terms), key)
 
     async def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Tell the client that what a link was opened for is done. Does nothing in most revisions."""
+        """Notify the client that the purpose of a link is fulfilled. Does nothing in most revisions."""
         if answer.id and not self._call.stop:
             await self._notify("notifications/elicitation/complete", {"elicitationId": answer.id})
 
@@ -310,7 +316,7 @@ class Context(CallContext):
         tool_choice: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Sampled:
-        """Let the client's model write a message; a text is one of the user's. Raises: ClientError.
+        """Ask the client's model for a message. A plain text is a message of the user. Raises: ClientError.
 
         Without `preferences` the setting `model` is the hint.
         """
@@ -332,7 +338,7 @@ class Context(CallContext):
         return await self._ask_client(question_wording.sampling(messages, options, self._call.terms), key)
 
     async def list_roots(self, key: str | None = None) -> list[Root]:
-        """The places on its side that the client lets us know of. Raises: ClientError."""
+        """Return the roots of the client. Raises: ClientError."""
         from mcpdesk.server.asks import question_wording
 
         return await self._ask_client(question_wording.roots(), key)
@@ -340,7 +346,7 @@ class Context(CallContext):
     async def _ask_client(self, question: ClientQuestion[T], key: str | None) -> T:
         call = self._call
         question.check(call.terms)
-        # For a person's answer questions have a limit of their own; what a program answers has the tool's.
+        # Questions for a person have a time limit of their own; those for a program have the tool's.
         is_persons = question.kind == "elicitation"
         limit_s = self.server.limits.question_timeout_s if is_persons else call.limit_s
         with question_span(self._services.watch, call, question.method, self.server.name, self.tool) as asked:
@@ -358,22 +364,22 @@ class Context(CallContext):
             return await call.requests.ask(call, question, limit_s)
 
     def resource_updated(self, uri: str) -> None:
-        """Tell those who subscribed to a resource that it reads differently now."""
+        """Notify subscribers of a resource that its content changed."""
         self._services.subscriptions.resource_updated(self.server.name, uri)
 
     async def become_task(self) -> bool:
-        """Answer the caller with a task and go on; says whether the call is one from here on.
+        """Answer the caller with a task and continue. Return True if the call is a task now.
 
-        For tools marked `asks_first=True`: what they ask before is asked in the call itself. Others that may
-        be a task begin as one, where the caller knows tasks.
+        For tools marked `asks_first=True`: questions before this are asked in the call itself. Other tools
+        with task support start as a task if the caller supports tasks.
         """
         operation = self._call.round
         return operation is not None and operation.become_task()
 
     async def close_stream(self, retry_ms: int = 1000) -> bool:
-        """Close the caller's connection while the work goes on; it comes back for the rest after `retry_ms`.
+        """Close the caller's connection while the call continues; it reconnects after `retry_ms`.
 
-        False, and nothing happens, where the caller or the transport cannot do that.
+        Return False, without an effect, if the caller or the transport does not support that.
         """
         return await self._call.outlet.close_stream(retry_ms)
 
@@ -387,18 +393,19 @@ class Context(CallContext):
 
 
 class ToolCall(Struct):
-    """A call of a tool, as `around_call` of `context.py` gets it and hands it on."""
+    """Call of a tool, as `around_call` of `context.py` receives it and passes it on."""
 
     tool: str
     arguments: dict[str, Any]
-    """Checked; `around_call` may hand on others."""
+    """Validated arguments; `around_call` may pass on others."""
     context: Context
 
 
 async def make_context(server: Server, services: Services, call: Call, name: str) -> Context:
-    """The context of one call, with what `context.py` makes of the request.
+    """Create the context of one call, with the result of `create_context`.
 
-    Raises: HandlerError naming the place in `context.py`, or saying what that said with `fail`.
+    Raises: HandlerError with the line in `context.py` that failed, or with the message that it passed to
+    `fail`.
     """
     context = Context(server, services, call, name)
     if server.lifespan is not None:
@@ -420,7 +427,7 @@ async def make_context(server: Server, services: Services, call: Call, name: str
 def invoke(
     server: Server, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
 ) -> Awaitable[T]:
-    """What `make` returns for the context of a handler: on the core's loop, or on one of the folder's own."""
+    """Call `make` with the context of a handler, on the core's loop or on one of the folder's own."""
     loops = None if server.hosted is None else server.hosted.own_loops
     if loops is None or not loops.is_on or not is_folder_code:
         return make(context)
@@ -432,7 +439,7 @@ def _environment(call: Call, services: Services) -> dict[str, str]:
 
 
 def _view(call: Call, services: Services, access: Access) -> RequestView:
-    """The request as hosted code sees it: code that gets the claims does not need the token."""
+    """Return the request as hosted code sees it. Code that gets the claims does not get the token."""
     given = call.opening if call.headers is None else call.headers
     headers = {} if given is None else {name.lower(): value for name, value in given.items()}
     if access.verifier is not None:

@@ -1,7 +1,7 @@
 """One peer on one channel, in either era: from a frame to its reply, and the calls in flight.
 
-A pipe keeps one for its life, an HTTP session one for the session's, a TCP connection one for its
-sessionless requests. Knows nothing of how frames travel.
+A pipe has one conversation for its lifetime, an HTTP session one per session, a TCP connection one for its
+sessionless requests. This module does not know how frames are transported.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 class Conversation:
     """State between one peer and one server.
 
-    `push` takes messages that belong to no request (list changes); None when the channel has no way for them.
-    `on_terms` hears the peer's name and revision whenever they become known or change.
+    `push` sends messages that belong to no request (list changes); None if the channel cannot carry them.
+    `on_terms` is called when the peer's name and revision become known or change.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class Conversation:
         dialect: GatewayDialect | None = None,
         is_heard: Callable[[], bool] | None = None,
     ) -> None:
-        """`dialect` is what the peer speaks besides the standard; None: nothing.
+        """`dialect` is a dialect that the peer uses besides the standard, or None.
 
-        `is_heard` says whether changes are pushed from here, and not by another replica; None: always.
+        `is_heard` returns True if this replica pushes changes to the client; None means always.
         """
         self.dispatcher = dispatcher
         self.session = Session()
@@ -73,28 +73,30 @@ class Conversation:
         self.admission = stateless.Admission()
         self.transport = transport
         self.connection = 0
-        """Its number in the record; 0 for one that is not recorded."""
+        """Number of the connection in the capture; 0 if it is not recorded."""
         self.peer = peer
         self.opening: Mapping[str, str] | None = None
-        """Headers of the HTTP request a pipe over HTTP was opened with; None on other channels."""
+        """Headers of the HTTP request that opened a pipe over HTTP; None on other channels."""
         self.environment: Mapping[str, str] | None = None
-        """Environment of the peer's process, without secrets; None if it is ours."""
+        """Environment of the peer's process without secrets, or None if it is that of this process."""
         self.principal: Principal = OPEN
-        """Who opened it, and asks where a message brings nobody of its own."""
+        """Principal that opened the conversation; the default for messages without a principal of their
+        own."""
         self.has_own_lists = False
-        """Whether lists have only what the caller may use, who cannot send a token with later requests."""
+        """True if lists contain only items that the caller may use, because its later requests have no
+        token."""
         self.calls = 0
-        """Tools called, resources read, prompts fetched, with those that were refused."""
+        """Number of tool calls, resource reads and prompt requests, including refused ones."""
         self.failures = 0
-        """Calls that were answered with an error, or with a result that says that the tool failed."""
+        """Number of calls answered with an error, or with a result that reports a tool failure."""
         self.errors = 0
-        """Requests of any kind that were answered with an error."""
+        """Number of requests of any kind answered with an error."""
         self.terms = self.session.terms
-        """Those of the latest request."""
+        """Terms of the latest request."""
         self.latency: Latency | None = None
-        """None before its first call ended."""
+        """Latency of finished calls, or None if there are none yet."""
         self.tools_listed: int | None = None
-        """What tells the definitions that it was given last from others; None before it listed tools."""
+        """Fingerprint of the tool list that this client received last, or None."""
         self._push = push
         self._is_heard = is_heard
         self._on_terms = on_terms
@@ -104,11 +106,11 @@ class Conversation:
         self._subscriber: Subscriber | None = None
         self.requests = ClientRequests(push)
         self.accept_member: Callable[..., Answer] | None = None
-        """Takes the members of a batch instead of `accept_message`."""
+        """Overrides `accept_message` for the members of a batch."""
 
     @property
     def knows_tools(self) -> bool | None:
-        """Whether the tools are defined as when it listed them last; None before it did."""
+        """True if the tools are unchanged since the client listed them; None if it never did."""
         return None if self.tools_listed is None else self.tools_listed == self.dispatcher.offers.tools_told()
 
     @property
@@ -118,16 +120,16 @@ class Conversation:
 
     @property
     def asked(self) -> list[AskingCall]:
-        """Calls that wait for an answer of the client, one for each question."""
+        """Calls that wait for an answer of the client, once per question."""
         return self.requests.waiting
 
     @property
     def may_batch(self) -> bool:
-        """Whether the session's revision has arrays of messages."""
+        """True if the session's revision supports batches."""
         return self.session.is_open and self.session.terms.revision.has_batches
 
     def accept(self, frame: bytes, outlet: Outlet, headers: Mapping[str, str] | None = None) -> Answer:
-        """Take one frame. Undecodable frames are answered like any other mistake."""
+        """Accept one frame. A frame that cannot be decoded is answered with an error."""
         try:
             message = codec.decode(frame)
         except ProtocolError as error:
@@ -141,9 +143,10 @@ class Conversation:
         headers: Mapping[str, str] | None = None,
         principal: Principal | None = None,
     ) -> Answer:
-        """Take one decoded message. `headers` are those of the HTTP request, None on pipes.
+        """Accept one decoded message.
 
-        `principal` is who sent it; None: whoever opened the conversation.
+        `headers` are the headers of the HTTP request, None on pipes. `principal` is the sender; None means
+        the principal that opened the conversation.
         """
         principal = principal or self.principal
         if isinstance(message, list):
@@ -180,13 +183,13 @@ class Conversation:
 
     @property
     def state(self) -> SessionState:
-        """How its session stands, for a process that goes on with it."""
+        """State of the session, for a process that continues it."""
         return replace(self.session.state, mark=self.requests.mark)
 
     def restore(self, state: SessionState) -> None:
-        """Go on with a session of another process.
+        """Continue a session of another process.
 
-        Raises: RemoteProtocolError when such a session is not served any more.
+        Raises: RemoteProtocolError if such a session is no longer served.
         """
         self.session.restore(state)
         self.requests.mark = state.mark
@@ -197,24 +200,24 @@ class Conversation:
             self._hear_changes()
 
     def continue_session(self, mark: str) -> None:
-        """Belong to the session of a client that other processes may have answered before."""
+        """Join a client's session that other processes may have served before."""
         self.requests.session_mark = mark
         if (hosted := self.dispatcher.server.hosted) is not None:
             hosted.join(self.requests.owner, is_read=False)
 
     def catch_up(self, state: SessionState) -> None:
-        """Take over what its client said to another replica."""
+        """Apply the state that the client has set at another replica."""
         self.session.catch_up(state)
         if state.is_ready:
             self._hear_changes()
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Tell the client of a change that was noted elsewhere, if it wants to hear of such."""
+        """Notify the client of a change noted at another replica, if it subscribed to such changes."""
         if self._subscriber is not None:
             self._subscriber.hear(kind, facts)
 
     def close(self, reason: str = "connection closed") -> None:
-        """The channel is gone: nothing more can be said to the peer."""
+        """The channel is closed: drop the subscription, end the calls and release the session's objects."""
         self._push = self._on_terms = self.requests.push = None
         self._is_closed = True
         self.accept_member = None
@@ -222,7 +225,7 @@ class Conversation:
             self._dialect.close()
         if self._subscriber is not None:
             self.dispatcher.services.subscriptions.remove(self._subscriber)
-            self._subscriber = None  # it refers to us: this would stay until the next collection
+            self._subscriber = None  # breaks a reference cycle, which only a collection would free
         for call in self.running:
             call.end(reason)
         state = self.dispatcher.server.hosted
@@ -240,7 +243,7 @@ class Conversation:
         headers: Mapping[str, str] | None,
         principal: Principal,
     ) -> Answer:
-        """Answer a request. Raises: ProtocolError for what can be refused without running anything."""
+        """Answer a request. Raises: ProtocolError if it can be refused without running a handler."""
         identifier: Id = message["id"]
         if headers is None and principal.expires is not None and principal.has_expired(time.time()):
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
@@ -376,7 +379,7 @@ class Conversation:
         return self._run_batch(batch, outlet, headers, principal)
 
     def _is_plain(self, headers: Mapping[str, str] | None) -> bool:
-        """Whether a batch came by HTTP without a session, from who speaks the revision that has batches."""
+        """Return True if the batch came by HTTP without a session, in the revision that supports batches."""
         if headers is None or self.session.is_open or stateless.is_stateless(None, _version(headers)):
             return False
         return self.session.terms.revision.has_batches
@@ -384,7 +387,7 @@ class Conversation:
     async def _run_batch(
         self, batch: list[Any], outlet: Outlet, headers: Mapping[str, str] | None, principal: Principal
     ) -> Reply:
-        """Take all members in order, and await those that take time side by side."""
+        """Accept all members in order, and await the asynchronous ones concurrently."""
         if self._is_closed:
             return ACCEPTED
         answers = [self._accept_member(message, outlet, headers, principal) for message in batch]
@@ -405,7 +408,7 @@ class Conversation:
     def refused(
         self, identifier: Id | None, error: ProtocolError, is_stateless: bool, phases: Phases | None = None
     ) -> Reply:
-        """The answer that says what was wrong. Without `phases` nothing was run."""
+        """Return the error response. `phases` is None if no handler ran."""
         self.errors += 1
         body = codec.error_response(identifier, error)
         return (http_status(error, is_stateless), body, phases or Phases(time.time()))
@@ -418,7 +421,7 @@ class Conversation:
         if before is not None and before.revision is terms.revision and before.client == terms.client:
             return
         if terms.client and self.transport != "memory":
-            # The peer of an in-memory channel is known; others are what they call themselves.
+            # The peer of an in-memory channel is known; other peers name themselves.
             self.peer = terms.client
         if self._on_terms is not None:
             self._on_terms(terms)
@@ -476,7 +479,7 @@ class Conversation:
 
 
 def _is_notification(message: object) -> bool:
-    """Whether a broken message would be a notification: those are never answered on a pipe."""
+    """Return True if an invalid message would be a notification, which is never answered on a pipe."""
     if not isinstance(message, dict) or "id" in message:
         return False
     return message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)

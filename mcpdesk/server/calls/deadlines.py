@@ -1,7 +1,8 @@
-"""Where hosted code runs: it may do anything, and still ends as a value or as an ordinary exception.
+"""Time limits of hosted code. It may do anything, and still ends as a value or as an ordinary exception.
 
-Its reach is limited: `sys.exit()` in a handler ends that handler alone. So is its time: one timer looks at
-all running calls every `SWEEP_S`, so that a quick call costs none and a slow one may overrun by that much.
+Its reach is limited: `sys.exit()` in a handler ends that handler only. Its time is limited, too. One timer
+checks all running calls every `SWEEP_S`, so a quick call has no cost, and a slow one may exceed its limit by
+that much.
 """
 
 from __future__ import annotations
@@ -22,26 +23,26 @@ SWEEP_S = 0.05
 TIMED_OUT = "timed out"
 STOPPED = "the server is stopping"
 ANSWERED = (TIMED_OUT, STOPPED)
-"""Ends of a call from outside whose caller still waits."""
+"""Reasons for ending a call whose caller still waits for a response."""
 HEED_S = 0.5
-"""How long a stop waits for calls that go on though they were ended."""
+"""Maximum time that a stop waits for calls that continue although they were ended."""
 TURNS = 10
-"""Of the loop, in which an answer gets from a handler's end to its connection."""
+"""Loop iterations in which a response gets from the end of a handler to its connection."""
 
 
 T = TypeVar("T")
 
 
 class Deadlines:
-    """Runs hosted code within a limit. Used on the core's loop only."""
+    """Runs hosted code within a time limit. Used on the core's loop only."""
 
     def __init__(self) -> None:
         self._calls: dict[int, Call] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Event | None = None
-        """Set when the last call is over, once the server stops."""
+        """Set when the last call is over; None until the server stops."""
         self._reports = 0
-        """Calls whose error is being reported."""
+        """Number of calls whose error is being reported."""
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -50,11 +51,11 @@ class Deadlines:
         return iter(list(self._calls.values()))
 
     async def run(self, work: Awaitable[T], call: Call, limit_s: float) -> T:
-        """Await hosted code for at most `limit_s` seconds, waiting for a person not counted.
+        """Await hosted code for at most `limit_s` seconds. Time spent waiting for a person does not count.
 
-        Raises: TimeoutError when the time was up, ServerStopping when the server stops, with the traceback
-        of where it stood; CancelledError when the call or its task was ended from outside; else any Exception
-        of it.
+        Raises: TimeoutError if the limit is exceeded, ServerStopping if the server stops, both with the
+        traceback of the interrupted code; CancelledError if the call or its task was ended from outside; any
+        other Exception of the hosted code.
         """
         place: TracebackType | None = None
         call.limit_s = limit_s
@@ -77,7 +78,7 @@ class Deadlines:
             place = error.__traceback__
         else:
             if not call.stop and call.deadline is not None and time.monotonic() >= call.deadline:
-                call.stop = TIMED_OUT  # it held up the loop, so that nothing could end it
+                call.stop = TIMED_OUT  # it blocked the loop, so the timer could not end it
             if call.stop not in ANSWERED:
                 return output
         finally:
@@ -89,11 +90,12 @@ class Deadlines:
         try:
             raise ended.with_traceback(place)
         finally:
-            # A frame that holds its own traceback stays, with all arguments, until somebody collects garbage.
+            # A frame that holds its own traceback stays in memory, with all arguments, until a garbage
+            # collection.
             del place, ended
 
     async def report(self, work: Awaitable[T]) -> T:
-        """Await what is left to do for a call once its hosted code has ended; `stop` waits for it."""
+        """Await the remaining work of a call whose hosted code has ended; `stop` waits for it."""
         self._reports += 1
         try:
             return await work
@@ -106,7 +108,8 @@ class Deadlines:
             self._emptied.set()
 
     async def stop(self) -> None:
-        """The server stops: end every call with an answer that says so, and wait until those have left."""
+        """End every call with a response that says that the server stops, and wait until the responses are
+        sent."""
         waiting = [call for call in self if not call.stop]
         if not waiting:
             return
@@ -123,9 +126,9 @@ class Deadlines:
 
     @contextmanager
     def paused(self, call: Call, *, is_client: bool = False) -> Iterator[None]:
-        """Time spent in here does not count: a person, or the client, is being waited for.
+        """Stop the clock of a call in this block, while it waits for a person or for the client.
 
-        May be entered several times.
+        Reentrant.
         """
         if call.waits is None:
             call.waits = Waits()
@@ -153,14 +156,14 @@ class Deadlines:
 
 
 def _ended(stop: str, limit_s: float) -> Exception:
-    """What a call that was ended comes to."""
+    """Return the exception for a call that was ended."""
     if stop == TIMED_OUT:
         return TimeoutError(f"not finished within its limit of {limit_s:g} s")
     return ServerStopping(f"Not finished: {STOPPED}. Call again once it is back.")
 
 
 def _is_ended(call: Call, error: BaseException) -> bool:
-    """Whether a call, or the task it runs in, was cancelled from outside."""
+    """Return True if a call, or the task it runs in, was cancelled from outside."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     task = asyncio.current_task()

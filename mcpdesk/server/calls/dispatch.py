@@ -1,4 +1,4 @@
-"""Method to handler, and the only place where hosted code's exceptions become answers."""
+"""Dispatch of methods to handlers. The only module that converts exceptions of hosted code to responses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 
 class Dispatcher:
-    """Answers the requests of one server. Conversations hand it what the protocol has already checked."""
+    """Answers the requests of one server.
+
+    Conversations pass it requests that the protocol layer has validated.
+    """
 
     def __init__(self, server: Server, services: Services) -> None:
         self.server = server
@@ -44,21 +47,21 @@ class Dispatcher:
 
     @made_once
     def tasks(self) -> ProtocolTasks:
-        """Calls that became tasks."""
+        """Tasks of the server."""
         from mcpdesk.server.background.protocol_tasks import ProtocolTasks
 
         return ProtocolTasks(self.server, self.services, self.offers, self.refused)
 
     @made_once
     def tool_calls(self) -> ToolCalls:
-        """Runs the tools."""
+        """Tool calls of the server."""
         from mcpdesk.server.calls.tool_calls import ToolCalls
 
         return ToolCalls(self.server, self.services, self.tasks, self.refused)
 
     @made_once
     def methods(self) -> dict[str, Work]:
-        """What answers each method that is not answered at once."""
+        """Handlers of the methods that are not answered at once."""
         from mcpdesk.server.calls.handlers import Handlers
         from mcpdesk.server.calls.skill_requests import SkillRequests
 
@@ -80,7 +83,7 @@ class Dispatcher:
         }
 
     def admit(self, method: str, params: JSONObject, revision: Revision) -> Method:
-        """Refuse what can be refused without running anything.
+        """Refuse a request if that is possible without running a handler.
 
         Raises: RemoteProtocolError (-32601, -32602).
         """
@@ -110,9 +113,9 @@ class Dispatcher:
         terms: Terms,
         caller: Principal | None = None,
     ) -> bytes:
-        """The answer to a list method or to `server/discover`, which run no handler.
+        """Return the response to a list method or to `server/discover`, which run no handler.
 
-        With a `caller` a list has only what that caller may use.
+        With a `caller`, a list contains only items that this caller may use.
         """
         if not row.list_key:
             return self._response(identifier, row.name, self.offers.discover_result(terms.revision), terms)
@@ -122,9 +125,9 @@ class Dispatcher:
         return codec.result_frame(identifier, self.offers.page(row.name, terms.revision, cursor, caller))
 
     async def run(self, call: Call) -> bytes:
-        """Run the handler behind a request and return the answer.
+        """Run the handler of a request and return the response.
 
-        Raises: ProtocolError for what is a JSON-RPC error; CancelledError when the call was ended.
+        Raises: ProtocolError for a JSON-RPC error; CancelledError if the call was ended.
         """
         access = self.server.access
         if access.requires_token:
@@ -136,7 +139,7 @@ class Dispatcher:
             params, terms = call.params, call.terms
             if call.method != "tools/call":
                 call.began = monotonic()
-            # Most requests can neither take several rounds nor go on as a task, which is quickly seen.
+            # Most requests can neither take several rounds nor become a task. This quick check finds them.
             if terms.revision.is_stateless:
                 is_plain = not (terms.capabilities or "inputResponses" in params or "requestState" in params)
             else:
@@ -156,11 +159,11 @@ class Dispatcher:
             raise
         except StorageError as error:
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)) from error
-        except Exception as error:  # readers and renderers are hosted code, and so is what they return
+        except Exception as error:  # readers and renderers are hosted code, and their values may be invalid
             raise await self.refused(call, error) from error
 
     async def _in_rounds(self, call: Call, work: Work) -> JSONObject:
-        """The result of a request whose client may be asked in further requests, or that becomes a task."""
+        """Return the result of a request that may become a task, or may need answers in further requests."""
         rounds, deadlines = self.services.rounds, self.services.deadlines
         is_tool = call.method == "tools/call"
         if not call.terms.revision.is_stateless:
@@ -170,15 +173,15 @@ class Dispatcher:
         if not rounds.may_need(call):
             return await work(call)
         if is_tool:
-            # Later rounds go on with a handler that runs already, but their headers count as much.
+            # Later rounds resume a running handler, but their headers must be checked as well.
             self.tool_calls.admit(call)
-        # Long enough for a question to time out, and for its handler to end with that.
+        # Long enough for a question to time out, and for its handler to end after that.
         parked_s = self.server.limits.question_timeout_s + self.server.limits.tool_timeout_s
         confirm = self.tasks.confirm if is_tool else None
         return await rounds.run(self.server.name, call, work, deadlines, parked_s, confirm)
 
     async def refused(self, call: Call, error: Exception) -> ProtocolError:
-        """Make an error of an exception of hosted code, and log it: an unexpected one with its traceback."""
+        """Convert an exception of hosted code to an error and log it; unexpected ones with a traceback."""
         if isinstance(error, ProtocolError):
             return error
         if isinstance(error, MissingCapability):
@@ -204,7 +207,7 @@ class Dispatcher:
 
 
 def _uncapable(error: MissingCapability, revision: Revision) -> ProtocolError:
-    """What a request gets whose handler needed more than the client offers."""
+    """Return the error for a handler that needed a capability the client lacks."""
     if revision.is_stateless:
         data = {"requiredCapabilities": error.required}
         return RemoteProtocolError(ErrorCode.MISSING_CAPABILITY, error.message, data)

@@ -1,4 +1,4 @@
-"""What answers the requests that run hosted code or take their time, tools aside."""
+"""Handlers of the requests that run hosted code or wait, other than tool calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_SUGGESTIONS = 100
-"""Values that one answer to `completion/complete` may carry."""
+"""Maximum values in one response to `completion/complete`."""
 
 
 class Handlers:
@@ -49,9 +49,9 @@ class Handlers:
         self._tasks = tasks
 
     async def read_resource(self, call: Call) -> JSONObject:
-        """The ReadResourceResult, for a URI or for the path of the file of a resource.
+        """Return a ReadResourceResult, for a URI or for the path of a resource file.
 
-        Raises: RemoteProtocolError with the revision's code when nothing is there or was read.
+        Raises: RemoteProtocolError with the revision's code if the resource does not exist or has no content.
         """
         uri = call.params["uri"]
         found = find_resource(self._server, uri)
@@ -71,9 +71,9 @@ class Handlers:
         )
 
     async def complete(self, call: Call) -> JSONObject:
-        """The CompleteResult; empty where an argument has no suggestions.
+        """Return a CompleteResult; empty if the argument has no suggestions.
 
-        Raises: RemoteProtocolError (-32602) for what is not offered or misshapen.
+        Raises: RemoteProtocolError (-32602) for an unknown reference or argument, or invalid parameters.
         """
         target = _target(self._server, call.params["ref"])
         name, typed = call.params["argument"].get("name"), call.params["argument"].get("value")
@@ -98,7 +98,7 @@ class Handlers:
         return _page(found)
 
     async def get_prompt(self, call: Call) -> JSONObject:
-        """The messages of a prompt."""
+        """Return the messages of a prompt."""
         name = call.params["name"]
         prompt = self._server.prompts.get(name)
         if prompt is None:
@@ -130,11 +130,11 @@ class Handlers:
             raise
 
     async def listen(self, call: Call) -> JSONObject:
-        """Notify of changes until the request is ended.
+        """Send notifications of changes until the request ends.
 
-        Unknown resources are left out of what is acknowledged.
+        Unknown resources are left out of the acknowledgement.
 
-        Raises: RemoteProtocolError, also if nothing else was asked for.
+        Raises: RemoteProtocolError, also if the request names only unknown resources.
         """
         asked = call.params["notifications"]
         possible = {key for kind, (key, _) in LIST_CHANGED.items() if self._offers.announces(kind)}
@@ -170,15 +170,16 @@ class Handlers:
             async with until_expired(call.principal):
                 await subscriptions.until_closed()
         if call.headers is None:
-            # Pages of the specification differ in what ends it where streams share a channel: both do. Right
-            # behind the result, because clients take a cancellation that comes first for a failure.
+            # Pages of the specification disagree on what ends the subscription on a shared channel, so both
+            # are sent. The notification follows the result, because clients treat an earlier cancellation as
+            # a failure.
             over = codec.notification("notifications/cancelled", {"requestId": call.id})
             asyncio.get_running_loop().call_soon(call.outlet.send, over)
         return {"_meta": tag}
 
 
 def _report_task(send: Callable[[bytes], None], tag: JSONObject, task: JSONObject) -> None:
-    """Tell a listener how a task stands."""
+    """Notify a listener of the state of a task."""
     send(codec.notification(task_shapes.EXTENSION_STATUS, task | {"_meta": tag}))
 
 
@@ -247,7 +248,7 @@ def _text(ref: JSONObject, key: str) -> str:
 
 
 def _given(call: Call) -> dict[str, str]:
-    """The arguments the caller has settled already."""
+    """Return the arguments that the caller has already filled in."""
     context: Any = call.params.get("context") or {}
     arguments = (context.get("arguments") or {}) if isinstance(context, dict) else None
     if not isinstance(arguments, dict) or not all(isinstance(each, str) for each in arguments.values()):
@@ -259,7 +260,7 @@ def _page(found: Iterable[str]) -> JSONObject:
     values = [str(each) for each in islice(found, MOST_SUGGESTIONS + 1)]
     total = len(found) if isinstance(found, Sized) else len(values)
     page: JSONObject = {"values": values[:MOST_SUGGESTIONS], "hasMore": len(values) > MOST_SUGGESTIONS}
-    # What is made one by one may go on for ever: only a collection tells how much there is.
+    # An iterator may be endless: only a collection has a known size.
     return page if page["hasMore"] and not isinstance(found, Sized) else page | {"total": total}
 
 

@@ -1,6 +1,6 @@
-"""Code that still runs although its call has ended: a function in a thread, or a loop that is blocked.
+"""Code that still runs although its call has ended: a function in a thread, or a blocked loop.
 
-Neither can be interrupted, so a call that was cancelled or timed out has only stopped waiting for it.
+Neither can be interrupted. A call that was cancelled or timed out has only stopped waiting for its code.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from mcpdesk.server.calls.services import Services
 
 Place = tuple[int, Id]
-"""Connection and id of a call. Two calls may have equal ones: the object itself tells them apart."""
+"""Connection and id of a call. Two calls may have equal ones; the identity of the tuple distinguishes
+them."""
 RUNS = "stopped waiting: its code still runs"
 ENDED = "its code has ended"
 
 
 class _Left:
-    """The code of one call."""
+    """Code of one call that still runs."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -35,19 +36,19 @@ class _Left:
 
 
 class LeftCode:
-    """Calls with such code. Safe from any thread."""
+    """Calls with code that still runs. Safe on any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: dict[int, _Left] = {}
 
     def add(self, place: Place) -> None:
-        """Code of a call is left running."""
+        """Record that code of a call is left running."""
         with self._lock:
             self._calls.setdefault(id(place), _Left(place)).count += 1
 
     def remove(self, place: Place) -> None:
-        """Code that was left running has ended. Listeners are called on this thread once all of it has."""
+        """Record that code left running has ended. The last one calls the listeners on this thread."""
         with self._lock:
             left = self._calls[id(place)]
             left.count -= 1
@@ -58,7 +59,7 @@ class LeftCode:
             listener()
 
     def has(self, place: Place | None) -> bool:
-        """True if code of a call is left running."""
+        """Return True if code of a call is left running."""
         return place is not None and id(place) in self._calls
 
     def when_ended(self, place: Place, listener: Callable[[], None]) -> None:
@@ -72,11 +73,11 @@ class LeftCode:
 
 
 LEFT = LeftCode()
-"""One for this operating system process, as the threads are."""
+"""The instance of this operating system process."""
 
 
 def note_left(services: Services, call: Call, source: str, server: str) -> None:
-    """Report that a call has ended and its code has not, and later that its code has ended."""
+    """Report that a call has ended but its code still runs, and report later when the code has ended."""
     place = call.running
     if place is None or not LEFT.has(place):
         return
@@ -92,7 +93,7 @@ def note_left(services: Services, call: Call, source: str, server: str) -> None:
 
 
 def note_left_job(call: Call, job: Job, store: JobStore) -> None:
-    """The work of a job has ended: note if its code has not, until that has ended, too."""
+    """Record that the code of a finished job still runs, and later that it has ended."""
     if call.running is None or not LEFT.has(call.running):
         return
     store.note_left(job, runs=True)

@@ -1,4 +1,4 @@
-"""The context of a handler that runs on a loop of its own: its methods run on the core's loop."""
+"""Context of a handler that runs on a separate loop. Its methods run on the core's loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 class LoopContext(Context):
     """A `Context` whose methods may be used on another loop than the core's.
 
-    Methods without `await` wait until the core has done what they ask for, which takes it no time.
+    Methods without `await` block until the core has run them, which is quick.
     """
 
     __slots__ = ("_context", "_core")
@@ -35,7 +35,7 @@ class LoopContext(Context):
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._core))
 
     def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function on the core's loop, as all of `ctx.server` needs it."""
+        """Call a function on the core's loop. Use it for everything in `ctx.server`."""
 
         async def call() -> T:
             return function(*arguments)
@@ -44,7 +44,7 @@ class LoopContext(Context):
 
     @contextmanager
     def own_limit(self) -> Iterator[None]:
-        """For handlers that keep to their limit by themselves: as `Context.own_limit`."""
+        """Do not count time in this block against the limit: as `Context.own_limit`."""
         limit = self._context.own_limit()
         self.on_loop(limit.__enter__)
         try:
@@ -53,7 +53,10 @@ class LoopContext(Context):
             self.on_loop(limit.__exit__, None, None, None)
 
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
+        """Report progress.
+
+        Does nothing if the caller did not ask for it, or if the value does not increase.
+        """
         await self._on_core(self._context.progress(progress, total, message))
 
     async def log(self, level: str, data: Any, logger: str = "") -> None:
@@ -61,7 +64,7 @@ class LoopContext(Context):
         await self._on_core(self._context.log(level, data, logger))
 
     def log_later(self, logger: str) -> Callable[[str, Any], bool]:
-        """A function of level and data that logs once this call is over: as `Context.log_later`."""
+        """Return a function of level and data that logs after this call is over: as `Context.log_later`."""
         log = self.on_loop(self._context.log_later, logger)
         return lambda level, data: self.on_loop(log, level, data)
 
@@ -74,7 +77,7 @@ class LoopContext(Context):
         return await self._on_core(self._context.ask_desk(pages, elsewhere))
 
     def keep_asked(self, question: Question) -> None:
-        """Show on the desk what became of a question that was asked at another place."""
+        """Show the outcome of a question that was asked through the client on the desk."""
         self.on_loop(self._context.keep_asked, question)
 
     @overload
@@ -86,33 +89,33 @@ class LoopContext(Context):
     async def elicit(
         self, message: str, schema: Mapping[str, Any] | type, key: str | None = None
     ) -> Elicited[Any]:
-        """Let the client show its user a form. Raises: as `Context.elicit`."""
+        """Ask the client to show its user a form. Raises: as `Context.elicit`."""
         return await self._on_core(self._context.elicit(message, schema, key))
 
     async def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
-        """Let the client ask its user to open a link. Raises: as `Context.elicit`."""
+        """Ask the client to let its user open a link. Raises: as `Context.elicit`."""
         return await self._on_core(self._context.elicit_url(message, url, key))
 
     async def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Tell the client that what a link was opened for is done."""
+        """Notify the client that the purpose of a link is fulfilled."""
         await self._on_core(self._context.complete_elicitation(answer))
 
     async def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:
-        """Let the client's model write a message. `options` and errors are those of `Context.sample`."""
+        """Ask the client's model for a message. Options and errors are the same as for `Context.sample`."""
         return await self._on_core(self._context.sample(messages, **options))
 
     async def list_roots(self, key: str | None = None) -> list[Root]:
-        """The places on its side that the client lets us know of. Raises: ClientError."""
+        """Return the roots of the client. Raises: ClientError."""
         return await self._on_core(self._context.list_roots(key))
 
     def resource_updated(self, uri: str) -> None:
-        """Tell those who subscribed to a resource that it reads differently now."""
+        """Notify subscribers of a resource that its content changed."""
         self.on_loop(self._context.resource_updated, uri)
 
     async def become_task(self) -> bool:
-        """Answer the caller with a task and go on: as `Context.become_task`."""
+        """Answer the caller with a task and continue: as `Context.become_task`."""
         return await self._on_core(self._context.become_task())
 
     async def close_stream(self, retry_ms: int = 1000) -> bool:
-        """Close the caller's connection while the work goes on: as `Context.close_stream`."""
+        """Close the caller's connection while the call continues: as `Context.close_stream`."""
         return await self._on_core(self._context.close_stream(retry_ms))

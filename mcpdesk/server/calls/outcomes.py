@@ -1,4 +1,4 @@
-"""Whatever a handler returned or raised, as one internal result. Source: MCP server/tools."""
+"""Conversion of a handler's return value or exception to an internal result. Source: MCP server/tools."""
 
 from __future__ import annotations
 
@@ -20,24 +20,27 @@ from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.server.schemas.validation import SchemaFailure, Validator
 
 LONGEST_NAME = 200
-"""Characters of a name that are repeated to whoever sent it."""
+"""Maximum characters of a name that an error message repeats."""
 _PLAIN = (str, int, float, bool, type(None))
 
 
 class ToolOutcome(Struct, frozen=True):
-    """What one call of a tool came to, the same for every revision and dialect."""
+    """Outcome of one tool call, independent of revision and dialect."""
 
     body: JSONObject
-    """A CallToolResult with everything there is to say."""
+    """A CallToolResult with all fields."""
     how: OutcomeKind
     failures: tuple[SchemaFailure, ...] = ()
-    """Where the arguments do not fit."""
+    """Schema violations of the arguments."""
 
 
 def tool_body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
-    """A CallToolResult from a handler's output. `check` validates it; None: no schema is declared."""
+    """Return a CallToolResult for a handler's output.
+
+    `check` validates it; None if the tool has no schema.
+    """
     if check is None and type(output) is str:
-        # What most tools return, and nothing about it can be wrong.
+        # The most common case, which needs no checks.
         return {"content": [{"type": "text", "text": output}], "isError": False}
     try:
         return _body(tool, output, check)
@@ -57,26 +60,26 @@ def _body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
 
 
 def failed(message: str, structured: JSONObject | None = None) -> JSONObject:
-    """A CallToolResult that says what went wrong, for a model to act on."""
+    """Return a CallToolResult that explains an error to a model."""
     body: JSONObject = {"content": [content.text(message)], "isError": True}
     return body if structured is None else body | {"structuredContent": structured}
 
 
 def raised(tool_name: str, error: Exception) -> JSONObject:
-    """A CallToolResult for an exception. No stack: that goes to the log."""
+    """Return a CallToolResult for an exception. It has no traceback, which belongs to the log."""
     if isinstance(error, HandlerError):
         return failed(error.message, error.data)
     return failed(f"{tool_name} failed: {described(error)}")
 
 
 def described(error: BaseException) -> str:
-    """An exception in one line: its type, and what it says if anything."""
+    """Return an exception in one line: its type, and its text if it is not empty."""
     detail = said(error)
     return f"{type(error).__name__}: {detail}" if detail else type(error).__name__
 
 
 def said(error: BaseException) -> str:
-    """The text of an exception of hosted code, which may fail even at saying it."""
+    """Return the text of an exception of hosted code, whose `__str__` may fail."""
     try:
         return str(error)
     except Exception as another:  # `__str__` is hosted code as well
@@ -84,14 +87,14 @@ def said(error: BaseException) -> str:
 
 
 def unfit_arguments(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcome:
-    """The outcome of a call whose arguments do not fit: its body names each place."""
+    """Return the outcome of a call with invalid arguments. Its body names the path of each error."""
     lines = [f"- {place(failure.path)}: {failure.message}" for failure in failures]
     body = failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
     return ToolOutcome(body, OutcomeKind.INVALID_ARGUMENTS, tuple(failures))
 
 
 def author_place(error: BaseException, folder: Path | None) -> str:
-    """`file:line` of the innermost line in the author's own files; empty if no line lies in `folder`."""
+    """Return `file:line` of the innermost line in the author's own files; empty if none is in `folder`."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(name, line) for name, line in frames if folder is not None and _inside(name, folder)]
     return f"{Path(own[-1][0]).relative_to(folder)}:{own[-1][1]}" if own and folder is not None else ""
@@ -118,10 +121,11 @@ async def log_entry(error: BaseException, folder: Path | None) -> LogEntry:
 
 
 def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, str]:
-    """The traceback cut to the author's own files, and `file:line` of its innermost one. Reads source files.
+    """Return the traceback reduced to the author's own files, and `file:line` of the innermost one.
 
-    Both fall back to the whole when no line lies in `folder`; a syntax error shows its own line by itself.
-    What a tool of ours said on purpose is the text then: nobody has to look for its place.
+    Without a line in `folder`, the traceback is complete and `file:line` empty. A syntax error shows its own
+    line. For a HandlerError raised outside the folder, the text is its message only, because the error is
+    intentional. Reads source files.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if folder is not None and _inside(frame.filename, folder)]
@@ -131,7 +135,7 @@ def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, s
     text = "".join(traceback.format_list(shown) + traceback.format_exception_only(error)).rstrip()
     if not own:
         return text, ""
-    text = text.replace(f'File "{folder}{os.sep}', 'File "')  # short lines are read, and stay whole
+    text = text.replace(f'File "{folder}{os.sep}', 'File "')  # short lines are readable and do not wrap
     return text, author_place(error, folder)
 
 
@@ -153,7 +157,7 @@ def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> J
 
 
 def _unfit(blocks: list[Any]) -> str:
-    """What clients would not take of these as content; empty: nothing."""
+    """Return the reason why clients would reject one of the content blocks; empty if all are valid."""
     for index, block in enumerate(blocks):
         if not content.is_block(block):
             return f"content[{index}] is no content block"
@@ -171,7 +175,7 @@ def _from_data(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     plain = _plain(output)
     text = _as_text(plain)
     if check is not None and "null" in text and not isinstance(plain, str):
-        # JSON has no NaN and no infinity: what leaves instead is held against the schema.
+        # JSON has neither NaN nor infinity. The values that are sent instead are validated.
         plain = codec.decode(text.encode())
     body: JSONObject = {
         "content": [] if plain is None and not is_declared else [content.text(text)],
@@ -204,7 +208,7 @@ def _as_text(plain: Any) -> str:
 
 
 def place(path: tuple[str | int, ...]) -> str:
-    """Where in the arguments a path leads: `user.tags[2]`."""
+    """Return the path of a value in the arguments: `user.tags[2]`."""
     if not path:
         return "arguments"
     return "".join(f"[{part}]" if isinstance(part, int) else f".{_name(part)}" for part in path).lstrip(".")
@@ -219,7 +223,7 @@ def _inside(filename: str, folder: Path) -> bool:
 
 
 def _foreign(value: Any) -> Any:
-    """Paths as text, and models that know how to dump themselves."""
+    """Convert paths to text, and dump models that support it."""
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "model_dump"):

@@ -1,8 +1,7 @@
-"""Event loops in threads of their own, for the code of a folder that has blocked the core's loop.
+"""Event loops in separate threads, for the code of a folder that has blocked the core's loop.
 
-A blocking function cannot be interrupted. On a loop of its own it holds up neither the core nor other
-folders, and its caller gets a timeout at the limit. A loop that is blocked gets no new calls: another one is
-started.
+A blocking function cannot be interrupted. On a separate loop it delays neither the core nor other folders,
+and its caller gets a timeout at the limit. A blocked loop gets no new calls: another one is started.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from mcpdesk.server.state.lifespan import Lifespan
 T = TypeVar("T")
 
 MOST = 8
-"""Loops of one folder at one time; all but one of them are blocked."""
+"""Maximum number of loops per folder; all but one of them are blocked."""
 TURN_S = 0.5
-"""A loop that does not turn within this time is blocked."""
+"""A loop that does not respond within this time is considered blocked."""
 HEED_S = 0.05
-"""How long a cancelled call waits for the end of its handler."""
+"""Maximum time that a cancelled call waits for the end of its handler."""
 CLOSE_S = 2.0
 
 
 class OwnLoops:
-    """The loops of one folder. Used on the core's loop."""
+    """Loops of one folder. Used on the core's loop."""
 
     def __init__(self, name: str) -> None:
         self.is_on = True
-        """True if the folder's code runs here."""
+        """True if the folder's code runs on these loops."""
         self._name = name
         self._threads: list[_LoopThread] = []
         self._current: _LoopThread | None = None
@@ -47,16 +46,14 @@ class OwnLoops:
 
     @property
     def calls(self) -> int:
-        """Handlers that have not ended, those included for which no call waits."""
+        """Number of handlers that have not ended, including those whose call no longer waits."""
         return sum(each.calls for each in self._threads)
 
     async def run(self, make: Callable[[Context], Awaitable[T]], context: Context) -> T:
-        """What a handler returns that runs on a loop of the folder.
+        """Run a handler on a loop of the folder and return its result.
 
-        `make` is called there. When the call is cancelled, the handler is cancelled too; one that blocks is
-        left behind.
-
-        Raises: what the handler raises; HandlerError if every loop is blocked.
+        `make` is called on that loop. If the call is cancelled, the handler is cancelled, too; a blocked
+        handler is left running. Raises: exceptions of the handler; HandlerError if every loop is blocked.
         """
         thread = await self._free()
         core = asyncio.get_running_loop()
@@ -70,7 +67,7 @@ class OwnLoops:
         return await thread.run(work, core)
 
     def rejoin(self) -> None:
-        """Run the folder's code on the core's loop again, because it has changed."""
+        """Run the folder's code on the core's loop again, because the code has changed."""
         self.is_on = False
         self._retire()
 
@@ -80,7 +77,7 @@ class OwnLoops:
             self._current = None
 
     async def close(self) -> None:
-        """End the loops, as far as they turn."""
+        """End the loops that are not blocked."""
         self._retire()
         ending = [each.over for each in self._threads]
         if ending:
@@ -104,7 +101,7 @@ class _LoopThread:
     """A loop, its thread, and the `lifespan` of `context.py` that runs there."""
 
     def __init__(self, name: str, threads: list[_LoopThread]) -> None:
-        """The thread is in `threads` until it ends."""
+        """Add the thread to `threads`, where it stays until it ends."""
         self._core = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self._core.create_future()
         self._loop = asyncio.new_event_loop()
@@ -117,7 +114,7 @@ class _LoopThread:
         threading.Thread(target=self._work, name=f"loop of {name}", daemon=True).start()
 
     async def turns(self) -> bool:
-        """True if the loop turns within `TURN_S`."""
+        """Return True if the loop responds within `TURN_S`."""
         turned = self._core.create_future()
         self._loop.call_soon_threadsafe(self._tell_core, _set, turned)
         try:
@@ -128,7 +125,7 @@ class _LoopThread:
         return True
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]], core: asyncio.AbstractEventLoop) -> T:
-        """Run a coroutine on the loop. Raises: what it raises."""
+        """Run a coroutine on the loop. Raises: exceptions of the coroutine."""
         result: asyncio.Future[tuple[T | None, BaseException | None]] = core.create_future()
         running: list[asyncio.Task[None]] = []
         place, waiting = RUNNING.get(), asyncio.current_task()
@@ -166,7 +163,10 @@ class _LoopThread:
         return value  # type: ignore[return-value]  # there is an error if there is no value
 
     async def state(self, lifespan: Lifespan, context: Context) -> Any:
-        """What the folder's `lifespan` yields on this loop. Raises: HandlerError if it fails."""
+        """Return the value that the folder's `lifespan` yields on this loop.
+
+        Raises: HandlerError if it fails.
+        """
         if self._lifespan is None or self._lifespan.function is not lifespan.function:
             self._lifespan = lifespan.again()
         return await self._lifespan.state(context.server)

@@ -1,4 +1,4 @@
-"""One request being answered: who asked, under which terms, and how it can be stopped."""
+"""One request in progress: its caller, its terms, and how to stop it."""
 
 from __future__ import annotations
 
@@ -29,54 +29,54 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 RUNNING: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
-"""Connection and id of the call that the running code answers, so that what it prints is known to be its."""
+"""Connection and id of the call that the running code serves, which identifies the call of printed output."""
 _OVER_HTTP = "tokens are sent over HTTP, and this call came"
 PIPES = {
     "memory": f"{_OVER_HTTP} from within mcpdesk",
     "stdio": f"over stdio the environment of the client has it, as {TOKEN_VARIABLE}",
     "unix": f"{_OVER_HTTP} over a Unix socket",
 }
-"""Transports whose frames come without a request of HTTP -> how a token is given there."""
+"""How to pass a token, by transport; only transports whose frames are not sent in an HTTP request."""
 
 
 class Operation(Protocol):
-    """What a call needs of the rounds it is answered in, or of the task it became."""
+    """Rounds or task that a call belongs to, as far as the call uses them."""
 
     on_task: Callable[[], None] | None
-    """Makes a task of it when its handler says so; None: that cannot be, or it is one."""
+    """Turns the operation into a task when the handler asks for it; None if that is impossible or already
+    done."""
     tag: dict[str, Any] | None
-    """The metadata of every message about it, once it is a task."""
+    """Metadata of every message of the operation once it is a task."""
 
     @property
     def is_task(self) -> bool:
-        """Whether its request was answered with a task."""
+        """True if its request was answered with a task."""
 
     def become_task(self) -> bool:
-        """Go on as a task if that can be; says whether it is one now."""
+        """Continue as a task if possible. Return True if the operation is a task now."""
 
     async def ask(self, asking: ClientQuestion[T], limit_s: float, key: str | None = None) -> T:
-        """The client's answer, which comes with one of its next requests."""
+        """Return the client's answer, which arrives with one of its next requests."""
 
     def say(self, message: str) -> None:
-        """Pass on a message the handler reported."""
+        """Pass on a message of the handler."""
 
     def end(self, reason: str) -> None:
         """End the handler."""
 
 
 LEFT = "its client left"
-"""Reason with which a call ends whose client is no longer connected; its response says so."""
+"""Reason for ending a call whose client has disconnected; the response contains it."""
 
 
 class Call(Struct, eq=False):
-    """One request in flight. `stop` says why it was ended from outside; empty while nobody did.
+    """One request in flight.
 
-    `headers` came with the request itself; `opening` with the connection of a pipe over HTTP.
-
-    `principal` is who asks. Questions to the client go through
-    `requests` in the handshake era, through `round` in the stateless one; without either it cannot be asked.
-    `asks_person` counts its questions that wait at the desk. `feed` takes what it puts out meanwhile;
-    None: nobody looks.
+    `stop` is the reason it was ended from outside, empty if it was not. `headers` belong to the request
+    itself, `opening` to the connection of a pipe over HTTP. `principal` is the caller. Questions to the
+    client go through `requests` in the handshake era and through `round` in the stateless one; without either
+    the client cannot be asked. `asks_person` counts its questions that wait at the desk. `feed` receives
+    output while the call runs; None if no caller reads it.
     """
 
     id: Id
@@ -90,87 +90,92 @@ class Call(Struct, eq=False):
     started: float = field(default_factory=time.monotonic)
     began: float = 0.0
     handled: float = 0.0
-    """When its handler began and when it was done, by the same clock."""
+    """Times at which its handler began and finished, by the clock of `started`."""
     waits: Waits | None = None
-    """What it waited for; None: for nobody so far."""
+    """Time it waited for answers, or None if it has not waited."""
     opening: Mapping[str, str] | None = None
     principal: Principal = OPEN
     requests: ClientRequests | None = None
     home: ClientRequests | None = None
-    """Requests of its session, whether or not that may be asked; None without a session."""
+    """Requests of its session, whether or not the client can be asked; None without a session."""
     environment: Mapping[str, str] | None = None
-    """Environment of its client's process; None if it is ours."""
+    """Environment of its client's process, or None if it is that of this process."""
     round: Operation | None = None
     connection: int = 0
-    """That of its client, by its number in the record."""
+    """Connection of its client, by number in the capture."""
     feed: CallFeed | None = None
     job: Job | None = None
-    """What it goes on as, once it was answered."""
+    """Job that it continues as after its response."""
     deadline: float | None = None
     limit_s: float = 0.0
     pauses: int = 0
     asks_person: int = 0
     left_s: float = 0.0
     running: tuple[int, Id] | None = None
-    """Its place while and after its handler ran; None before. The object identifies it in `left_code`."""
+    """Its `place` once its handler has started, else None. The tuple's identity identifies the call in
+    `left_code`."""
     stop: str = ""
     is_over: bool = False
     outcome: OutcomeKind = OutcomeKind.OK
-    """How the call of a tool ended, once it did."""
+    """Outcome of a finished tool call."""
     code: int = 0
-    """Of the JSON-RPC error it was answered with; 0: of none."""
+    """Code of the JSON-RPC error in its response; 0 if there is none."""
     span: CallSpan | None = None
-    """Its place in a trace; None: nobody follows calls."""
+    """Its span in a trace, or None if calls are not traced."""
     dialect: GatewayDialect | None = None
-    """What its caller speaks; None: the standard."""
+    """Dialect of its caller, or None for the standard."""
     wants_job: bool = False
-    """Whether its caller wants an answer at once, and the call to go on as a job."""
+    """True if its caller asked for an immediate response and a job."""
     task: asyncio.Task[Any] | None = None
     progress: float = -inf
-    """What was reported last: the next has to be more."""
+    """Last reported progress; the next value must be greater."""
     progress_token: Id | None = None
     _is_cancelled: bool = False
 
     @property
     def claims(self) -> Mapping[str, Any] | None:
-        """Those of a verified token; None: there was none."""
+        """Claims of a verified token, or None."""
         return self.principal.claims
 
     @property
     def owner(self) -> str:
-        """Who owns what it leaves behind: its principal, else its session, else whoever knows the id."""
+        """Owner of the objects it creates: its principal, or its session; empty if knowing the id is
+        sufficient."""
         if self.principal.identity:
             return self.principal.identity
         return "" if self.requests is None else self.requests.owner
 
     @property
     def session(self) -> str:
-        """The session it belongs to; empty for a request without one."""
+        """Session of the request; empty if there is none."""
         return "" if self.home is None else self.home.owner
 
     @property
     def place(self) -> tuple[int, Id]:
-        """Where it is found in the record: its connection and its id."""
+        """Its position in the capture: connection and id."""
         return self.connection, self.id
 
     @property
     def lasting_connection(self) -> int:
-        """The connection that its client cannot leave without being gone; 0: it may come back by another."""
+        """Connection whose end means that the client has left; 0 if the client may use another one."""
         return 0 if self.transport == "http" and self.requests is None else self.connection
 
     @property
     def is_desk(self) -> bool:
-        """Whether the desk itself calls: no client is connected in memory, whatever it calls itself."""
+        """True if the desk itself is the caller.
+
+        Only the desk connects in memory, so a name cannot fake this.
+        """
         return self.transport == "memory" and self.peer == "desk"
 
     @property
     def has_failed(self) -> bool:
-        """Whether it was answered with an error, or with a result that says that the tool failed."""
+        """True if it was answered with an error, or with a result that reports a tool failure."""
         return self.code != 0 or self.outcome not in (OutcomeKind.OK, OutcomeKind.CANCELLED)
 
     @property
     def trace(self) -> Trace:
-        """What it passes on of its trace: that of its metadata, else of its HTTP request."""
+        """Trace context to pass on, from its metadata or its HTTP request."""
         if self.span is not None:
             return self.span.trace
         from mcpdesk.protocol.trace import trace_of
@@ -178,9 +183,9 @@ class Call(Struct, eq=False):
         return trace_of(self.params.get("_meta"), self.headers)
 
     def check_token(self, is_required: bool, scopes: Collection[str] = ()) -> None:
-        """Refuse a caller whose token is missing or does not allow what is needed.
+        """Refuse a caller whose token is missing or lacks a scope.
 
-        Raises: RemoteProtocolError (-32001, -32003); its data names the scopes.
+        Raises: RemoteProtocolError (-32001, -32003); its data lists the scopes.
         """
         if not is_required:
             return
@@ -200,7 +205,7 @@ class Call(Struct, eq=False):
             raise RemoteProtocolError(ErrorCode.FORBIDDEN, reason, needed)
 
     def end(self, reason: str) -> None:
-        """Stop the work from outside; the first reason counts. Harmless once it is over."""
+        """Stop the work from outside. The first reason is kept. No effect once the call is over."""
         if self.stop:
             return
         self.stop = reason
@@ -209,18 +214,19 @@ class Call(Struct, eq=False):
             self.task.cancel(reason)
 
     def go_on_after_end(self) -> None:
-        """Go on after `end`, to answer: its reason no longer counts."""
+        """Continue after `end`, to send a response; the reason is cleared."""
         self.undo_cancellation()
         self.stop = ""
 
     def undo_cancellation(self) -> None:
-        """Take the cancellation of `end` back, heeded or not: the task goes on with other calls."""
+        """Undo the cancellation by `end`, whether or not it took effect, because the task continues with
+        other calls."""
         if self._is_cancelled and self.task is not None:
             self._is_cancelled = False
             self.task.uncancel()
 
 
 def progress_token(meta: Mapping[str, Any]) -> Id | None:
-    """The one in a request's metadata, if it is one."""
+    """Return the progress token in a request's metadata, or None if it is missing or invalid."""
     token = meta.get("progressToken")
     return token if is_id(token) else None

@@ -1,4 +1,4 @@
-"""What a server's handlers may use of the process around them, handed in as values."""
+"""Services of the core that the handlers of a server may use, passed in as values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class made_once(Generic[T_co]):
-    """Decorates a method that makes an attribute. There is only ever one, whichever threads ask for it."""
+    """Decorator that makes an attribute of a method at first access.
+
+    There is only one value, on all threads.
+    """
 
     def __init__(self, make: Callable[[Any], T_co]) -> None:
         self._make = make
@@ -37,7 +40,7 @@ class made_once(Generic[T_co]):
 
 
 class Log(Protocol):
-    """Where log lines of hosted code go besides the wire."""
+    """Receiver of log lines of hosted code, apart from the wire."""
 
     def __call__(
         self,
@@ -49,17 +52,17 @@ class Log(Protocol):
         trace: str = "",
         call: tuple[int, Id] | None = None,
     ) -> None:
-        """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace.
+        """Log one line. `where` is `file:line` if known, `trace` the id of the caller's trace.
 
-        `call` are connection and id of the request it belongs to, where that is known.
+        `call` is the connection and id of the request that it belongs to, if known.
         """
 
 
 class Mask(Protocol):
-    """Makes illegible what a tool calls secret."""
+    """Masks the secrets of a tool."""
 
     def __call__(self, value: Any, schema: Any = None) -> Any:
-        """A copy of a JSON value without what `schema`, its JSON Schema, calls secret. The rest stays."""
+        """Return a copy of a JSON value. Values that its JSON Schema `schema` marks as secret are masked."""
 
 
 def _unmasked(value: Any, schema: Any = None) -> Any:
@@ -67,7 +70,7 @@ def _unmasked(value: Any, schema: Any = None) -> Any:
 
 
 class Services:
-    """One per core, shared by all its servers."""
+    """Services of one core, shared by all its servers."""
 
     def __init__(
         self,
@@ -77,29 +80,31 @@ class Services:
         mask: Mask = _unmasked,
         environment: Callable[[], dict[str, str]] = dict,
     ) -> None:
-        """`round_keys` gives the keys of `requestState`, see `Rounds`; None: one that nobody else has."""
+        """`round_keys` returns the keys of `requestState`, see `Rounds`; None creates a key of this
+        process."""
         self.log = log
         self.mask = mask
-        """For what a person is shown of a call, who decides by that what runs."""
+        """Masks the arguments of a call that are shown to the person who approves it."""
         self.environment = environment
-        """The process environment without what is secret in it, for `context.py` on pipes and programs."""
+        """Returns the process environment without secrets, for `context.py` on pipes and for programs."""
         self.subscriptions = Subscriptions()
         self.on_job: Callable[[Job, bool], None] | None = None
-        """Told of each call that is a job when it changes, and whether it is forgotten."""
+        """Called with a job that changed, and True if the job was deleted."""
         self.on_session: Callable[[Subscriber], None] | None = None
-        """Told of each session of a client that opens, but for those within this process."""
+        """Called with each client session that opens, except those within this process."""
         self.watch: CallWatch | None = None
-        """Follows every call; None: nobody does."""
+        """Observer of all calls, or None."""
         self.mark = ""
-        """What the ids of jobs and rounds tell of this replica; empty: there are no replicas."""
+        """Mark of this replica in the ids of jobs and rounds; empty without replicas."""
         self.records_of: Callable[[str], SharedJobRecords] | None = None
-        """The records that replicas have of the jobs of a server; None: there are no replicas."""
+        """Returns the stored jobs of a server that replicas share; None without replicas."""
         self.shared_rounds: EngineRounds | None = None
-        """Record of the rounds that replicas have answered; None without replicas."""
+        """Rounds that the replicas have answered, or None without replicas."""
         self.shared_ends: SharedEnds | None = None
-        """Where ends of jobs are written before they count; None: there are no replicas."""
+        """Store in which ends of jobs are written before they take effect, or None without replicas."""
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
-        """Called when a call has ended whose code still runs, with True, and with False once it has ended."""
+        """Called with True when a call has ended whose code still runs, and with False when that code has
+        ended."""
         self.starts = CallStarts()
         self._round_keys = round_keys
 
@@ -112,21 +117,21 @@ class Services:
 
     @made_once
     def deadlines(self) -> Deadlines:
-        """When calls have to be over."""
+        """Time limits of the running calls."""
         from mcpdesk.server.calls.deadlines import Deadlines
 
         return Deadlines()
 
     @made_once
     def rounds(self) -> Rounds:
-        """Operations that wait for their client to come back."""
+        """Operations that wait for their client to return."""
         from mcpdesk.server.asks.rounds import Rounds
 
         return Rounds(self._round_keys, self.mark, self.shared_rounds)
 
     @made_once
     def jobs(self) -> JobStore:
-        """Calls that go on without their request."""
+        """Calls that continue without their request."""
         from mcpdesk.jobs.job import JobStore
 
         store = JobStore()
@@ -135,16 +140,16 @@ class Services:
         return store
 
     def has_made(self, part: str) -> bool:
-        """Whether something that is made at its first use is there; from any thread."""
+        """Return True if a lazily created service exists; safe on any thread."""
         return part in self.__dict__
 
     async def close(self) -> None:
-        """End what listens, waits and goes on."""
+        """End subscriptions, rounds, jobs and calls."""
         made = self.__dict__
         self.subscriptions.close()
         if "rounds" in made:
             self.rounds.close()
-        # What goes on without its request ends first: nobody is to be answered there.
+        # Jobs end first, because they have no request to answer.
         ending = [self.jobs.stop()] if "jobs" in made else []
         if "deadlines" in made:
             ending.append(self.deadlines.stop())

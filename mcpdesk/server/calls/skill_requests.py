@@ -1,4 +1,4 @@
-"""What answers the requests of the skills extension, lists aside.
+"""Handlers of the requests of the skills extension, except lists.
 
 Source: io.modelcontextprotocol/skills.
 """
@@ -20,13 +20,13 @@ DIRECTORY = "inode/directory"
 
 
 class SkillRequests:
-    """Answers for the skills one server publishes."""
+    """Answers requests for the skills that one server publishes."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     async def get(self, call: Call) -> JSONObject:
-        """The GetSkillResult. Raises: RemoteProtocolError (-32602) for a URI of no skill."""
+        """Return a GetSkillResult. Raises: RemoteProtocolError (-32602) if no skill has this URI."""
         uri = call.params["uri"]
         skill = self._server.skills.get(uri)
         if skill is None:
@@ -34,9 +34,9 @@ class SkillRequests:
         return {"skill": skill_wire(skill)}
 
     async def read_directory(self, call: Call) -> JSONObject:
-        """The direct children of a directory in a skill.
+        """Return the direct children of a directory in a skill.
 
-        Raises: RemoteProtocolError (-32602) for what is no directory, and for a cursor we did not make.
+        Raises: RemoteProtocolError (-32602) if the URI is not a directory, or if the cursor is invalid.
         """
         uri, cursor = call.params["uri"], call.params.get("cursor")
         if cursor is not None and not isinstance(cursor, str):

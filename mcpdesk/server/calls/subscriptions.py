@@ -1,4 +1,4 @@
-"""Receivers of change notifications: listen streams get them tagged, open sessions untagged."""
+"""Receivers of change notifications. Listen streams get them with a tag, open sessions without."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LIST_CHANGED = {
     "resource": ("resourcesListChanged", "notifications/resources/list_changed"),
     "template": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""Registry kind to the filter key of `subscriptions/listen` and the notification's method."""
+"""Filter key of `subscriptions/listen` and method of the notification, by registry kind."""
 
 UPDATED = "notifications/resources/updated"
 LIST, RESOURCE, LOG = "list-changed", "resource-updated", "log"
-"""What receivers are told of: a changed list, a changed resource, a message of the server."""
+"""Kinds of notifications: a changed list, a changed resource, a log message of the server."""
 RELAYED = (LIST, RESOURCE, LOG)
 
 
 class Subscriber(Struct, eq=False):
-    """One receiver: an open session (`listen_id` None, gets every list change) or one listen stream."""
+    """One receiver: an open session (`listen_id` is None; it gets every list change) or one listen stream."""
 
     server: str
     send: Callable[[bytes], None]
@@ -38,17 +38,18 @@ class Subscriber(Struct, eq=False):
     wanted: frozenset[str] = frozenset(key for key, _ in LIST_CHANGED.values())
     listen_id: Id | None = None
     mode: str = ""
-    """The mode in which it sees the server."""
+    """Mode in which the receiver sees the server."""
     peer: Callable[[], str] | None = None
-    """Who it is, for an open session."""
+    """Returns the display name of the client of an open session; None for listen streams."""
     log_level: Callable[[], int | None] | None = None
-    """The least severe messages an open session wants; None: it wants none, as listen streams do."""
+    """Returns the minimum level of messages that an open session wants; None if it wants none, like listen
+    streams."""
 
     is_heard: Callable[[], bool] | None = None
-    """Whether it hears from here; False: another replica tells it. None: it always does."""
+    """Returns True if this replica notifies the receiver, False if another one does. None means always."""
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Send what `Subscriptions` told, here or on another replica, if it concerns this one."""
+        """Send a notification of this or another replica, if it concerns this receiver."""
         if facts["server"] != self.server:
             return
         if kind == LIST:
@@ -62,7 +63,7 @@ class Subscriber(Struct, eq=False):
             self.log(facts["level"], facts["logger"], facts["data"])
 
     def log(self, level: str, logger: str, data: Any) -> None:
-        """Log to an open session what belongs to no request, if it wants messages of that level."""
+        """Send a log message without a request to an open session, if it wants messages of this level."""
         wanted = None if self.log_level is None else self.log_level()
         if wanted is not None and severity_of(level) >= wanted:
             params = {"level": level, "logger": logger, "data": data}
@@ -76,7 +77,7 @@ class Subscriptions:
         self._subscribers: dict[int, Subscriber] = {}
         self._closed = asyncio.Event()
         self.relay: Callable[[str, Mapping[str, Any]], object] | None = None
-        """Tells the other replicas of what is told here; None: there are none."""
+        """Forwards notifications to the other replicas; None without replicas."""
 
     def __len__(self) -> int:
         return len(self._subscribers)
@@ -86,11 +87,11 @@ class Subscriptions:
         self._subscribers[id(subscriber)] = subscriber
 
     def remove(self, subscriber: Subscriber) -> None:
-        """Notify it no more; harmless when it is gone."""
+        """Stop notifying a receiver. No effect if it was removed already."""
         self._subscribers.pop(id(subscriber), None)
 
     async def until_closed(self) -> None:
-        """Wait until the core goes down."""
+        """Wait until the core stops."""
         await self._closed.wait()
 
     def close(self) -> None:
@@ -98,26 +99,26 @@ class Subscriptions:
         self._closed.set()
 
     def list_changed(self, server: str, kind: str, mode: str = "") -> None:
-        """A registry of `server`, as it is seen in `mode`, changed."""
+        """Notify of a changed registry of `server`, as seen in `mode`."""
         self._tell(LIST, {"server": server, "kind": kind, "mode": mode})
 
     def resource_updated(self, server: str, uri: str) -> None:
-        """The contents behind a URI changed."""
+        """Notify of a changed resource."""
         self._tell(RESOURCE, {"server": server, "uri": uri})
 
     def log(self, server: str, level: str, logger: str, data: Any) -> list[str]:
-        """Log to every open session of a server; returns who those are that are served here."""
+        """Log to every open session of a server. Return the names of the clients served here."""
         self._tell(LOG, {"server": server, "level": level, "logger": logger, "data": data})
         return [each.peer() for each in self._of(server) if each.peer is not None]
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Tell receivers here what another replica told."""
+        """Notify receivers of this replica of a change at another one."""
         for subscriber in self._of(facts["server"]):
             subscriber.hear(kind, facts)
 
     def _tell(self, kind: str, facts: Mapping[str, Any]) -> None:
         if self.relay is not None:
-            self.relay(kind, facts)  # first, so that what is sent here counts as heard of
+            self.relay(kind, facts)  # first, so that positions on the bus count what is sent here
         self.hear(kind, facts)
 
     def _of(self, server: str) -> list[Subscriber]:

@@ -1,4 +1,4 @@
-"""The context of handlers that are plain functions: the methods of `Context`, called without `await`."""
+"""Context of handlers that are plain functions: the methods of `Context`, called without `await`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 
 class SyncContext(CallContext):
-    """What a plain function gets as its context. Its methods wait until the core did what they say.
+    """Context of a plain function. Its methods block until the core has run them.
 
-    Once the call was cancelled or its time is up they raise `asyncio.CancelledError`, which ends the function
-    unless it catches it. Long work without them looks at `ctx.cancelled` now and then.
+    After the call was cancelled or timed out they raise `asyncio.CancelledError`, which ends the function
+    unless it catches that. A long computation without such calls should check `ctx.cancelled` regularly.
     """
 
     __slots__ = ("_context", "_thread")
@@ -38,11 +38,11 @@ class SyncContext(CallContext):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller cancelled, vanished, or the time is up."""
+        """True if the caller cancelled or disconnected, or if the time limit was exceeded."""
         return self._thread.is_abandoned or super().cancelled
 
     def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function on the core's loop, as all of `ctx.server` needs it."""
+        """Call a function on the core's loop. Use it for everything in `ctx.server`."""
         if isinstance(self._context, LoopContext):
             return self._context.on_loop(function, *arguments)
 
@@ -52,11 +52,14 @@ class SyncContext(CallContext):
         return self._thread.wait_for(call)
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Report progress. Does nothing unless the caller asked for it, or when it does not increase."""
+        """Report progress.
+
+        Does nothing if the caller did not ask for it, or if the value does not increase.
+        """
         self._thread.wait_for(lambda: self._context.progress(progress, total, message))
 
     def produced(self, path: str | Path) -> None:
-        """The tool made a file: as `Context.produced`."""
+        """Register a file made by the tool: as `Context.produced`."""
         self.on_loop(self._context.produced, path)
 
     def log(self, level: str, data: Any, logger: str = "") -> None:
@@ -80,7 +83,7 @@ class SyncContext(CallContext):
         self.log("error", data)
 
     def ask(self, pages: Sequence[Page]) -> Question:
-        """Ask a person and wait; returns the question in its final state, answered or not."""
+        """Ask a person and wait. Return the question in its final state, answered or not."""
         return self._thread.wait_for(lambda: self._context.ask(pages))
 
     @overload
@@ -90,42 +93,42 @@ class SyncContext(CallContext):
         self, message: str, schema: Mapping[str, Any], key: str | None = None
     ) -> Elicited[dict[str, Any]]: ...
     def elicit(self, message: str, schema: Mapping[str, Any] | type, key: str | None = None) -> Elicited[Any]:
-        """Let the client show its user a form. Raises: as `Context.elicit`."""
+        """Ask the client to show its user a form. Raises: as `Context.elicit`."""
         return self._thread.wait_for(lambda: self._context.elicit(message, schema, key))
 
     def elicit_url(self, message: str, url: str, key: str | None = None) -> Elicited[None]:
-        """Let the client ask its user to open a link. Raises: as `Context.elicit`."""
+        """Ask the client to let its user open a link. Raises: as `Context.elicit`."""
         return self._thread.wait_for(lambda: self._context.elicit_url(message, url, key))
 
     def complete_elicitation(self, answer: Elicited[Any]) -> None:
-        """Tell the client that what a link was opened for is done."""
+        """Notify the client that the purpose of a link is fulfilled."""
         self._thread.wait_for(lambda: self._context.complete_elicitation(answer))
 
     def sample(self, messages: question_wording.Messages, **options: Any) -> Sampled:
-        """Let the client's model write a message. `options` and errors are those of `Context.sample`."""
+        """Ask the client's model for a message. Options and errors are the same as for `Context.sample`."""
         return self._thread.wait_for(lambda: self._context.sample(messages, **options))
 
     def list_roots(self, key: str | None = None) -> list[Root]:
-        """The places on its side that the client lets us know of. Raises: ClientError."""
+        """Return the roots of the client. Raises: ClientError."""
         return self._thread.wait_for(lambda: self._context.list_roots(key))
 
     def resource_updated(self, uri: str) -> None:
-        """Tell those who subscribed to a resource that it reads differently now."""
+        """Notify subscribers of a resource that its content changed."""
         self.on_loop(self._context.resource_updated, uri)
 
     def become_task(self) -> bool:
-        """Answer the caller with a task and go on: as `Context.become_task`."""
+        """Answer the caller with a task and continue: as `Context.become_task`."""
         return self._thread.wait_for(self._context.become_task)
 
     def close_stream(self, retry_ms: int = 1000) -> bool:
-        """Close the caller's connection while the work goes on: as `Context.close_stream`."""
+        """Close the caller's connection while the call continues: as `Context.close_stream`."""
         return self._thread.wait_for(lambda: self._context.close_stream(retry_ms))
 
 
 def awaitable(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    """A plain function of an author as one to be awaited: it runs in a thread, with a `SyncContext`.
+    """Wrap a plain function as a coroutine function that runs it in a thread, with a `SyncContext`.
 
-    What wraps an `async def` is called as that would be.
+    A wrapper of an `async def` is called directly.
     """
     if inspect.iscoroutinefunction(inspect.unwrap(function)):
         return _wrapped(function)

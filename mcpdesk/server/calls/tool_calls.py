@@ -1,8 +1,8 @@
-"""The one implementation of `tools/call`, for every transport, era and dialect.
+"""Implementation of `tools/call` for every transport, era and dialect.
 
-What can be known of a tool before anybody calls it is kept in its plan; what differs between calls is a
-branch here. Calls that ask, tasks of the protocol and jobs of the gateway all pass `ToolCalls.outcome`, the
-only place where calls are counted.
+Facts about a tool that do not depend on a call are in its plan; differences between calls are branches here.
+Calls with questions, protocol tasks and gateway jobs all run `ToolCalls.outcome`, the only place where calls
+are counted.
 """
 
 from __future__ import annotations
@@ -44,35 +44,35 @@ if TYPE_CHECKING:
 
 
 class ToolPlan(Struct, frozen=True):
-    """What is known of a tool as long as neither it nor the rules which tools may run change."""
+    """Facts about a tool that hold until the tool, or the rules about which tools may run, change."""
 
     tool: Tool
     check_input: Validator | None
-    """None: the tool cannot be called, for one of its schemas does not compile."""
+    """Validator of the arguments, or None if the tool cannot be called because a schema does not compile."""
     check_output: Validator | None
-    """None: no output schema is declared."""
+    """Validator of the output, or None if the tool has no output schema."""
     problem: str
-    """Why it cannot be called; empty when it can."""
+    """Reason the tool cannot be called; empty if it can."""
     is_free: bool
-    """Whether it may run now whoever calls it, so that nobody has to be asked and no rule to be looked at."""
+    """True if no policy or plan-mode check is needed."""
     figure: ToolFigure
-    """Counts its calls."""
+    """Counts the calls of the tool."""
 
 
 class ToolPlans:
-    """The plans of one server's tools, made at the first call of each."""
+    """Plans of one server's tools, created at the first call of each."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._plans: dict[str, ToolPlan] = {}
         self._tools = server.tools.items
         self._rules = -1
-        """The tools the plans were made of, and the number of the rules they were made under."""
+        """Tools that the plans were made of, and the version of the rules at that time."""
         self._validators: dict[str, tuple[Tool, Validator, Validator | None]] = {}
-        """Compiled schemas outlive a change of the rules, and other tools' changes."""
+        """Compiled schemas. They survive changes of the rules and of other tools."""
 
     def find(self, name: str) -> ToolPlan | None:
-        """The plan of a tool that is served; None when there is no such tool."""
+        """Return the plan of a tool, or None if the tool does not exist."""
         server = self._server
         rules = 0 if server.hosted is None else server.hosted.rules
         if self._tools is not server.tools.items or self._rules != rules:
@@ -81,9 +81,9 @@ class ToolPlans:
         return self._plans.get(name) or self._make(name)
 
     def validators(self, tool: Tool) -> tuple[Validator, Validator | None]:
-        """Those of what a tool takes and gives; safe from any thread.
+        """Return the validators of a tool's input and output; safe on any thread.
 
-        Raises: SchemaError for a schema that does not compile.
+        Raises: SchemaError if a schema does not compile.
         """
         kept = self._validators.get(tool.name)
         if kept is None or kept[0] is not tool:
@@ -114,7 +114,7 @@ class ToolCalls:
     """Runs the tools of one server."""
 
     def __init__(self, server: Server, services: Services, tasks: ProtocolTasks, refuse: Refuse) -> None:
-        """`refuse` makes an error of an exception of hosted code."""
+        """`refuse` converts exceptions of hosted code to errors."""
         self._tasks = tasks
         self._refuse = refuse
         self._server = server
@@ -122,7 +122,7 @@ class ToolCalls:
         self._plans = ToolPlans(server)
 
     async def run(self, call: Call) -> JSONObject:
-        """The CallToolResult as the caller's revision and dialect have it. Raises: ProtocolError."""
+        """Return the CallToolResult in the caller's revision and dialect. Raises: ProtocolError."""
         plan, arguments = self.admit(call)
         if plan.tool.task and not call.wants_job:
             self._tasks.prepare(call, plan.tool)
@@ -141,7 +141,7 @@ class ToolCalls:
         return call.dialect.result(plan.tool, ended, shaped, kept)
 
     def failure(self, call: Call, message: str) -> JSONObject:
-        """The CallToolResult that says what went wrong with another one."""
+        """Return a CallToolResult that reports an error in the original result."""
         failed = outcomes.failed(message)
         if call.dialect is None:
             return failed
@@ -149,10 +149,9 @@ class ToolCalls:
         return call.dialect.result(tool, ToolOutcome(failed, OutcomeKind.TOOL_ERROR), failed)
 
     def admit(self, call: Call) -> tuple[ToolPlan, JSONObject]:
-        """The plan of the tool, and its arguments.
+        """Return the plan of the tool and the arguments.
 
-        Raises: ProtocolError for an unknown tool, a token that is missing or does not allow it, and misshapen
-        params.
+        Raises: ProtocolError for an unknown tool, a missing or insufficient token, and invalid params.
         """
         name = call.params["name"]
         plan = self._plans.find(name)
@@ -167,14 +166,17 @@ class ToolCalls:
         if not isinstance(arguments, dict):
             raise invalid_params("arguments must be an object")
         if CLAIMS in arguments:
-            # Claims come from a verified token, whatever a client says of itself.
+            # Claims come only from a verified token; a client cannot set them.
             arguments = {name: value for name, value in arguments.items() if name != CLAIMS}
         if tool.mirrored and call.headers is not None and call.terms.revision.is_stateless:
             check_parameters(tool.mirrored, arguments, call.headers)
         return plan, arguments
 
     def check(self, name: str, arguments: Any) -> list[SchemaFailure]:
-        """Where arguments do not fit a tool's schema; safe from any thread. Unknown tools accept nothing."""
+        """Return the schema violations of arguments; safe on any thread.
+
+        An unknown tool is a violation, too.
+        """
         tool = self._server.tools.get(name)
         if tool is None:
             return [SchemaFailure((), f"there is no tool {name!r}")]
@@ -184,7 +186,7 @@ class ToolCalls:
             return [SchemaFailure((), str(error))]
 
     async def outcome(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """What one call of a tool comes to, refused or run; counted here. None: it goes on as a job.
+        """Refuse or run one tool call, and count it. Return None if it continues as a job.
 
         Raises: Refusal, MissingCapability, CancelledError.
         """
@@ -220,12 +222,12 @@ class ToolCalls:
             note_left(self._services, call, plan.tool.name, self._server.name)
         if ended.how is OutcomeKind.INVALID_ARGUMENTS:
             name, text = plan.tool.name, ended.body["content"][0]["text"]
-            told = text.replace("\n- ", " ", 1)  # the first reason stands on the first line
+            told = text.replace("\n- ", " ", 1)  # move the first reason to the first line
             self._services.log("notice", name, told, "", self._server.name, call.trace.id, call.place)
         return ended
 
     async def _refusal(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """The outcome of a call that plan mode, a policy or the server's end forbids; None: nothing does."""
+        """Return the outcome of a call that plan mode, a policy or a stopping server forbids, else None."""
         state = self._server.hosted
         if state is None:
             return None
@@ -239,7 +241,7 @@ class ToolCalls:
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _disapproval(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> ToolOutcome | None:
-        """The outcome of a call that a person has to approve and did not; None: it may begin."""
+        """Return the outcome of a call that a person did not approve; None if the call may begin."""
         state, tool = self._server.hosted, plan.tool
         assert state is not None
         if call.is_desk or not state.approvals.asks_about(tool.name):
@@ -248,24 +250,24 @@ class ToolCalls:
 
         server, services, approvals = self._server, self._services, state.approvals
         try:
-            if call.wants_job:  # its caller is answered at once: a person is asked in the job
+            if call.wants_job:  # its caller gets a response at once; a person is asked in the job
                 reason = await approval_questions.unasked(server, services, call, tool, approvals) or ""
             else:
                 reason = await approval_questions.unapproved(
                     server, services, call, tool, arguments, approvals
                 )
-                # While somebody was asked, other rules may have come into force.
+                # The rules may have changed while a person was asked.
                 reason = reason or state.refusal(tool, call.session, arguments)
         except HandlerError as error:
             reason = error.message
         return ToolOutcome(outcomes.failed(reason), OutcomeKind.REFUSED) if reason else None
 
     async def _handled(self, call: Call, plan: ToolPlan, arguments: JSONObject, began: float) -> ToolOutcome:
-        """What hosted code comes to, whatever it does."""
+        """Run hosted code and return its outcome, whatever it does."""
         tool, server = plan.tool, self._server
         limit_s = tool.timeout_s
         if limit_s is None:
-            # Nobody waits for the answer of a job or a task.
+            # No request waits for the result of a job or a task.
             is_lasting = call.feed is not None or (call.round is not None and call.round.is_task)
             limit_s = server.limits.job_timeout_s if is_lasting else server.limits.tool_timeout_s
         try:
@@ -283,7 +285,7 @@ class ToolCalls:
             raise
         except BadArgument as error:
             return outcomes.unfit_arguments(tool, [SchemaFailure((error.name,), error.reason)])
-        except ServerStopping as error:  # no fault of the handler
+        except ServerStopping as error:  # not a failure of the handler
             told = (tool.name, error.message, "", server.name, call.trace.id, call.place)
             self._services.log("notice", *told)
             return ToolOutcome(outcomes.raised(tool.name, error), OutcomeKind.TOOL_ERROR)
@@ -316,7 +318,7 @@ class ToolCalls:
         )
 
     def repeat(self, job: Job) -> bool:
-        """Run a job of another replica again; says whether that can be."""
+        """Run a job of another replica again. Return False if that is impossible."""
         from mcpdesk.jobs.feed import CallFeed
         from mcpdesk.jobs.job import NOT_ENDED
         from mcpdesk.protocol.outlet import NULL_OUTLET
@@ -340,7 +342,7 @@ class ToolCalls:
         return True
 
     def _job_work(self, call: Call, plan: ToolPlan, arguments: JSONObject) -> JobWork:
-        """A call that goes on without its request."""
+        """Return the work of a call that continues without its request."""
         from mcpdesk.server.background.job_work import JobWork
 
         async def run(own: Call) -> ToolOutcome:
@@ -352,7 +354,7 @@ class ToolCalls:
 
 
 def _how(error: BaseException) -> OutcomeKind:
-    """How a call ended that is answered with an error of the protocol, or with nothing."""
+    """Return the outcome of a call that ended with a protocol error or without a response."""
     if isinstance(error, Refusal):
         return OutcomeKind.REFUSED
     if isinstance(error, MissingCapability):

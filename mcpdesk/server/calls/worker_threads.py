@@ -1,6 +1,6 @@
-"""Threads in which plain functions of authors run, so that one that blocks holds up nobody.
+"""Threads for plain functions of authors, so that one that blocks does not delay other work.
 
-The threads are daemons: one that is stuck does not keep the process from ending.
+The threads are daemons: a blocked thread does not keep the process from ending.
 """
 
 from __future__ import annotations
@@ -22,40 +22,43 @@ from mcpdesk.server.calls.running_call import RUNNING
 T = TypeVar("T")
 
 MOST = 64
-"""Functions that may run at one time, unless the setting `max_threads` says otherwise."""
+"""Default of the setting `max_threads`: functions that may run at the same time."""
 QUEUE_S = 5.0
-"""How long a function waits for a thread at most."""
+"""Maximum time that a function waits for a thread."""
 IDLE_S = 10.0
-"""How long a thread without work stays."""
+"""Time after which an idle thread ends."""
 
 
 class ThreadedCall:
-    """One function that runs in a thread, or waits for one. The loop that waits for it may give it up."""
+    """One function that runs in a thread, or waits for one. The loop that waits for it may abandon it."""
 
     def __init__(self, function: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
         self.result: asyncio.Future[Any] = loop.create_future()
         self.has_begun = False
         self.task = asyncio.current_task(loop)
-        """What waits for the result."""
+        """Task that waits for the result."""
         self.thread_id = 0
-        """The thread it runs in; 0 until it begins."""
+        """Id of the thread it runs in; 0 before it starts."""
         self._function = function
         self._loop = loop
         self._context = copy_context()
         self._lock = threading.Lock()
         self._reason: str | None = None
-        """Why its result is dropped; None while its caller waits."""
+        """Reason for dropping the result, or None while the caller waits."""
         self._awaited: futures.Future[Any] | None = None
         self._place = RUNNING.get()
         self._is_left = self._is_over = False
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether its result is dropped."""
+        """True if the result is dropped."""
         return self._reason is not None
 
     def abandon(self, reason: str) -> None:
-        """Drop the result; what the function asks for from now on raises CancelledError. On the loop."""
+        """Drop the result.
+
+        Later requests of the function to the loop raise CancelledError. Call it on the loop.
+        """
         with self._lock:
             self._reason = reason
             awaited = self._awaited
@@ -63,16 +66,16 @@ class ThreadedCall:
             awaited.cancel()
 
     def leave(self) -> None:
-        """Its call has ended: while the function still runs, that is known of the call. On the loop."""
+        """Record that the call has ended while its function may still run. Call it on the loop."""
         with self._lock:
             self._is_left = self._place is not None and self.has_begun and not self._is_over
         if self._is_left and self._place is not None:
             LEFT.add(self._place)
 
     def wait_for(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """In the thread: have the loop run a coroutine, and wait for what it returns or raises.
+        """Run a coroutine on the loop and wait for its result. Call it in the thread.
 
-        Raises: CancelledError once the call was cancelled or timed out.
+        Raises: CancelledError after the call was cancelled or timed out.
         """
         with self._lock:
             if self._reason is not None:
@@ -87,14 +90,14 @@ class ThreadedCall:
             self._awaited = None
 
     def run(self) -> None:
-        """In the thread: run the function, and hand over what came of it."""
+        """Run the function and pass on its outcome. Call it in the thread."""
         if self.is_abandoned:
             return
         self.has_begun = True
         self.thread_id = threading.get_ident()
         try:
             value, error = self._context.run(self._function), None
-        except BaseException as raised:  # hosted code may raise anything, and the thread goes on
+        except BaseException as raised:  # hosted code may raise anything, and the thread continues
             value, error = None, raised
         with self._lock:
             self._is_over = True
@@ -109,14 +112,14 @@ class ThreadedCall:
             return
         if error is None:
             self.result.set_result(value)
-        elif isinstance(error, StopIteration):  # no future takes it
+        elif isinstance(error, StopIteration):  # futures do not accept it
             self.result.set_exception(RuntimeError("it raised StopIteration"))
         else:
             self.result.set_exception(error)
 
 
 class WorkerThreads:
-    """Runs functions in at most `most` threads. Any loop may use it."""
+    """Runs functions in at most `most` threads. Usable from any loop."""
 
     def __init__(self, most: int = MOST) -> None:
         self.most = most
@@ -125,12 +128,12 @@ class WorkerThreads:
         self._running: set[ThreadedCall] = set()
         self._threads = 0
         self._spare = 0
-        """Threads without work, less the calls that wait for one."""
+        """Idle threads minus calls that wait for one."""
 
     async def run(self, call: ThreadedCall) -> Any:
-        """What a function returns or raises. When the wait is cancelled, its late result is dropped.
+        """Run a function and return its result. If the wait is cancelled, a late result is dropped.
 
-        Raises: ServerFailure when no thread gets free.
+        Raises: ServerFailure if no thread becomes free.
         """
         self._hand_over(call)
         try:
@@ -147,12 +150,15 @@ class WorkerThreads:
             raise
 
     def thread_of(self, task: asyncio.Task[Any]) -> int:
-        """The thread that runs a function for which a task waits; 0 for none. From any thread."""
+        """Return the thread that runs a function for which a task waits; 0 if none does.
+
+        Safe on any thread.
+        """
         calls = (each for each in self._running.copy() if each.task is task and not each.is_abandoned)
         return next((each.thread_id for each in calls), 0)
 
     def _blocked(self) -> int:
-        """How many threads are held by functions whose call has ended."""
+        """Return the number of threads occupied by functions whose call has ended."""
         return sum(each.is_abandoned for each in list(self._running))
 
     def _exhausted(self) -> str:
@@ -179,11 +185,11 @@ class WorkerThreads:
             self._running.discard(call)
             with self._lock:
                 self._spare += 1
-            del call  # nothing of it is kept while this thread waits
+            del call  # release it while this thread waits
             call = self._next()
 
     def _next(self) -> ThreadedCall | None:
-        """The next function to run; None: this thread may end."""
+        """Return the next function to run, or None if this thread may end."""
         while True:
             try:
                 return self._waiting.get(timeout=IDLE_S)
@@ -196,6 +202,6 @@ class WorkerThreads:
 
 
 LOOP_TASKS: WeakKeyDictionary[asyncio.Task[Any], asyncio.Task[Any]] = WeakKeyDictionary()
-"""Tasks that wait for a handler on another loop -> the task of the handler."""
+"""Task of a handler on another loop, by the task that waits for it."""
 WORKERS = WorkerThreads()
-"""One for this operating system process: whatever a function blocks in, it does not hold up the process."""
+"""Shared instance of this process."""

@@ -1,6 +1,6 @@
-"""The gateway dialect, a translation at the edge: requests into standard messages, and results out of them.
+"""Translation of the gateway dialect: requests to standard messages, and results from standard ones.
 
-Everything between is the same as for any other peer. One dialect object belongs to one conversation.
+All other code treats the peer like any other. Each conversation has its own dialect object.
 """
 
 from __future__ import annotations
@@ -21,42 +21,48 @@ from mcpdesk.server.offer.tool import Tool
 
 INITIALIZED = codec.encode({"jsonrpc": "2.0", "method": "notifications/initialized", "params": {}})
 PACE_S = 0.05
-"""Between two looks at a job whose client listens: what comes meanwhile is reported together."""
+"""Interval of reports about a job to a listening client. News in between are sent together."""
 
 
 class GatewayDialect:
-    """What one peer of the dialect sends and is sent. It may speak the standard as well."""
+    """Translator for one peer, which may use the standard as well."""
 
     revision = gateway_dialect.REVISION
-    """Spoken without a handshake, which is not asked for."""
+    """Revision used without a handshake, which the dialect does not require."""
 
     def __init__(self, push: Callable[[bytes], None] | None) -> None:
-        """`push` takes messages about jobs, which belong to no request; None: the peer expects none."""
+        """`push` sends messages about jobs, which belong to no request; None if the peer expects none."""
         self._push = push
         self._reporting: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
-        """The peer is gone: jobs are no longer reported to it, but go on."""
+        """The peer has disconnected: stop reporting its jobs, which continue."""
         self._push = None
         for task in self._reporting:
             task.cancel()
 
     def status(self, method: str, name: str, version: str) -> JSONObject | None:
-        """The answer to a question for the server's status; None: it is another method."""
+        """Return the response to a status request, or None if the method is another one."""
         if method not in gateway_dialect.STATUS_METHODS:
             return None
         return {"status": "ok", "name": name, "version": version}
 
     def standard(self, message: JSONObject) -> JSONObject:
-        """A request of the handshake era as the standard has it. Raises: RemoteProtocolError (-32602)."""
+        """Convert a request of the handshake era to a standard one. Raises: RemoteProtocolError (-32602)."""
         return gateway_dialect.translated(message)
 
     def wants_job(self, params: JSONObject) -> bool:
-        """Whether a call is to go on as a job. Raises: RemoteProtocolError (-32602) for an unknown mode."""
+        """Return True if a call asks to continue as a job.
+
+        Raises: RemoteProtocolError (-32602) for an unknown mode.
+        """
         return gateway_dialect.mode(params) == gateway_dialect.ASYNC
 
     def opens(self, answer: bytes) -> bool:
-        """Send the answer to the handshake, and right behind it that we are ready; False: it was not sent."""
+        """Send the handshake response, followed by `notifications/initialized`.
+
+        Return False if it was not sent.
+        """
         if self._push is None:
             return False
         self._push(answer)
@@ -66,11 +72,10 @@ class GatewayDialect:
     def result(
         self, tool: Tool, ended: ToolOutcome, shaped: JSONObject, kept: Job | None = None
     ) -> JSONObject:
-        """The result of a call. `shaped` is the result for a peer of the standard.
+        """Return the result of a call. `shaped` is the result for a standard peer.
 
-        `kept` is the job that keeps the whole output if `shaped` has only a part of it, else None.
-
-        Raises: RemoteProtocolError (-32000) for a call that failed, (-32602) for unfit arguments.
+        `kept` is the job that stores the full output if `shaped` has only a part of it, else None. Raises:
+        RemoteProtocolError (-32000) for a failed call, (-32602) for invalid arguments.
         """
         if ended.failures:
             raise unfit_error(tool, ended)
@@ -83,9 +88,9 @@ class GatewayDialect:
         return gateway_dialect.superset(shaped, structured) | more
 
     def report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
-        """Tell a peer that expects it how its job goes on, once the answer to its call has left."""
+        """Report the progress of a job to a peer that expects it, after the response to its call."""
         if self._push is not None:
-            # The answer leaves in this turn of the loop.
+            # The response is sent in this iteration of the loop.
             asyncio.get_running_loop().call_soon(self._begin_report, job, token, outlet)
 
     def _begin_report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
@@ -96,7 +101,7 @@ class GatewayDialect:
         task.add_done_callback(self._reporting.discard)
 
     async def _report(self, job: Job, token: Id | None, outlet: Outlet) -> None:
-        """Report on a job until it is over. A peer that does not keep up misses what lies in between."""
+        """Report on a job until it is over. A peer that is too slow misses intermediate states."""
         tag: dict[str, Any] = {} if token is None else {"progressToken": token}
         with JobReader(job) as reader:
             while True:
@@ -110,6 +115,6 @@ class GatewayDialect:
 
 
 def unfit_error(tool: Tool, ended: ToolOutcome) -> RemoteProtocolError:
-    """The error (-32602) that names each place where the arguments do not fit."""
+    """Return the error (-32602) that lists each schema violation of the arguments."""
     where = [{"path": outcomes.place(each.path), "message": each.message} for each in ended.failures]
     return invalid_params(ended.body["content"][0]["text"], {"tool": tool.name, "failures": where})

@@ -1,6 +1,6 @@
-"""What authors write on their functions. A decorator notes what hints cannot say, nothing else.
+"""Decorators for authors' functions. They store what type hints cannot express, and do nothing else.
 
-Knows nothing of folders or schemas: whoever loads the file reads the note with `note_of`.
+This module knows nothing of folders or schemas. The loader of a file reads the stored note with `note_of`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Suggestions = Iterable[str] | Callable[..., Any]
 TaskSupport = Literal["forbidden", "optional", "required"]
 NOTE = "__mcpdesk__"
 _FIELDS = {"timeout": "timeout_s", "offered": "is_offered"}
-"""Keywords to the fields of a note that have another name."""
+"""Fields of a note whose name differs from the keyword, by keyword."""
 _HINTS = {
     "read_only": "readOnlyHint",
     "destructive": "destructiveHint",
@@ -31,7 +31,7 @@ _HINTS = {
 
 
 class ItemKeywords(TypedDict, total=False):
-    """What every decorator takes."""
+    """Keywords of every decorator."""
 
     name: str
     title: str
@@ -41,38 +41,38 @@ class ItemKeywords(TypedDict, total=False):
     requires_env: str | Iterable[str]
     """Environment variables without which the item is not offered."""
     offered: bool
-    """False: held back until a handler calls `ctx.server.tools.offer(name)`; `.withdraw(name)` takes it back,
-    and clients are notified of both. Resources, templates and prompts have registries of the same kind."""
+    """False: the item is hidden until a handler calls `ctx.server.tools.offer(name)`; `.withdraw(name)` hides
+    it again. Clients are notified of both. Resources, templates and prompts have similar registries."""
 
 
 class ToolKeywords(ItemKeywords, total=False):
-    """What `tool` takes."""
+    """Keywords of `tool`."""
 
     annotations: Mapping[str, Any]
     read_only: bool | None
-    """This and the next three become the hints of those names; None leaves one out."""
+    """This keyword and the next three become the tool's hints of the same names; None omits the hint."""
     destructive: bool | None
     idempotent: bool | None
     open_world: bool | None
     timeout: float | None
-    """Seconds a call may take; None takes the server's setting."""
+    """Time limit of a call in seconds; None uses the server's setting."""
     task: TaskSupport
     """Whether a call may, must or cannot outlive its request as a task."""
     asks_first: bool
     """True: a call becomes a task at `await ctx.become_task()`; questions before that belong to the call."""
     resume: bool
-    """True: a job or a task of it runs again on another machine when the one that ran it dies, with the same
-    arguments. Only for what may run twice."""
+    """True: if the machine that runs a job or task of this tool dies, another one runs it again with the same
+    arguments. Only for tools that may safely run twice."""
     requires_jwt: bool
-    """True: callers without a verified token are refused; what the token says is `ctx.claims`."""
+    """True: callers without a verified token are refused. `ctx.claims` has the claims of the token."""
     scopes: str | Iterable[str]
-    """What the token must allow besides."""
+    """Scopes that the token must have."""
     runs_programs: bool
     while_planning: bool | tuple[str, ...]
 
 
 class ResourceKeywords(ItemKeywords, total=False):
-    """What `resource` takes besides the URI."""
+    """Keywords of `resource` besides the URI."""
 
     mime_type: str
     annotations: Mapping[str, Any]
@@ -81,14 +81,14 @@ class ResourceKeywords(ItemKeywords, total=False):
 
 
 class PromptKeywords(ItemKeywords, total=False):
-    """What `prompt` takes."""
+    """Keywords of `prompt`."""
 
     complete: Mapping[str, Suggestions] | None
     """Suggestions by argument."""
 
 
 class Note(Struct, frozen=True):
-    """What a decorator said. `kind` is `tool`, `resource` or `prompt`; the keywords explain the fields."""
+    """Arguments of a decorator. `kind` is `tool`, `resource` or `prompt`; the keywords explain the fields."""
 
     kind: str
     name: str = ""
@@ -99,12 +99,12 @@ class Note(Struct, frozen=True):
     meta: dict[str, Any] = field(default_factory=dict)
     requires_env: tuple[str, ...] = ()
     uri: str = ""
-    """A resource's URI or URI template."""
+    """URI or URI template of a resource."""
     mime_type: str = ""
     complete: Any = None
     timeout_s: float | None = None
     task: str = ""
-    """`optional` or `required`; empty: a call is never a task."""
+    """`optional` or `required`; empty if a call is never a task."""
     asks_first: bool = False
     resume: bool = False
     requires_jwt: bool = False
@@ -115,7 +115,7 @@ class Note(Struct, frozen=True):
 
 
 def note_of(function: object) -> Note | None:
-    """What a decorator noted on a function, or None."""
+    """Return the note that a decorator stored on a function, or None."""
     note = getattr(function, NOTE, None)
     return note if isinstance(note, Note) else None
 
@@ -131,10 +131,10 @@ def tool(function: Any = None, /, **keywords: Unpack[ToolKeywords]) -> Any:
 
 
 def resource(uri: str, **keywords: Unpack[ResourceKeywords]) -> Callable[[Function], Function]:
-    """Offer a function as the resource at `uri`, or as a template when `uri` has `{variables}`.
+    """Offer a function as the resource at `uri`, or as a template if `uri` has `{variables}`.
 
-    The variables arrive as parameters of the same names; `uri` and `ctx` may be asked for as well. Returning
-    None says that there is no such resource.
+    The function gets the variables as parameters of the same names; it may also have the parameters `uri` and
+    `ctx`. It returns None if the resource does not exist.
     """
     return _noting("resource", keywords, ResourceKeywords, uri)
 
@@ -150,14 +150,17 @@ def prompt(function: Any = None, /, **keywords: Unpack[PromptKeywords]) -> Any:
 
 
 def fail(message: str, **data: Any) -> NoReturn:
-    """End a handler early: the caller gets an error result with this text; `data` becomes its structure."""
+    """End a handler early.
+
+    The caller gets an error result with this text and `data` as structured content.
+    """
     raise HandlerError(str(message), data or None)
 
 
 def refuse(message: str, code: int = ErrorCode.INTERNAL_ERROR, data: Any = None) -> NoReturn:
-    """End a handler with a JSON-RPC error instead of a result; what a model could act on is for `fail`.
+    """End a handler with a JSON-RPC error instead of a result. Use `fail` for errors that a model can act on.
 
-    Raises: ValueError for a code that is the protocol's own (-32099 to -32000) or no number it could be.
+    Raises: ValueError if the code is reserved by the protocol (-32099 to -32000) or not a valid number.
     """
     if not isinstance(code, int) or abs(code) >= 2**53:
         raise ValueError(f"{code!r} is no error code; take a whole number")
@@ -167,19 +170,20 @@ def refuse(message: str, code: int = ErrorCode.INTERNAL_ERROR, data: Any = None)
 
 
 def message(value: str | content.Block, role: str = "user") -> dict[str, Any]:
-    """One message of a prompt; `role` is `user` or `assistant`."""
+    """Return one message of a prompt; `role` is `user` or `assistant`."""
     return {"role": role, "content": content.text(value) if isinstance(value, str) else value}
 
 
 def header(name: str) -> Meta:
-    """For `Annotated[str, header("Region")]`: clients repeat it in the header `Mcp-Param-Region`."""
+    """Return metadata for `Annotated[str, header("Region")]`: clients repeat the argument in the HTTP header
+    `Mcp-Param-Region`."""
     return Meta(extra_json_schema={"x-mcp-header": name})
 
 
 def _noting(
     kind: str, keywords: Mapping[str, Any], known: type, uri: str = ""
 ) -> Callable[[Function], Function]:
-    """A decorator that notes what was said. Raises: TypeError for a keyword that is not known."""
+    """Return a decorator that stores its arguments. Raises: TypeError for an unknown keyword."""
     if unknown := keywords.keys() - known.__annotations__.keys():
         raise TypeError(f"{kind}() got an unexpected keyword argument {min(unknown)!r}")
     given = {_FIELDS.get(name, name): value for name, value in keywords.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What a server offers, as wire objects; list answers are encoded once per revision and registry version."""
+"""Items of a server as wire objects. List results are encoded once per revision and registry version."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ T = TypeVar("T")
 
 
 class OfferListing:
-    """The list side of one server: capabilities, identity, pages."""
+    """List side of one server: capabilities, identity, pages."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._pages: dict[tuple[str, str, str | None, frozenset[str] | bool], tuple[int, bytes]] = {}
         self.identities: dict[str, JSONObject] = {}
         self._initial: dict[str, tuple[tuple[object, ...], bytes]] = {}
-        """What `initialize` says in each revision, and what that was made of."""
+        """Encoded result of `initialize` by revision, with the values it was built from."""
         self._tasks_of = -1
-        """Version of the tools at the last look for one that may be a task."""
+        """Version of the tools when `_has_task_tool` was computed."""
         self._has_task_tool = False
         self._told_of = -1, 0
-        """Version of the tools, and what tells their definitions from others."""
+        """Version of the tools, and the fingerprint of their definitions."""
 
     def forget(self) -> None:
-        """The server's identity changed: nothing kept holds any longer."""
+        """Clear all caches, because the server's identity changed."""
         self._pages.clear()
         self.identities.clear()
         self._initial.clear()
 
     def implementation(self, revision: Revision) -> JSONObject:
-        """Our identity as a revision knows it."""
+        """Return the server's identity in the form of a revision."""
         kept = self.identities.get(revision.name)
         if kept is None:
             kept = self.identities[revision.name] = self._identity(revision)
         return kept
 
     def is_offered(self, capability: str) -> bool:
-        """Whether a server capability is advertised, or would be where the revision had a name for it."""
+        """Return True if a capability is advertised, or would be if the revision had a name for it."""
         if capability == "completions":
             return any(each.completers for each in (*self._server.prompts, *self._server.templates))
         if capability == "tasks":
@@ -76,7 +76,7 @@ class OfferListing:
         return shaping.implementation(_filled(wire, ("name", "version")), revision)
 
     def capabilities(self, revision: Revision) -> JSONObject:
-        """The capability object of `initialize` and `server/discover`."""
+        """Return the capability object of `initialize` and `server/discover`."""
         offered: JSONObject = {"logging": {}}
         if self._server.tools_enabled:
             offered["tools"] = {"listChanged": True}
@@ -96,11 +96,11 @@ class OfferListing:
         return offered
 
     def announces(self, kind: str) -> bool:
-        """Whether clients are notified when the list of such items changes."""
+        """Return True if clients are notified of changes to the list of such items."""
         return kind != "tool" or self.is_offered("tools")
 
     def initialize_result(self, revision: Revision) -> bytes:
-        """The encoded InitializeResult; made again when anything in it may have changed."""
+        """Return the encoded InitializeResult; it is rebuilt after any change of its parts."""
         server = self._server
         registries = (server.tools, server.prompts, server.templates, server.skills)
         versions = tuple(each.version for each in registries)
@@ -118,7 +118,7 @@ class OfferListing:
         return encoded
 
     def discover_result(self, revision: Revision) -> JSONObject:
-        """The DiscoverResult, before it is shaped."""
+        """Return the DiscoverResult, before it is shaped."""
         body: JSONObject = {
             "supportedVersions": list(SERVED_NAMES),
             "capabilities": self.capabilities(revision),
@@ -128,9 +128,10 @@ class OfferListing:
     def page(
         self, method: str, revision: Revision, cursor: str | None, caller: Principal | None = None
     ) -> bytes:
-        """The encoded result of a list method. With a `caller` it has only what that caller may use.
+        """Return the encoded result of a list method.
 
-        Raises: RemoteProtocolError (-32602) for a cursor we did not make.
+        With a `caller` it has only items that the caller may use.
+        Raises: RemoteProtocolError (-32602) for an invalid cursor.
         """
         registry = self._registry(method)
         rights = True if caller is None else False if caller.claims is None else caller.scopes
@@ -145,13 +146,13 @@ class OfferListing:
         return encoded
 
     def usable(self, registry: Registry[Any], caller: Principal) -> list[Any]:
-        """Items of a registry that a caller may use."""
+        """Return the items of a registry that a caller may use."""
         if not self._server.access.admits(caller):
             return []
         return [item for item in registry if not isinstance(item, Tool) or _may_call(item, caller)]
 
     def tools_told(self) -> int:
-        """The same number while all tools are defined the same, whatever code stands behind them."""
+        """Return a fingerprint of all tool definitions; it does not depend on their code."""
         tools = self._server.tools
         if self._told_of[0] != tools.version:
             to_wire = WIRE["tools"]
@@ -204,7 +205,7 @@ def _may_call(tool: Tool, caller: Principal) -> bool:
 
 
 def tool_wire(tool: Tool) -> JSONObject:
-    """A Tool object with every field we know of it."""
+    """Return a Tool object with all known fields."""
     wire: JSONObject = {
         "name": tool.name,
         "title": tool.title,
@@ -220,20 +221,20 @@ def tool_wire(tool: Tool) -> JSONObject:
 
 
 def resource_wire(resource: Resource) -> JSONObject:
-    """A Resource object with every field we know of it."""
+    """Return a Resource object with all known fields."""
     wire = {"uri": resource.uri, **_resource_fields(resource), "size": resource.size}
     return _filled(wire, ("uri", "name", "size") if resource.size is not None else ("uri", "name"))
 
 
 def template_wire(template: ResourceTemplate) -> JSONObject:
-    """A ResourceTemplate object with every field we know of it."""
+    """Return a ResourceTemplate object with all known fields."""
     return _filled(
         {"uriTemplate": template.uri_template, **_resource_fields(template)}, ("uriTemplate", "name")
     )
 
 
 def prompt_wire(prompt: Prompt) -> JSONObject:
-    """A Prompt object with every field we know of it."""
+    """Return a Prompt object with all known fields."""
     arguments = [
         _filled(
             {
@@ -258,7 +259,7 @@ def prompt_wire(prompt: Prompt) -> JSONObject:
 
 
 def skill_wire(skill: SkillEntry) -> JSONObject:
-    """A Skill object of the skills extension."""
+    """Return a Skill object of the skills extension."""
     files = [{"uri": each.uri, "digest": each.digest, "size": each.size} for each in skill.files]
     return {"uri": skill.uri, "frontmatter": skill.frontmatter, "resources": files}
 
@@ -270,7 +271,7 @@ WIRE: dict[str, Callable[[Any], JSONObject]] = {
     "prompts": prompt_wire,
     "skills": skill_wire,
 }
-"""A list's key in its result to the function that makes its items."""
+"""Functions that build the items of a list, by key of the list in its result."""
 
 
 def _resource_fields(item: Resource | ResourceTemplate) -> JSONObject:
@@ -293,9 +294,9 @@ def _filled(wire: JSONObject, required: Iterable[str]) -> JSONObject:
 def page_of(
     items: list[T], key: Callable[[T], str], cursor: str | None, size: int
 ) -> tuple[list[T], JSONObject]:
-    """A page of a list, and the cursor of the next one as a member of the result, if there is one.
+    """Return a page of a list, and the cursor of the next page, if any, as a member of the result.
 
-    Raises: RemoteProtocolError (-32602) for a cursor we did not make.
+    Raises: RemoteProtocolError (-32602) for an invalid cursor.
     """
     start = _offset(cursor, [key(item) for item in items])
     end = start + size
@@ -306,7 +307,8 @@ def page_of(
 
 
 def _cursor(offset: int, last: str, following: str) -> str:
-    """Where a page ended, and its neighbours: items come and go between two pages."""
+    """Return a cursor with the end of a page and the neighbouring items, because items may change between
+    pages."""
     return base64.urlsafe_b64encode(orjson.dumps([offset, last, following])).decode("ascii")
 
 
@@ -327,5 +329,5 @@ def _offset(cursor: str | None, keys: list[str]) -> int:
         return keys.index(last) + 1
     if following in keys:
         return keys.index(following)
-    # Both are gone: what came after them moved up, and seeing an item twice beats missing one.
+    # Both were removed, so later items moved up. Listing an item twice is better than missing one.
     return min(max(offset - 1, 0), len(keys))

@@ -1,4 +1,4 @@
-"""A prompt: its definition and how it becomes messages."""
+"""Prompts: definition and conversion to messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcpdesk.server.offer.registry import Item
 from mcpdesk.server.offer.resources import Completer
 
 Renderer = Callable[[dict[str, str], Any], Awaitable[Any]]
-"""Arguments and a context in; a str (one user message) or a list of texts and wire messages out."""
+"""Takes arguments and a context. Returns a str (one user message) or a list of texts and wire messages."""
 ROLES = ("user", "assistant")
 
 
@@ -28,19 +28,17 @@ class PromptArgument(Struct, frozen=True):
 
 
 class Prompt(Item, frozen=True):
-    """One prompt."""
-
     name: str
     renderer: Renderer
     arguments: tuple[PromptArgument, ...] = ()
     completers: Mapping[str, Completer] = field(default_factory=dict)
-    """By argument: what suggests values for it."""
+    """Functions that suggest values, by argument."""
 
 
 def messages_of(name: str, rendered: Any) -> list[JSONObject]:
-    """What a renderer returned, as wire messages; a text is one of the user's.
+    """Return the result of a renderer as wire messages; a text becomes a user message.
 
-    Raises: ProtocolError (-32603) naming the message that is none.
+    Raises: ProtocolError (-32603) with the number of the invalid message.
     """
     listed = [rendered] if isinstance(rendered, str | dict) else rendered
     if not isinstance(listed, list | tuple):

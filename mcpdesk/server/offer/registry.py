@@ -1,4 +1,4 @@
-"""The items a server offers, as ordered collections that notify their listeners of changes."""
+"""Items that a server offers: ordered collections that notify listeners of changes."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from msgspec import Struct, field
 
 LONGEST_NAME = 100
 MOST_COMPARED = 300
-"""Characters and items beyond which a name is not compared letter by letter: that takes milliseconds."""
+"""Maximum characters and items for a similarity search, which takes milliseconds beyond these."""
 
 
 _OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})
-"""Fields that say how an item is served, not what it is: its fingerprint stands for the code."""
+"""Fields about the implementation of an item. Equality ignores them; the fingerprint represents the code."""
 
 
 class Item(Struct, frozen=True, eq=False, kw_only=True):
-    """A definition. It equals one that offers the same, whatever code stands behind it."""
+    """Definition of an item. It equals a definition with the same content, whatever code implements it."""
 
     title: str = ""
     description: str = ""
     icons: tuple[dict[str, Any], ...] = ()
     meta: dict[str, Any] = field(default_factory=dict)
     is_offered: bool = True
-    """False: known, but served only from when a handler offers it."""
+    """False: the item is known, but is served only after a handler offers it."""
     source: str = ""
     """`tools/user_profile.py:9`, or `built-in`."""
     fingerprint: str = ""
-    """Changes when the code behind it changed, so that a reload notices."""
+    """Value that changes with the code of the item, so that a reload detects the change."""
 
     @property
     def is_folder_code(self) -> bool:
@@ -52,21 +52,22 @@ T = TypeVar("T", bound=Item)
 
 
 class Unavailable(Struct, frozen=True):
-    """An item that is left out, and why. `serving` is True when an older version of it still serves."""
+    """Item that is left out, with a reason. `serving` is True if an older version of it is still served."""
 
     name: str
     reason: str
     source: str
     serving: bool = False
     is_fit: bool = False
-    """Nothing is wrong with it: something it needs is not there, a variable or a program."""
+    """True if the item itself is valid, but lacks something that it needs, such as a variable or a
+    program."""
 
 
 class Registry(Generic[T]):
-    """Items of one kind, in serving order. `key` gives an item's unique name.
+    """Items of one kind, in serving order. `key` returns an item's unique name.
 
-    `version` grows with every change; `changed` holds the names the last change of what is served added or
-    altered. What the first load brings is not counted as changed.
+    `version` increases with every change. `changed` has the names of items that the last change of the served
+    items added or altered; the first load does not count as a change.
     """
 
     def __init__(self, kind: str, key: Callable[[T], str]) -> None:
@@ -77,7 +78,7 @@ class Registry(Generic[T]):
         self.key = key
         self._known: dict[str, T] = {}
         self.items: dict[str, T] = {}
-        """What is served, by name. Another dictionary with every change, be it of the code alone."""
+        """Served items, by name. Every change, even of code alone, creates a new dictionary."""
         self._chosen: dict[str, bool] = {}
         self._listeners: list[Callable[[str], None]] = []
 
@@ -88,11 +89,12 @@ class Registry(Generic[T]):
         return len(self.items)
 
     def get(self, name: str) -> T | None:
-        """The item of that name, or None."""
+        """Return the item of that name, or None."""
         return self.items.get(name)
 
     def suggestion(self, name: str) -> str:
-        """`; did you mean ret-bytes?` for an unknown name that is like one that is served; else empty."""
+        """Return `; did you mean ret-bytes?` if an unknown name is similar to a served one; else an empty
+        string."""
         if len(name) > LONGEST_NAME:
             return ""
         plain = name.replace("_", "-").casefold()
@@ -108,9 +110,9 @@ class Registry(Generic[T]):
         self._listeners.append(listener)
 
     def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
-        """Put a whole new set in place and say whether what is served changed.
+        """Replace all items. Return True if the served items changed.
 
-        Raises: ValueError when two items share a name; nothing is replaced then.
+        Raises: ValueError if two items share a name; nothing is replaced then.
         """
         fresh: dict[str, T] = {}
         for item in items:
@@ -122,16 +124,16 @@ class Registry(Generic[T]):
         return self._serve(tuple(unavailable))
 
     def offer(self, name: str) -> bool:
-        """Serve a known item from now on, also after a reload; says whether it was not served before.
+        """Serve a known item from now on, also after a reload. Return True if it was not served before.
 
-        Raises: LookupError when nothing is called so.
+        Raises: LookupError if the name is unknown.
         """
         return self._choose(name, True)
 
     def withdraw(self, name: str) -> bool:
-        """Serve a known item no longer, until it is offered again; says whether it was served.
+        """Stop serving a known item until it is offered again. Return True if it was served.
 
-        Raises: LookupError when nothing is called so.
+        Raises: LookupError if the name is unknown.
         """
         return self._choose(name, False)
 
@@ -148,7 +150,7 @@ class Registry(Generic[T]):
         )
 
     def _put(self, fresh: dict[str, T], refused: tuple[Unavailable, ...]) -> bool:
-        """Serve exactly this, and say whether that is something else than before."""
+        """Serve exactly these items. Return True if that changed the served items."""
         is_first = self.version == 0
         altered = frozenset(name for name, item in fresh.items() if self.items.get(name) != item)
         served_changed = bool(altered) or fresh.keys() != self.items.keys() or list(fresh) != list(self.items)
@@ -165,15 +167,15 @@ class Registry(Generic[T]):
 
 
 class Selection(Registry[T]):
-    """Those items of `whole` that are named, in its order. It follows every change of it.
+    """Named items of `whole`, in its order. Follows every change of it.
 
-    What is offered or withdrawn here is so in the whole registry.
+    Offering or withdrawing an item here applies to the whole registry.
     """
 
     def __init__(self, whole: Registry[T], names: Iterable[str] = ()) -> None:
         super().__init__(whole.kind, whole.key)
         self.names = frozenset(names)
-        """What may be served; a change counts from the next `follow`."""
+        """Names that may be served; a change takes effect with the next `follow`."""
         self._whole = whole
         whole.subscribe(self._changed)
         self.follow()
@@ -182,18 +184,21 @@ class Selection(Registry[T]):
         self.follow()
 
     def follow(self) -> bool:
-        """Serve what the whole registry serves now and is named; says whether that changed."""
+        """Serve the named items that the whole registry serves now.
+
+        Return True if that changed the served items.
+        """
         fresh = {name: item for item in self._whole if (name := self.key(item)) in self.names}
         return self._put(fresh, tuple(each for each in self._whole.unavailable if each.name in self.names))
 
     def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
-        """Raises: TypeError, always: what there is, the whole registry says."""
+        """Raises: TypeError, always, because the whole registry defines the items."""
         raise TypeError(f"the {self.kind}s of a selection are those of its registry")
 
     def offer(self, name: str) -> bool:
-        """Serve a known item from now on, here if it is named. Raises: LookupError."""
+        """Serve a known item from now on, here only if it is named. Raises: LookupError."""
         return self._whole.offer(name)
 
     def withdraw(self, name: str) -> bool:
-        """Serve a known item no longer. Raises: LookupError."""
+        """Stop serving a known item. Raises: LookupError."""
         return self._whole.withdraw(name)

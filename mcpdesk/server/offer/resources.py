@@ -1,4 +1,4 @@
-"""Resources and resource templates: definitions and how they are read."""
+"""Resources and resource templates: definitions and readers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from msgspec import field
 from mcpdesk.server.offer.registry import Item
 
 Completer = Callable[[str, dict[str, str], Any], Awaitable[Iterable[str]]]
-"""What was typed so far, the arguments already given and a `Context` in; suggestions out, best first."""
+"""Takes the typed text, the arguments already given and a `Context`. Returns suggestions, best first."""
 Reader = Callable[[str, dict[str, str], Any], Awaitable[Any]]
-"""URI, template variables (empty for a plain resource) and a `Context` in; str, bytes, a JSON-able value or a
-list of wire content objects out; None: nothing is there."""
+"""Takes a URI, the template variables (empty for a plain resource) and a `Context`. Returns str, bytes, a
+value for JSON or a list of wire content objects; None if the resource does not exist."""
 
 
 class Resource(Item, frozen=True):
@@ -25,13 +25,13 @@ class Resource(Item, frozen=True):
     mime_type: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
     size: int | None = None
-    """Bytes; None when not known without reading."""
+    """Size in bytes, or None if it is unknown without reading."""
     path: str = ""
-    """Path relative to the server folder, under which it can be read as well; empty for dynamic ones."""
+    """Path relative to the server folder, which is accepted as a URI, too; empty for dynamic resources."""
 
 
 class ResourceTemplate(Item, frozen=True):
-    """A family of resources behind an RFC 6570 template."""
+    """Family of resources with an RFC 6570 URI template."""
 
     uri_template: str
     name: str
@@ -39,4 +39,4 @@ class ResourceTemplate(Item, frozen=True):
     mime_type: str = ""
     annotations: dict[str, Any] = field(default_factory=dict)
     completers: Mapping[str, Completer] = field(default_factory=dict)
-    """By variable: what suggests values for it."""
+    """Functions that suggest values, by variable."""

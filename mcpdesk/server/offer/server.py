@@ -1,4 +1,4 @@
-"""A server: an identity and what it offers. Knows nothing of folders, transports or the wire."""
+"""Servers: an identity and the items it offers. Knows nothing of folders, transports or the wire."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ from mcpdesk.server.state.server_state import ServerState
 
 
 class Limits(Struct, frozen=True):
-    """Bounds a server works within."""
+    """Limits of a server."""
 
     tool_timeout_s: float = 30.0
     question_timeout_s: float = 600.0
     page_size: int = 1000
-    """Items a page of a list answer."""
+    """Maximum items per page of a list result."""
     max_tasks: int = 1000
     task_ttl_s: float | None = 3600.0
-    """How long a task is kept from when it began, and the most a client may ask for; None: for good."""
+    """Lifetime of a task from its creation, and the maximum that a client may request; None is unlimited."""
     job_timeout_s: float = 3600.0
-    """How long an asynchronous call or a task may run whose tool has no limit of its own."""
+    """Maximum run time of an asynchronous call or a task whose tool has no limit of its own."""
     job_ttl_s: float = 3600.0
-    """How long an asynchronous call is kept after its end."""
+    """Time for which an asynchronous call is kept after its end."""
     jobs_at_once: int = 16
-    """Asynchronous calls that run at a time; others wait for their turn."""
+    """Maximum number of asynchronous calls that run at a time; others are queued."""
     output_dirs: tuple[Path, ...] = (Path("/tmp"),)
-    """Where, besides the server's folder, files may lie that such calls give out."""
+    """Folders besides the server's own whose files such calls may offer for download."""
     in_flight: int = 1024
-    """Requests one connection or session may have in flight."""
+    """Maximum requests in flight per connection or session."""
     large_bytes: int = 256 << 20
-    """Of large requests in flight on pipes and sockets, all together."""
+    """Maximum total bytes of large requests in flight on pipes and sockets."""
     subscriptions: int = 1000
-    """Resources one connection, session or listen stream may subscribe to."""
+    """Maximum resources that one connection, session or listen stream may subscribe to."""
 
 
 class RequestView(Struct, frozen=True):
-    """The request as `context.py` sees it; the same shape on every transport."""
+    """Request as `context.py` sees it; the same shape on every transport."""
 
     method: str
     transport: str
     """`memory`, `http`, `websocket`, `sse`, `stdio`, `unix`."""
     peer: str
     headers: Mapping[str, str] = field(default_factory=dict)
-    """HTTP header names in lower case; empty on pipes."""
+    """HTTP headers with lower-case names; empty on pipes."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Environment of the client's process on stdio, of this process on other pipes; empty on HTTP."""
     claims: Mapping[str, Any] | None = None
 
 
 class Server(Struct, eq=False):
-    """Identity plus registries. Everything here is touched by the core's thread only."""
+    """Identity and registries of one server. Used on the core's thread only."""
 
     name: str
     version: str = "0.0.0"
@@ -71,30 +71,31 @@ class Server(Struct, eq=False):
     website_url: str = ""
     icons: tuple[dict[str, Any], ...] = ()
     public_name: str = ""
-    """In reverse-DNS form, for cards and registries; empty: its author names none."""
+    """Name in reverse-DNS form, for cards and registries; empty if its author set none."""
     repository: str = ""
-    """The URL of its source."""
+    """URL of the source repository."""
     folder: Path | None = None
     hosted: ServerState | None = None
-    """What outlives a call: state file, programs, plans. None for a server without a folder."""
+    """State that outlives a call (state file, programs, plans), or None for a server without a folder."""
     limits: Limits = field(default_factory=Limits)
     tools_enabled: bool = True
-    """False: no tools capability is advertised and none can be called."""
+    """False: the tools capability is not advertised, and no tool can be called."""
     streaming: bool = True
-    """False: no progress is sent, whatever the transport."""
+    """False: no progress is sent, on any transport."""
     access: Access = NOTHING_ASKED
-    """What it asks of callers, and how their tokens are checked."""
+    """Authentication that it requires of callers, and the verification of their tokens."""
     create_context: Callable[[RequestView], Awaitable[Any]] | None = None
-    """From `context.py`: called once per request, its value is `ctx.context`."""
+    """`create_context` of `context.py`: called once per request; its return value is `ctx.context`."""
     lifespan: Lifespan | None = None
-    """From `context.py`: what it yields is `ctx.state`."""
+    """`lifespan` of `context.py`; the value it yields is `ctx.state`."""
     around_call: Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]] | None = None
-    """From `context.py`: gets each call of a tool, and what goes on with it; returns the result."""
+    """`around_call` of `context.py`: receives each tool call and a function that continues it; returns the
+    result."""
     problems: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
-    """Which functions of its folder are not offered, because another file imports theirs."""
+    """Notes about functions of its folder that are not offered, because another file imports them."""
     withheld: str = ""
-    """Why nothing of it is served to anybody; empty: it is."""
+    """Reason the server is disabled; empty if it is served."""
     tools: Registry[Tool] = field(default_factory=lambda: Registry("tool", lambda tool: tool.name))
     resources: Registry[Resource] = field(default_factory=lambda: Registry("resource", lambda item: item.uri))
     templates: Registry[ResourceTemplate] = field(
@@ -103,30 +104,30 @@ class Server(Struct, eq=False):
     prompts: Registry[Prompt] = field(default_factory=lambda: Registry("prompt", lambda item: item.name))
     skills: Registry[SkillEntry] = field(default_factory=lambda: Registry("skill", lambda item: item.uri))
     tool_figures: ToolFigures = field(default_factory=ToolFigures)
-    """How calls of its tools ended, in whatever mode and on whatever way."""
+    """Outcomes of its tools' calls, in any mode and over any transport."""
     mode: str = ""
-    """The mode it is seen in; empty: as a whole."""
+    """Mode in which it is seen; empty for the whole server."""
     modes: tuple[str, ...] = ()
-    """Those it can be seen in."""
+    """Modes in which it can be seen."""
 
     @property
     def requires_jwt(self) -> bool:
-        """Whether nothing of it runs for a caller without a verified token."""
+        """True if callers need a verified token for everything."""
         return self.access.requires_token
 
     @property
     def token_tools(self) -> list[str]:
-        """Names of the tools that run for callers with a token only."""
+        """Names of the tools that require a token."""
         return [tool.name for tool in self.tools if tool.requires_jwt]
 
     @property
     def runs_programs(self) -> bool:
-        """Whether any tool can start programs, which makes a key due over TCP."""
+        """True if any tool can start programs, in which case TCP callers need the key."""
         return any(tool.runs_programs for tool in self.tools)
 
     @property
     def publication(self) -> Publication:
-        """How it is described to the world."""
+        """Public description of the server."""
         return Publication(
             name=self.name,
             version=self.version,
@@ -139,13 +140,13 @@ class Server(Struct, eq=False):
         )
 
     def seen_in(self, mode: str, tools: Registry[Tool]) -> Server:
-        """The same server with other tools; `keep_up` lets it follow."""
+        """Return a view of this server with other tools; `keep_up` updates it."""
         view = Server(self.name, tools=tools, mode=mode)
         view.keep_up(self)
         return view
 
     def keep_up(self, whole: Server) -> None:
-        """Be what another one is, but for the tools and the mode; a mode has no modes itself."""
+        """Copy all fields of `whole` except tools, mode and modes."""
         for name in self.__struct_fields__:
             if name not in ("tools", "mode", "modes"):
                 setattr(self, name, getattr(whole, name))

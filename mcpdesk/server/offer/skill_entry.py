@@ -1,4 +1,4 @@
-"""Skills a server publishes: what each is for, and which files belong to it."""
+"""Skills that a server publishes, with their files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from mcpdesk.server.offer.registry import Item
 
 
 class ListedFile(Struct, frozen=True):
-    """A file of a skill, as it was when the entry was made."""
+    """File of a skill, as it was when the entry was made."""
 
     uri: str
     digest: str
     size: int
-    """Bytes."""
+    """Size in bytes."""
 
 
 class SkillEntry(Item, frozen=True):
-    """One skill. `uri` is that of its SKILL.md, `frontmatter` that file's, as JSON."""
+    """One skill. `uri` is the URI of its SKILL.md, `frontmatter` the frontmatter of that file as JSON."""
 
     uri: str
     name: str
     frontmatter: dict[str, Any]
     files: tuple[ListedFile, ...]
-    """All of them, SKILL.md first."""
+    """All files of the skill, SKILL.md first."""

@@ -1,4 +1,4 @@
-"""A tool: its definition and how it is invoked. Knows nothing of folders, the wire or who calls."""
+"""Tools: definition and invocation. Knows nothing of folders, the wire or the caller."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 CLAIMS = "__jwt"
-"""The argument under which handlers that take all arguments as one find the claims of the caller's token."""
+"""Name under which handlers that take all arguments as one object find the claims of the caller's token."""
 Handler = Callable[[dict[str, Any], Any], Awaitable[Any]]
-"""Checked arguments and a `Context` in; any output, a `ToolResult`, or content blocks out."""
+"""Takes validated arguments and a `Context`. Returns any output, a `ToolResult`, or content blocks."""
 
 
 class ToolResult(Struct, Generic[T], frozen=True):
-    """An explicit result, for handlers that want to say exactly what the peer gets.
+    """Explicit result, for handlers that define exactly what the peer receives.
 
     A handler annotated `-> ToolResult[Weather]` declares the output schema of `Weather`.
     """
 
     content: tuple[dict[str, Any], ...] = ()
-    """Content blocks as wire objects; `mcpdesk.protocol.content` makes them."""
+    """Content blocks as wire objects; `mcpdesk.protocol.content` creates them."""
     structured: T | None = None
-    """Structured content; None means none."""
+    """Structured content, or None."""
     is_error: bool = False
     meta: dict[str, Any] | None = None
 
 
 class Tool(Item, frozen=True):
-    """One tool, ready to be called. Equality leaves the handler out: the fingerprint stands for the code."""
+    """One tool. Equality ignores the handler; the fingerprint represents its code."""
 
     name: str
     handler: Handler
@@ -42,20 +42,20 @@ class Tool(Item, frozen=True):
     output_schema: dict[str, Any] | None = None
     annotations: dict[str, Any] = field(default_factory=dict)
     timeout_s: float | None = None
-    """Seconds; None takes the server's setting."""
+    """Time limit in seconds; None uses the server's setting."""
     runs_programs: bool = False
-    """True for Bash and its kind: such a tool makes a key due over TCP."""
+    """True for tools that start programs, such as Bash. With such a tool, TCP callers need the key."""
     while_planning: bool | tuple[str, ...] = False
-    """True: plan mode does not refuse it although it is not read-only. A tuple: not with one of these values
-    of its argument `action`, which change nothing."""
+    """True: plan mode allows the tool although it is not read-only. A tuple lists values of its argument
+    `action` that change nothing, and that plan mode allows."""
     requires_jwt: bool = False
     scopes: tuple[str, ...] = ()
-    """What the caller's token has to allow."""
+    """Scopes that the caller's token must have."""
     task: str = ""
-    """`optional` or `required`: whether a call may or must be a task; empty: it never is one."""
+    """`optional` or `required` if a call may or must be a task; empty if it never is."""
     asks_first: bool = False
-    """A call that may be a task becomes one when the handler says so."""
+    """True: a call with task support becomes a task when the handler asks for it, not at its start."""
     resume: bool = False
-    """Whether a job or a task of it may run again on another replica when the one that ran it dies."""
+    """True if a job or task may run again on another replica when the replica that ran it dies."""
     mirrored: tuple[Mirrored, ...] = ()
     """Arguments that HTTP headers repeat in the stateless era."""

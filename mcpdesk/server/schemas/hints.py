@@ -1,8 +1,8 @@
 """Type hints as self-contained JSON Schema. Knows types only, no functions or files.
 
-What the library behind it leaves out is put back: texts in `Annotated`, descriptions in docstrings, the order
-in which an author wrote the values of a `Literal` or an enum, and bounds in the notes of other libraries:
-pydantic's `Field` and `annotated_types`, read by their attributes, so that neither is imported here.
+This module adds what msgspec leaves out: texts in `Annotated`, descriptions in docstrings, the author's order
+of the values of a `Literal` or an enum, and bounds in annotations of other libraries. Those are pydantic's
+`Field` and `annotated_types`, which are read by their attributes to avoid importing them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BOUNDS = {
     "le": "maximum",
     "multiple_of": "multipleOf",
 }
-"""Attributes of other libraries' annotations that bound a number, with the JSON Schema keyword of each."""
+"""JSON Schema keywords for attributes of other libraries' annotations that bound a number."""
 LENGTHS: Mapping[type, tuple[str, str]] = {
     str: ("minLength", "maxLength"),
     bytes: ("minLength", "maxLength"),
@@ -40,19 +40,16 @@ LENGTHS: Mapping[type, tuple[str, str]] = {
     frozenset: ("minItems", "maxItems"),
     dict: ("minProperties", "maxProperties"),
 }
-"""The JSON Schema keywords for `min_length` and `max_length` of a type."""
+"""JSON Schema keywords for `min_length` and `max_length`, by type."""
 OPEN = (Any, object, dict, list, tuple, inspect.Signature.empty)
 
 
 class HintError(Exception):
-    """JSON Schema cannot express a type; the message says which."""
+    """JSON Schema cannot express a type; the message names the type."""
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
-    """The schema of a type, its named parts under `$defs`.
-
-    Raises: HintError.
-    """
+    """Return the schema of a type, with its named parts under `$defs`. Raises: HintError."""
     try:
         (root,), defs = msgspec.json.schema_components(
             [hint], ref_template=DEFS + "{name}", schema_hook=_foreign_schema
@@ -71,12 +68,12 @@ def schema_of(hint: Any) -> dict[str, Any]:
 
 
 def is_field(value: Any) -> bool:
-    """Whether a value is a `Field(...)` of pydantic, as a note or in place of a parameter's default."""
+    """Return True if a value is pydantic's `Field(...)`, as an annotation or as a parameter's default."""
     return type(value).__name__ == "FieldInfo" and hasattr(value, "default_factory")
 
 
 def field_default(value: Any) -> Callable[[], Any] | None:
-    """The maker of the default that a `Field(...)` gives; None when it gives none."""
+    """Return a function that creates the default of a `Field(...)`, or None if it has no default."""
     if callable(value.default_factory):
         factory: Callable[[], Any] = value.default_factory
         return factory
@@ -87,9 +84,9 @@ def field_default(value: Any) -> Callable[[], Any] | None:
 
 
 def translated(hint: Any) -> Any:
-    """The hint with the annotations of other libraries as `msgspec.Meta`, at any depth.
+    """Return the hint with annotations of other libraries converted to `msgspec.Meta`, at any depth.
 
-    Raises: HintError for a `Field` with an alias: arguments have the names of parameters.
+    Raises: HintError for a `Field` with an alias, because arguments have the names of parameters.
     """
     base, notes = split(hint)
     parts = get_args(base)
@@ -101,7 +98,7 @@ def translated(hint: Any) -> Any:
 
 
 def _rebuilt(base: Any, parts: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
-    """A generic type or union with its parts replaced."""
+    """Return a generic type or union with its parts replaced."""
     if parts == wanted:
         return base
     origin = get_origin(base)
@@ -109,7 +106,7 @@ def _rebuilt(base: Any, parts: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
 
 
 def _ours(note: Any, base: Any) -> Any:
-    """An annotation as `msgspec.Meta`; texts and what says nothing about a schema stay as they are."""
+    """Convert an annotation to `msgspec.Meta`. Texts and annotations irrelevant to schemas stay unchanged."""
     if isinstance(note, str | msgspec.Meta):
         return note
     said = _keywords(note, base)
@@ -119,7 +116,7 @@ def _ours(note: Any, base: Any) -> Any:
 
 
 def _keywords(note: Any, base: Any) -> dict[str, Any]:
-    """The JSON Schema keywords an annotation of another library stands for, on a value of type `base`."""
+    """Return the JSON Schema keywords for another library's annotation on a value of type `base`."""
     said: dict[str, Any] = {}
     for attribute, keyword in BOUNDS.items():
         bound = getattr(note, attribute, None)
@@ -153,7 +150,7 @@ def _field_keywords(note: Any, base: Any) -> dict[str, Any]:
 
 
 def _lengths(base: Any) -> set[tuple[str, str]]:
-    """The JSON Schema keywords for the length of a type; of a union, those of each member."""
+    """Return the JSON Schema keywords for the length of a type; for a union, of all its members."""
     base, _ = split(base)
     if get_origin(base) in (Union, UnionType):
         return {words for part in get_args(base) for words in _lengths(part)}
@@ -165,7 +162,10 @@ def _lengths(base: Any) -> set[tuple[str, str]]:
 
 
 def described(hint: Any, description: str) -> Any:
-    """The hint with a description, unless it has one; a text in `Annotated` counts as a description."""
+    """Return the hint with a description, unless it has one.
+
+    A text in `Annotated` counts as a description.
+    """
     base, notes = split(hint)
     texts = [note for note in notes if isinstance(note, str)]
     kept = [note for note in notes if not isinstance(note, str)]
@@ -181,7 +181,7 @@ def described(hint: Any, description: str) -> Any:
 
 
 def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """A hint without its `Annotated` metadata, and the metadata; of a key that may be absent, its own."""
+    """Split a hint into its type and its `Annotated` metadata. `Required` and `NotRequired` are removed."""
     if get_origin(hint) in (NotRequired, Required):
         (hint,) = get_args(hint)
     if get_origin(hint) is Annotated:
@@ -191,7 +191,7 @@ def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def without_none(hint: Any) -> Any:
-    """A hint without None: a parameter that may be left out need not accept null as well."""
+    """Return a hint without None, because a parameter that may be omitted need not accept null."""
     base, notes = split(hint)
     parts = [part for part in get_args(base) if part is not NoneType]
     if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
@@ -203,7 +203,7 @@ def without_none(hint: Any) -> Any:
 
 
 def says_nothing(hint: Any) -> bool:
-    """Whether a hint says too little for a schema, like `Any`, `dict` or `list[dict]`."""
+    """Return True if a hint is too general for a schema, like `Any`, `dict` or `list[dict]`."""
     base, _ = split(hint)
     if base in OPEN or getattr(base, "__name__", "") == "ToolResult":
         return True
@@ -214,7 +214,7 @@ def says_nothing(hint: Any) -> bool:
 
 
 def is_text_or_nothing(hint: Any) -> bool:
-    """Whether a hint allows plain text, raw bytes or None, which need no structure."""
+    """Return True if a hint allows plain text, raw bytes or None, which need no structure."""
     base, _ = split(hint)
     if get_origin(base) in (Union, UnionType):
         return any(is_text_or_nothing(each) for each in get_args(base))
@@ -222,12 +222,12 @@ def is_text_or_nothing(hint: Any) -> bool:
 
 
 def from_json(wanted: type, value: Any) -> Any:
-    """Convert types msgspec does not know: paths, and models with their own validation."""
+    """Convert types that msgspec does not know: paths, and models with their own validation."""
     if wanted is Path:
         return Path(value)
     if hasattr(wanted, "model_validate"):
         return wanted.model_validate(value)
-    # How a hook tells the library that it does not know a type; `schema_of` lets none of those pass.
+    # A hook must raise this for unknown types. `schema_of` rejects such types earlier.
     raise NotImplementedError(f"{wanted} cannot be made from JSON")
 
 
@@ -237,7 +237,7 @@ def _foreign_schema(wanted: type) -> dict[str, Any]:
     if hasattr(wanted, "model_json_schema"):
         schema: dict[str, Any] = wanted.model_json_schema(ref_template=DEFS + "{model}")
         return schema
-    # Not what the library expects of a hook: it would take a description for all there is to say.
+    # msgspec expects NotImplementedError here, but would replace its message.
     raise HintError(f"type {wanted} is not supported")
 
 
@@ -263,7 +263,7 @@ def _restore(hint: Any, defs: dict[str, Any], root: dict[str, Any]) -> None:
 
 
 def _describe(owner: Any, schema: dict[str, Any]) -> None:
-    """Give a dataclass-like type and its fields the descriptions its author wrote."""
+    """Add the author's descriptions to the schema of a dataclass-like type and its fields."""
     doc = read_docstring(owner.__doc__)
     if "description" in schema:
         schema["description"] = doc.text
@@ -283,7 +283,7 @@ def _describe(owner: Any, schema: dict[str, Any]) -> None:
 
 
 def _types(hint: Any, seen: set[int]) -> Iterator[Any]:
-    """Every type a hint consists of, once."""
+    """Yield every type in a hint, once."""
     base, _ = split(hint)
     if id(base) in seen:
         return
@@ -317,7 +317,7 @@ def _objects(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def _used(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """The definitions a schema refers to, directly or through each other, in their order."""
+    """Return the definitions that a schema refers to, directly or indirectly, in their order."""
     wanted: set[str] = set()
     waiting: list[Any] = [schema]
     while waiting:
@@ -335,20 +335,20 @@ SECTION = (
     r"|:param\b|:returns?:|:raises\b|@param\b)"
 )
 SHAPED = r"(?m)^(?:\s|[-*+>|#`~]|\d+[.)]\s)"
-"""How lines begin whose line break matters, such as list items and tables."""
+"""Start of lines whose line break must be kept, such as list items and tables."""
 
 
 class Doc(Struct, frozen=True):
     """A parsed docstring."""
 
     text: str = ""
-    """The text before its sections, with its paragraphs."""
+    """Text before the first section, with its paragraphs."""
     parameters: dict[str, str] = field(default_factory=dict)
-    """The description of each parameter, on one line."""
+    """Description of each parameter, on one line."""
 
 
 def read_docstring(docstring: str | None) -> Doc:
-    """Parse a docstring in the style of Google, NumPy, Sphinx or Epydoc. Plain ones need no parser."""
+    """Parse a docstring in Google, NumPy, Sphinx or Epydoc style. Plain ones need no parser."""
     clean = inspect.cleandoc(docstring or "")
     if "\n" not in clean and clean[:1] not in (":", "@"):
         return Doc(clean)
@@ -359,13 +359,13 @@ def read_docstring(docstring: str | None) -> Doc:
 
     try:
         parsed = parse(clean)
-    except Exception:  # the parser stumbles over some shapes; the text is there all the same
+    except Exception:  # the parser fails on some formats; the text is usable nevertheless
         return Doc(_flowing(clean))
     parameters = {each.arg_name: " ".join((each.description or "").split()) for each in parsed.params}
     return Doc(_flowing(clean[: section.start()].rstrip()), parameters)
 
 
 def _flowing(text: str) -> str:
-    """Join lines that were broken for an editor's width; lists, tables and code stay as they are."""
+    """Join lines that were wrapped in the source; lists, tables and code stay unchanged."""
     paragraphs = re.split(r"\n[ \t]*\n", text)
     return "\n\n".join(each if re.search(SHAPED, each) else each.replace("\n", " ") for each in paragraphs)

@@ -1,9 +1,9 @@
-"""JSON Schema compiled to a check that says what is wrong and where, in words that name what is allowed.
+"""Validation against JSON Schema, with error messages that state the location and what is allowed.
 
-Schemas may be 2020-12 or older drafts. What is said never repeats the value itself.
-The library behind it is imported at the first schema compiled, and never fetches anything. It has no budget
-of its own: a schema that doubles its work at every level, or refers to itself without going deeper into the
-value, would hold the interpreter or crash it. Such schemas are refused.
+Schemas may be 2020-12 or older drafts. Messages never repeat the value itself. jsonschema_rs is imported when
+the first schema is compiled. It never fetches anything, but has no time limit: a schema that doubles its work
+at every level, or that refers to itself without descending into the value, would block or crash the
+interpreter. Such schemas are refused.
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ if TYPE_CHECKING:
 
 Phrase = Callable[[dict[str, Any], Any], str]
 MOST_FAULTS = 20
-"""Faults of one schema that are listed."""
+"""Maximum number of errors listed for one schema."""
 MAX_SHOWN = 12
-"""Names or values listed in one message."""
+"""Maximum number of names or values listed in one message."""
 LONGEST_NAME = 100
-"""Characters beyond which a name is not compared with those there are: that grows faster than the name."""
+"""Maximum characters of a name for a similarity search, whose time grows faster than the name."""
 REGEX_SIZE_BYTES = 1 << 20
 BACKTRACK_LIMIT = 10_000
 LOOKED_AT = (100, 2_000)
-"""Parts of a value that are looked at for what is wrong with it: at first, and if nothing is found there.
+"""Maximum parts of a value that are searched for errors: in the first pass, and in the second if that finds
+none.
 
-The validator makes all errors of what it is given before it hands out the first one, each with a copy of the
-part it is about, so that a few megabytes of mistakes would take gigabytes and minutes.
+The validator creates all errors before it returns the first one, each with a copy of the invalid part.
+Without a limit, a few megabytes of invalid data would take gigabytes and minutes.
 """
 HOLDS = frozenset(
     {"type", "additionalProperties", "propertyNames", "maxItems", "maxProperties", "uniqueItems"}
 )
-"""What is wrong with the beginning of an object or a list is wrong with all of it, if it is one of these."""
+"""Errors that hold for a whole object or list if they hold for its beginning."""
 
 _Path = tuple[str | int, ...]
 
 
 class SchemaFailure(Struct, frozen=True):
-    """One place where a value does not fit: keys and indexes from the root, and why in words."""
+    """One invalid part of a value: keys and indexes from the root, and the reason in words."""
 
     path: tuple[str | int, ...]
     message: str
 
 
 class Validator:
-    """One compiled schema. `accepts(value)` is the quick answer, `failures(value)` the helpful one."""
+    """One compiled schema. `accepts(value)` is fast; `failures(value)` lists the errors."""
 
     __slots__ = ("_compiled", "_schema", "accepts")
 
@@ -64,9 +65,9 @@ class Validator:
         self.accepts = compiled.is_valid
 
     def failures(self, value: Any, limit: int = 20) -> list[SchemaFailure]:
-        """At most `limit` places where `value` does not fit; none when it is valid.
+        """Return up to `limit` errors of `value`; an empty list if it is valid.
 
-        Of a large value the beginning is looked at; what is wrong behind it is reported without its place.
+        Only the beginning of a large value is searched. An error after that is reported without its location.
         """
         if self.accepts(value):
             return []
@@ -86,9 +87,9 @@ class Validator:
 
 
 def compile_schema(schema: dict[str, Any]) -> Validator:
-    """Compile a schema. The draft is what `$schema` says, 2020-12 without one.
+    """Compile a schema, whose draft is the one in `$schema`, or 2020-12 if that is missing.
 
-    Raises: SchemaError when it is not a schema, refers out of itself or could cost too much.
+    Raises: SchemaError if the schema is invalid, refers to another document, or could be too expensive.
     """
     import jsonschema_rs
 
@@ -97,7 +98,8 @@ def compile_schema(schema: dict[str, Any]) -> Validator:
     try:
         return Validator(schema, jsonschema_rs.validator_for(schema, offline=True, pattern_options=linear))
     except ValueError:
-        # Look-around and back references are beyond the linear engine; the other one has a step limit.
+        # The linear engine supports neither look-around nor back references. The other engine has a step
+        # limit.
         backtracking = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT)
     try:
         return Validator(
@@ -108,7 +110,7 @@ def compile_schema(schema: dict[str, Any]) -> Validator:
 
 
 def _beginning(value: Any, most: int) -> tuple[Any, list[_Path]]:
-    """A copy of a JSON value with its first parts, outer ones before inner ones; and where some lack."""
+    """Return a copy of the first parts of a JSON value, outer parts first, and the paths that were cut."""
     root: list[Any] = []
     cut: list[_Path] = []
     waiting: deque[tuple[Any, Any, _Path]] = deque([([value], root, ())])
@@ -139,9 +141,10 @@ def _why(error: ValueError) -> str:
 
 
 def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
-    """Faults of a schema with their places, at most `MOST_FAULTS`, and a copy without the faulty parts.
+    """Return the errors of a schema with their locations, at most `MOST_FAULTS`, and a copy without invalid
+    parts.
 
-    The library stops at the first fault, so each faulty part is taken out before the rest is checked again.
+    The library stops at the first error, so each invalid part is removed before the rest is checked again.
     """
     import jsonschema_rs
 
@@ -170,7 +173,7 @@ def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
 
 
 def _take_out(schema: Any, path: tuple[str | int, ...]) -> bool:
-    """Delete the part of a schema at a path. Returns False for the schema itself."""
+    """Delete the part of a schema at a path. Return False if the path is empty."""
     for step in path[:-1]:
         schema = schema[step]
     if path:
@@ -179,7 +182,7 @@ def _take_out(schema: Any, path: tuple[str | int, ...]) -> bool:
 
 
 def explain(error: ValidationError, schema: dict[str, Any]) -> Iterator[SchemaFailure]:
-    """The failures one error of the validator stands for; `schema` is the whole document."""
+    """Yield the failures for one error of the validator; `schema` is the whole document."""
     path = tuple(error.instance_path)
     kind = error.kind
     facts = kind.as_dict()
@@ -199,7 +202,7 @@ def explain(error: ValidationError, schema: dict[str, Any]) -> Iterator[SchemaFa
 
 
 def words(error: ValidationError) -> str:
-    """What is allowed where one error occurred."""
+    """Return what is allowed at the location of an error."""
     phrase = PHRASES.get(error.kind.name)
     if phrase is None:
         return str(error.message)
@@ -209,7 +212,7 @@ def words(error: ValidationError) -> str:
 def _alternatives(
     path: tuple[str | int, ...], branches: list[list[ValidationError]], schema: dict[str, Any]
 ) -> Iterator[SchemaFailure]:
-    """The failures of the branch that was meant, if only one has a type that fits; else of all."""
+    """Yield the failures of the branch whose type matches, if there is exactly one; else of all branches."""
     branches = [branch for branch in branches if branch]
     meant = [branch for branch in branches if not any(_refuses_type(error, path) for error in branch)]
     if not branches:
@@ -310,9 +313,9 @@ PHRASES: dict[str, Phrase] = {
 MAX_NODES = 4_000
 MAX_DEPTH = 48
 MAX_EVALUATIONS = 512
-"""How often one place of a value may be looked at."""
+"""Maximum number of schema evaluations for one location of a value."""
 MAX_CHAIN = 128
-"""How many schemas may apply to one place by way of each other."""
+"""Maximum length of a chain of schemas that apply to the same location through each other."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 SAME_PLACE = ("not", "if", "then", "else")
@@ -325,14 +328,14 @@ DEEPER_MAPS = ("properties", "patternProperties", "$defs", "definitions")
 
 
 class SchemaError(DeskError):
-    """A schema cannot be used; the message says why."""
+    """A schema cannot be used; the message contains the reason."""
 
 
 def check_bounds(schema: dict[str, Any]) -> None:
-    """Refuse a schema that could cost too much.
+    """Refuse a schema that could be too expensive.
 
-    Raises: SchemaError for references out of the document, references to nothing, endless references, and
-    more nodes, depth or evaluations of one place than allowed.
+    Raises: SchemaError for references to other documents, dangling or endless references, and more nodes,
+    depth or evaluations per location than allowed.
     """
     _check_size(schema)
     document = _Document(schema)
@@ -349,7 +352,7 @@ def check_bounds(schema: dict[str, Any]) -> None:
 
 
 class _Document:
-    """One schema document: its anchors, and what its parts cost."""
+    """One schema document: its anchors, and the evaluation costs of its parts."""
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
@@ -357,7 +360,7 @@ class _Document:
         self._costs: dict[int, int] = {}
 
     def evaluations(self, node: Any, chain: tuple[int, ...] = ()) -> int:
-        """How many schemas are applied to the place this one is applied to."""
+        """Return the number of schemas that apply to the same location as `node`, including itself."""
         if not isinstance(node, dict):
             return 1
         key = id(node)
@@ -376,7 +379,7 @@ class _Document:
         return total
 
     def same_place(self, node: dict[str, Any]) -> Iterator[Any]:
-        """The schemas that apply to the same place as `node`."""
+        """Yield the schemas that apply to the same location as `node`."""
         for word in REFERENCES:
             if isinstance(node.get(word), str):
                 yield self._target(node[word])
@@ -407,7 +410,7 @@ def _step(node: Any, part: str, reference: str) -> Any:
 
 
 def _check_size(schema: dict[str, Any]) -> None:
-    """Count containers level by level; also ends on a structure that contains itself."""
+    """Count containers level by level; this also terminates for a structure that contains itself."""
     level: list[Any] = [schema]
     nodes = depth = 0
     while level:

@@ -1,4 +1,7 @@
-"""Messages that come back later, once or several times. They outlive calls, connections and the server."""
+"""Callback timers: messages that return later, once or repeatedly.
+
+They outlive calls, connections and the server.
+"""
 
 from __future__ import annotations
 
@@ -22,36 +25,37 @@ if TYPE_CHECKING:
 
 
 class CoreMark(Struct, frozen=True):
-    """What tells this process from others that use the same state, and whether another one lives."""
+    """Identity of this process among those that use the same state, and a check whether another one is
+    running."""
 
     mark: str = field(default_factory=lambda: process_mark(os.getpid()))
     is_running: Callable[[str], bool] = is_running
     doubt_s: float = 0.0
-    """How long another one may seem to live after it has ended; 0: one knows at once."""
+    """Seconds for which another process may appear to run after its end; 0 if that is detected at once."""
 
 
 Listener = Callable[[Callback, bool], None]
-"""Called with a callback that changed, and whether it has just fired."""
+"""Called with a callback that changed, and True if it has just fired."""
 LogToSetter = Callable[[str, Any], bool]
-"""Logs data at a level to whoever set a callback; False when nobody is there any more."""
+"""Logs data at a level to the client that set a callback. Returns False if that client has disconnected."""
 MOST_ID = 1_000_000
-"""The greatest id a caller may choose."""
+"""Maximum id that a caller may choose."""
 MOST = 1_000
-"""Callbacks that may wait at one time."""
+"""Maximum number of pending callbacks."""
 SCHEME = "callback://"
 
 
 class CallbackTimers:
-    """The callbacks of one server. `snapshot` and `version` may be read on any thread."""
+    """Callbacks of one server. `snapshot` and `version` may be read on any thread."""
 
     def __init__(
         self, data: StateData, clock: Callable[[], float] = time.time, core: CoreMark | None = None
     ) -> None:
-        """`core` tells this process from others that use the state; None: it is told by its process."""
+        """`core` identifies this process among those that use the state; by default the process id does."""
         self.version = 0
-        """Grows with every change."""
+        """Counter that increases with every change."""
         self.snapshot: tuple[Callback, ...] = ()
-        """All that are known, oldest first."""
+        """All known callbacks, oldest first."""
         self._data = data
         self._clock = clock
         self._core = core or CoreMark()
@@ -60,16 +64,19 @@ class CallbackTimers:
         self.log_to_clients: Callable[[str, Any], Iterable[str]] = lambda _level, _data: ()
         """Logs to every client of the server; returns their names."""
         self.fires = True
-        """False: what is due is left to another process that uses the state."""
+        """False: another process that uses the state fires due callbacks."""
         self._listeners: list[Listener] = []
         self._has_looked = False
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener(callback, has_fired)` whenever one is set, fires or is cancelled."""
+        """Call `listener(callback, has_fired)` whenever a callback is set, fires or is cancelled."""
         self._listeners.append(listener)
 
     async def wake(self) -> None:
-        """Load what a previous run left: what became due meanwhile fires once, at once."""
+        """Load the callbacks of a previous run.
+
+        Those that became due in the meantime fire once, immediately.
+        """
         await self._refresh()
         if any(callback.due is not None for callback in self.snapshot):
             self._poke()
@@ -83,9 +90,9 @@ class CallbackTimers:
         log_to_setter: LogToSetter,
         wanted: int | None = None,
     ) -> Callback:
-        """Keep a new callback, under an id of its own or the one that is wanted.
+        """Store a new callback with the wanted id, or a generated one.
 
-        Raises: HandlerError when `MOST` wait already, and for an id that it cannot have.
+        Raises: HandlerError if `MOST` callbacks are pending, or if the id is not available.
         """
         now, core = self._clock(), self._core.mark
         if wanted is not None and not 1 <= wanted <= MOST_ID:
@@ -107,22 +114,22 @@ class CallbackTimers:
             self._setters[callback.id] = log_to_setter
             await self._refresh()
         except asyncio.CancelledError:
-            self._poke()  # it may have been kept by now, and shall not fire late
+            self._poke()  # the callback may be stored already, and must not fire late
             raise
         self._poke()
         return callback
 
     async def get(self, number: int) -> Callback | None:
-        """A callback by its number."""
+        """Return the callback with this number, or None."""
         return await self._data.run(lambda connection: kept.one(connection, number))
 
     async def all(self) -> tuple[Callback, ...]:
-        """All that are kept, oldest first; other processes' as well."""
+        """Return all stored callbacks, oldest first, including those of other processes."""
         await self._refresh()
         return self.snapshot
 
     async def cancel(self, number: int) -> Callback | None:
-        """A callback shall not fire again; None when there is none of that number."""
+        """Cancel a callback. Return it, or None if the number is unknown."""
         callback = await self.get(number)
         if callback is not None and callback.due is not None:
             await self._data.run(lambda connection: kept.cancel(connection, number))
@@ -131,23 +138,24 @@ class CallbackTimers:
         return callback
 
     async def fire(self, number: int) -> bool:
-        """Let a callback fire now, before its time; False when it is over."""
+        """Fire a callback before its time. Return False if it is over."""
         callback = await self.get(number)
         return callback is not None and callback.due is not None and await self._fire([callback])
 
     async def missed(self, peer: str) -> list[Callback]:
-        """What fired while neither its setter nor this peer was connected; returned once."""
+        """Return callbacks that fired while neither their setter nor this peer was connected; each is
+        returned once."""
         if not any(callback.fired for callback in self.snapshot):
             return []
         return await self._data.run(partial(kept.take_missed, peer=peer))
 
     async def hear(self) -> None:
-        """Another process or replica wrote something. Raises: StorageError."""
+        """Load the changes of another process or replica. Raises: StorageError."""
         await self._refresh()
         self._poke()
 
     async def close(self) -> None:
-        """Nothing fires any more. What waits stays in the file."""
+        """Stop firing. Pending callbacks stay in the file."""
         await self._schedule.close()
 
     def _poke(self) -> None:
@@ -163,7 +171,7 @@ class CallbackTimers:
         return min((each.due for each in self.snapshot if each.due is not None), default=None)
 
     async def _fire(self, callbacks: Sequence[Callback]) -> bool:
-        """Whether any of them fired, and not in another process."""
+        """Fire callbacks. Return True if any of them fired in this process."""
         now = self._clock()
         fired = await self._data.run(
             lambda connection: [kept.fire(connection, callback, now) for callback in callbacks]
@@ -172,7 +180,7 @@ class CallbackTimers:
         return any(fired)
 
     async def _refresh(self) -> None:
-        """Read the file, and report what changed: another process may have fired what we set."""
+        """Load the callbacks and report changes, because another process may have fired them."""
         snapshot = await self._data.run(kept.everything)
         if snapshot == self.snapshot:
             self._has_looked = True
@@ -194,7 +202,7 @@ class CallbackTimers:
                 await self._data.run(partial(kept.mark_told, number=number, peers=peers))
 
     def _announce(self, callback: Callback) -> list[str]:
-        """Notify whoever set a callback that it fired, else every client; returns who was notified."""
+        """Notify the client that set a callback, or else every client. Return the names of those notified."""
         log_to_setter = self._setters.get(callback.id)
         if log_to_setter is not None:
             if log_to_setter("notice", said(callback)):
@@ -206,7 +214,7 @@ class CallbackTimers:
         return list(self.log_to_clients("notice", said(callback)))
 
     def _announce_late(self, callback: Callback) -> None:
-        """Notify every client if the one that was to notify the setter turns out to have ended before."""
+        """Notify every client if the process that should have notified the setter has ended."""
         if not self._core.is_running(callback.core):
             self.log_to_clients("notice", said(callback))
 
@@ -218,12 +226,12 @@ class CallbackTimers:
 
 
 def uri_of(number: int) -> str:
-    """The URI under which a callback can be read."""
+    """Return the URI of a callback's resource."""
     return f"{SCHEME}{number}"
 
 
 def said(callback: Callback) -> dict[str, Any]:
-    """What the one who set a callback hears when it fires."""
+    """Return the data sent to the client that set a callback when it fires."""
     return {
         "callback_id": callback.id,
         "message": callback.message,

@@ -1,4 +1,4 @@
-"""What a server needs for as long as it runs: the part of `lifespan` in `context.py` before its `yield`."""
+"""State of a server's lifetime: the generator `lifespan` in `context.py`, which yields once."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mcpdesk.errors import HandlerError, ServerFailure
 
 Function = Callable[[Any], AsyncGenerator[Any, None]]
 CLOSE_S = 10.0
-"""How long the part behind the `yield` may take."""
+"""Maximum time for the code after the `yield`."""
 _log = logging.getLogger(__name__)
 
 
 class _Place(Protocol):
-    """The server that lives."""
+    """Server that a lifespan belongs to."""
 
     name: str
     folder: Path | None
 
 
 class Lifespan:
-    """Runs `lifespan(server)` once, from the first need until `close`, in a task of its own.
+    """Runs `lifespan(server)` once in a separate task, from first use until `close`.
 
-    Where it fails before its `yield`, whoever needs it next makes it run again.
+    If it fails before its `yield`, the next use runs it again.
     """
 
     def __init__(self, function: Function, place: str) -> None:
@@ -37,11 +37,14 @@ class Lifespan:
         self._ended = asyncio.Event()
 
     def again(self) -> Lifespan:
-        """The same function, to be run on another loop."""
+        """Return a new instance with the same function, for another loop."""
         return Lifespan(self.function, self._place)
 
     async def state(self, server: _Place) -> Any:
-        """Return what it yields. Raises: HandlerError naming its place when it fails before."""
+        """Return the yielded value.
+
+        Raises: HandlerError with the failing line if it fails before the `yield`.
+        """
         if self._ready is None:
             self._ready = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(
@@ -50,7 +53,7 @@ class Lifespan:
         return await asyncio.shield(self._ready)
 
     async def close(self) -> None:
-        """Let it go on behind its `yield`, and wait for its end."""
+        """Run the code after the `yield`, and wait for its end."""
         self._ended.set()
         if self._task is None:
             return
@@ -68,7 +71,7 @@ class Lifespan:
         except BaseException as error:
             self._ready = None
             ready.set_exception(self._failure(error, server))
-            ready.exception()  # it may be that nobody waits for it any more
+            ready.exception()  # mark it as retrieved, because no caller may be waiting
             if isinstance(error, asyncio.CancelledError):
                 raise
             return

@@ -1,6 +1,6 @@
-"""What a hosted server has besides what it offers: a place for state that outlives a call.
+"""State of a hosted server that outlives a call.
 
-Everything here is made at its first use, so that a server that keeps nothing costs nothing.
+Everything is created at first use, so that a server without state costs nothing.
 """
 
 from __future__ import annotations
@@ -36,85 +36,85 @@ if TYPE_CHECKING:
     from mcpdesk.storage.tasks import Task
 
 BROWSERS = 4
-"""That draw pages at one time for one server; each takes hundreds of megabytes."""
+"""Maximum number of browsers that render pages for one server; each takes hundreds of megabytes."""
 NEWEST_TASKS = 100
-"""Tasks in a snapshot of the task lists."""
+"""Maximum number of tasks in a snapshot of the task lists."""
 PLAN_KEY = "plan:"
-"""What the keys of plans in the state file begin with; the session follows."""
+"""Prefix of the keys of plans in the state file; the session follows."""
 MOST_PLANS = 500
-"""Plans kept of a server, the newest."""
+"""Maximum number of stored plans per server; the newest are kept."""
 PROGRAMS_KEY = "programs:"
-"""What the keys of programs in the state of all replicas begin with; the replica's mark follows."""
+"""Prefix of the keys of programs in the state that replicas share; the replica's mark follows."""
 MOST_PROGRAMS = 100
-"""Programs that other replicas know of, the newest."""
+"""Maximum number of programs shared with other replicas; the newest are kept."""
 COMMAND_CHARS = 500
-"""Of its command."""
+"""Maximum characters of a program's command."""
 SESSION = "session:"
-"""What the keys of sessions begin with."""
+"""Prefix of session keys."""
 
 
 class ToolOptions(Struct, frozen=True):
-    """What settings say to built-in tools."""
+    """Settings for built-in tools."""
 
     search_engines: tuple[str, ...] = ()
-    """Names, in no order; none: the usual ones."""
+    """Names of search engines in any order; empty for the defaults."""
     search_urls: Mapping[str, str] = field(default_factory=dict)
-    """By engine: a mirror to ask instead."""
+    """URL of a mirror to use instead, by engine."""
     search_timeout_s: float = 8.0
-    """What each engine has."""
+    """Time limit per engine in seconds."""
     read_private_urls: bool = False
-    """Whether pages of private networks may be read."""
+    """True if pages of private networks may be read."""
     output_chars: int = 30_000
-    """Characters of a program's output, or of a document, that a result carries."""
+    """Maximum characters of a program's output, or of a document, in one result."""
     outputs_keep_bytes: int = 1 << 30
-    """Disk space for the outputs of programs."""
+    """Maximum disk space for the outputs of programs."""
     ask_order: str = "desk-first"
-    """Where AskUserQuestion asks: `desk-first`, `client-first` or `both`."""
+    """Target of AskUserQuestion: `desk-first`, `client-first` or `both`."""
     model: str = ""
-    """Hinted at where a tool asks for sampling and has no preference of its own."""
+    """Model hint for sampling requests of tools that have no preference."""
 
 
 class Plan(Struct, frozen=True):
-    """What a session is planning, or planned last. `since` is ISO 8601, `file` an absolute path."""
+    """Current or last plan of a session. `since` is ISO 8601, `file` an absolute path."""
 
     goal: str
     file: str
     since: str
     is_active: bool
     is_own: bool = False
-    """Whether the file was made for the plan, and may be written anew."""
+    """True if the file was created for the plan and may be overwritten."""
     client: str = ""
     """Display name of the client that planned."""
 
 
 class ProgramRecord(Struct, frozen=True):
-    """What other replicas know of a program in the background, as it was when it began or ended."""
+    """Program in the background as other replicas see it, with its state when it started or ended."""
 
     id: int
     command: str
     state: Literal["running", "succeeded", "failed", "killed"]
     exit_code: int | None
     started: float
-    """Unix time, as `ended_at`."""
+    """Unix time, like `ended_at`."""
     ended_at: float | None
     output_bytes: int
     output_file: str
 
 
 class Todo:
-    """What TaskManager keeps. `snapshot`, `version` and `is_stale` may be read on any thread."""
+    """Task lists of TaskManager. `snapshot`, `version` and `is_stale` may be read on any thread."""
 
     def __init__(self, data: StateData) -> None:
         self.version = 0
-        """Grows with every snapshot that differs from the one before."""
+        """Counter that increases with every snapshot that differs from the previous one."""
         self.snapshot: tuple[Task, ...] = ()
-        """The newest tasks, oldest first."""
+        """Newest tasks, oldest first."""
         self.is_stale = True
-        """Whether something changed since the snapshot was taken."""
+        """True if there were changes since the last snapshot."""
         self._data = data
 
     def changed(self) -> None:
-        """Something was written."""
+        """Mark the snapshot as stale, because the task lists were written."""
         self.is_stale = True
 
     async def refresh(self) -> None:
@@ -129,20 +129,23 @@ class Todo:
 
 
 class SharedState(Protocol):
-    """Where the state of a server lies that several replicas serve."""
+    """State of a server that several replicas share."""
 
     core: CoreMark
-    """What tells this replica from the others."""
+    """Identity of this replica."""
 
     def open(self) -> StateData:
-        """The state."""
+        """Open the state."""
 
     def clock(self) -> float:
-        """Unix time, the same on all of them."""
+        """Unix time, the same on all replicas."""
 
 
 class ServerState:
-    """A server's own folder of files, and a folder for state. Used on the core's loop."""
+    """State of a server with a folder: the server folder, and a folder for its data.
+
+    Used on the core's loop.
+    """
 
     def __init__(
         self,
@@ -152,7 +155,7 @@ class ServerState:
         options: ToolOptions | None = None,
         shared: SharedState | None = None,
     ) -> None:
-        """With `shared` its state is that of all replicas, and lies in no file."""
+        """With `shared` the state is shared by all replicas and not stored in a file."""
         self._shared = shared
         self.options = options or ToolOptions()
         self.on_callback: Listener = lambda _callback, _has_fired: None
@@ -164,46 +167,47 @@ class ServerState:
         self.notify_person: Callable[[str], object] = lambda text: None
         """Shows a notice to the person at the desk. May be called on any thread."""
         self.on_write: Callable[[], object] = lambda: None
-        """Called on a thread when this process has changed the state file."""
+        """Called on a thread after this process has changed the state file."""
         self.is_brief = False
-        """Whether this process ends with one call: callbacks are left to others, programs have no time."""
+        """True if this process ends after one call. Other processes then fire callbacks."""
         self.rules = 0
-        """Grows whenever other tools may run than before: the plan changed, or a policy."""
+        """Counter that increases whenever the set of tools that may run changes, through a plan or a
+        policy."""
         self._is_stopping = False
         self.approvals = Approvals(self)
-        """Which tools clients may call."""
+        """Approval policies of the tools."""
         self.plan: Plan | None = None
-        """What was planned last, by whichever session."""
+        """Last plan of any session."""
         self.plans: Mapping[str, Plan] = {}
-        """What each session plans, or planned last, by `Call.session`."""
+        """Current or last plan of each session, by `Call.session`."""
         self._sessions: dict[str, int] = {}
-        """Sessions here that may have a plan, with the number of their conversations."""
+        """Number of conversations of each session here that may have a plan."""
         self._unread: set[str] = set()
-        """Sessions of which another process may have kept a plan that was not read yet."""
+        """Sessions whose plan another process may have stored, and that was not read yet."""
         self.broken_skills: Mapping[str, str] = {}
-        """Skills that cannot be used, and why."""
+        """Skills that cannot be used, with the reason."""
         self.skills = tuple(skills)
-        """Folders with a folder for each skill; the first one that has a name counts."""
+        """Folders with one folder per skill. If a name exists in several, the first one is used."""
         self.folder = folder
-        """The server folder: programs run here."""
+        """Server folder; programs run here."""
         self.state = state
-        """A folder of this server alone, for what outlives a call; made when something is put there."""
+        """Folder for this server's data, created when it is first written."""
         self.own_loops: OwnLoops | None = None
-        """Loops for the folder's code, once it has blocked the core's loop."""
+        """Event loops for the folder's code, after it has blocked the core's loop."""
         self._has_state = False
         self._telling_aio: asyncio.Task[None] | None = None
-        """Tells the other replicas of the programs here."""
+        """Task that reports the programs here to the other replicas."""
 
     def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
-        """Set the plans of all sessions; `last` is what was planned last."""
+        """Set the plans of all sessions; `last` is the plan changed last."""
         if plans != self.plans:
             self.rules += 1
         self.plans, self.plan = plans, last
 
     def join(self, session: str, *, is_read: bool = True) -> None:
-        """A conversation begins of a session that other processes may have served before.
+        """Register a conversation of a session that other processes may have served before.
 
-        `is_read`: its plan is among those that were read, if it has one.
+        `is_read` is True if the session's plan, if any, has been read.
         """
         if not is_read:
             self._unread.add(session)
@@ -212,7 +216,7 @@ class ServerState:
         self._sessions[session] = self._sessions.get(session, 0) + 1
 
     def serves(self, session: str) -> bool:
-        """True if a session that may have a plan is here."""
+        """Return True if a session that may have a plan is here."""
         return session in self._sessions
 
     @property
@@ -230,7 +234,7 @@ class ServerState:
 
     @property
     def shown_plans(self) -> list[tuple[str, Plan]]:
-        """Active plans of the sessions here, the newest first; without any the last one that was made.
+        """Active plans of the sessions here, newest first; without an active one the last plan, if any.
 
         May be read on any thread.
         """
@@ -241,7 +245,7 @@ class ServerState:
         return [(next((key for key, plan in plans.items() if plan == last), ""), last)]
 
     def leave(self, session: str) -> None:
-        """A conversation ended. With its last one a session is in plan mode no longer; the plan is kept."""
+        """Unregister a conversation. With its last one a session leaves plan mode; the plan is kept."""
         count = self._sessions.pop(session, 1)
         if count > 1:
             self._sessions[session] = count - 1
@@ -253,14 +257,14 @@ class ServerState:
             self.take_plans({key: each for key, each in self.plans.items() if key != session}, last)
 
     def refusal(self, tool: Tool, session: str = "", arguments: Mapping[str, Any] | None = None) -> str:
-        """Why a tool may not run now, called so by a session; empty when it may."""
+        """Return the reason a tool may not run now in a session, with these arguments; empty if it may."""
         if self._is_stopping:
             return f"{tool.name} was not called: the server is stopping. Call again once it is back."
         reason = refused(tool, self.plans.get(session), arguments)
         return reason or self.approvals.refusal(tool.name)
 
     def is_free(self, tool: Tool) -> bool:
-        """Whether a tool may run now, whoever calls and how."""
+        """Return True if a tool may run now for any caller and any arguments."""
         sessions, plans = self._sessions, self.plans
         is_planned = bool(self._unread) or any(
             plan.is_active for key, plan in plans.items() if key in sessions
@@ -268,18 +272,18 @@ class ServerState:
         return (not is_planned or is_exempt(tool)) and not self.refusal(tool)
 
     def stop(self) -> None:
-        """Begin no calls of tools any more; those that run go on."""
+        """Start no more tool calls; running calls continue."""
         self._is_stopping = True
         self.rules += 1
 
     @property
     def outputs(self) -> Path:
-        """Where programs' long outputs go."""
+        """Folder of long program outputs."""
         return self.state / "outputs"
 
     @cached_property
     def output_budget(self) -> OutputBudget:
-        """Disk space that the outputs of programs share."""
+        """Disk space shared by the outputs of programs."""
         from mcpdesk.jobs.output_budget import OutputBudget
 
         return OutputBudget(self.options.outputs_keep_bytes, (self.outputs, self._program_outputs))
@@ -290,21 +294,21 @@ class ServerState:
 
     @cached_property
     def call_folders(self) -> CallFolders:
-        """Where single calls put the files they make."""
+        """Folders for files that single calls produce."""
         from mcpdesk.jobs.call_files import CallFolders
 
         return CallFolders(self.state / "produced")
 
     @cached_property
     def made_files(self) -> MadeFiles:
-        """What programs made elsewhere, where clients asked for it."""
+        """Files that programs created at paths chosen by clients."""
         from mcpdesk.jobs.call_files import MadeFiles
 
         return MadeFiles()
 
     @cached_property
     def data(self) -> StateData:
-        """The server's state."""
+        """State of the server, in a file or shared by replicas."""
         if self._shared is not None:
             return self._shared.open()
         from mcpdesk.storage.database import Database
@@ -313,7 +317,7 @@ class ServerState:
 
     @cached_property
     def callbacks(self) -> CallbackTimers:
-        """Messages that come back later."""
+        """Callback timers of the server."""
         from mcpdesk.server.state.callback_timers import CallbackTimers
 
         shared = self._shared
@@ -330,7 +334,7 @@ class ServerState:
 
     @cached_property
     def programs(self) -> Programs:
-        """Programs in the background. Where several replicas serve, their numbers tell the replica."""
+        """Programs in the background. With replicas, their numbers identify the replica."""
         from mcpdesk.jobs.programs import Programs
 
         first = 1 if self._shared is None else first_number(self._shared.core.mark)
@@ -341,7 +345,7 @@ class ServerState:
         self.tell_of_programs()
 
     def tell_of_programs(self) -> None:
-        """Let the other replicas know what runs here, soon; alone nothing happens."""
+        """Report the programs here to the other replicas soon; no effect without replicas."""
         is_telling = self._telling_aio is not None and not self._telling_aio.done()
         if self._shared is not None and not is_telling and not self._is_stopping:
             self._telling_aio = asyncio.create_task(self._tell_of_programs(self._shared.core))
@@ -353,38 +357,39 @@ class ServerState:
             try:
                 await remember_programs(self, core)
             except StorageError:
-                return  # the next program that begins or ends tells of all
+                return  # the next program that starts or ends reports all of them
 
     async def programs_elsewhere(self) -> list[ProgramRecord]:
-        """The programs of the other replicas, in no order. Raises: StorageError."""
+        """Return the programs of the other replicas in any order. Raises: StorageError."""
         return [] if self._shared is None else await recall_programs(self, self._shared.core)
 
     @cached_property
     def browsers(self) -> asyncio.Semaphore:
-        """To be held while a browser draws a page."""
+        """Semaphore to hold while a browser renders a page."""
         return asyncio.Semaphore(BROWSERS)
 
     @cached_property
     def todo(self) -> Todo:
-        """The task lists, for whoever follows them."""
+        """Task lists, for front ends that display them."""
         return Todo(self.data)
 
     @property
     def has_state(self) -> bool:
-        """Whether there is a state file, as far as anybody looked; from any thread."""
+        """True if the state file is known to exist; safe on any thread."""
         return self._has_state or self._shared is not None
 
     def find_state(self) -> bool:
-        """Look whether there is a state file by now, which another process may have made; from any thread."""
+        """Check whether the state file exists, because another process may have created it; safe on any
+        thread."""
         self._has_state = self.has_state or self._file.exists()
         return self._has_state
 
     async def look_for_state(self) -> bool:
-        """Look for a state file on a thread."""
+        """Check for the state file on a thread."""
         return self.has_state or await asyncio.to_thread(self.find_state)
 
     def has_made(self, part: str) -> bool:
-        """Whether something that is made at its first use is there; from any thread."""
+        """Return True if a lazily created part exists; safe on any thread."""
         return part in self.__dict__
 
     @property
@@ -392,14 +397,14 @@ class ServerState:
         return self.state / "state.sqlite"
 
     async def wake(self) -> None:
-        """Load what a previous run left. Raises: StorageError."""
+        """Load the state of a previous run. Raises: StorageError."""
         if await self.look_for_state():
             await self.approvals.recall()
             await self.callbacks.wake()
-            await recall(self)  # last: a plan that cannot be read keeps nothing else from counting
+            await recall(self)  # last, so that an invalid plan does not keep the rest from being loaded
 
     async def hear(self) -> None:
-        """Another process or replica wrote something: load it again. Raises: StorageError."""
+        """Load the changes of another process or replica. Raises: StorageError."""
         if not await self.look_for_state():
             return
         await self.approvals.recall()
@@ -409,7 +414,7 @@ class ServerState:
         await recall(self)
 
     def isolate(self) -> None:
-        """Run the folder's code on loops of its own from now on, because it blocks."""
+        """Run the folder's code on separate loops from now on, because it blocks."""
         from mcpdesk.server.calls.own_loops import OwnLoops
 
         if self.own_loops is None:
@@ -417,7 +422,7 @@ class ServerState:
         self.own_loops.is_on = True
 
     async def close(self) -> None:
-        """The server stops."""
+        """End loops, callbacks and programs, and close the state."""
         if self.own_loops is not None:
             await self.own_loops.close()
         if "callbacks" in self.__dict__:
@@ -430,17 +435,17 @@ class ServerState:
                 with suppress(StorageError):
                     await remember_programs(self, self._shared.core)
         if "data" in self.__dict__:
-            # Another process may hold the file for seconds; other servers of this core stop meanwhile.
+            # Another process may lock the file for seconds. Other servers of this core stop in the meantime.
             await asyncio.to_thread(self.data.close)
 
 
 def is_exempt(tool: Tool) -> bool:
-    """Whether plan mode has nothing to say to a tool, whatever it is called with."""
+    """Return True if plan mode allows a tool with any arguments."""
     return tool.while_planning is True or bool(tool.annotations.get("readOnlyHint"))
 
 
 def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None = None) -> str:
-    """Why a tool may not run now; empty when it may."""
+    """Return the reason why plan mode refuses a tool; empty if it does not."""
     if plan is None or not plan.is_active or is_exempt(tool):
         return ""
     actions = tool.while_planning or ()
@@ -455,10 +460,10 @@ def refused(tool: Tool, plan: Plan | None, arguments: Mapping[str, Any] | None =
 
 
 def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
-    """The first bytes of a plan's file and its size; None when there is no file, or it cannot be read."""
+    """Return the first bytes of a plan's file, and its size; None if it is missing or cannot be read."""
     try:
         status = os.stat(plan.file)
-        if not stat.S_ISREG(status.st_mode):  # a pipe in its place would be waited for
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe would block
             return None
         with open(plan.file, "rb") as file:
             return file.read(limit), status.st_size
@@ -467,7 +472,7 @@ def written(plan: Plan, limit: int) -> tuple[bytes, int] | None:
 
 
 async def recall(state: ServerState) -> None:
-    """Load the plans a previous run or another process left. Raises: StorageError."""
+    """Load the plans of a previous run or another process. Raises: StorageError."""
     from mcpdesk.storage.facts import facts
 
     kept = await state.data.run(lambda connection: facts(connection, PLAN_KEY))
@@ -483,19 +488,19 @@ async def recall(state: ServerState) -> None:
     newest = max(plans, key=lambda session: plans[session].since, default="")
     last = plans.get(newest)
     if last is not None and not state.serves(newest):
-        last = replace(last, is_active=False)  # its session ended with the process it was in
+        last = replace(last, is_active=False)  # its session ended with its process
     state.take_plans(plans, last)
 
 
 async def end_plan(state: ServerState, session: str) -> None:
-    """End the plan mode of a session, as a person decided; its plan stays. Raises: StorageError."""
+    """End the plan mode of a session by decision of a person; its plan is kept. Raises: StorageError."""
     plan = state.plans.get(session)
     if plan is not None and plan.is_active and state.serves(session):
         await remember(state, replace(plan, is_active=False), session)
 
 
 async def remember_programs(state: ServerState, core: CoreMark) -> None:
-    """Keep what the other replicas know of the programs here. Raises: StorageError."""
+    """Store the programs here for the other replicas. Raises: StorageError."""
     from mcpdesk.storage import facts
 
     records = [
@@ -523,20 +528,20 @@ async def remember_programs(state: ServerState, core: CoreMark) -> None:
 
 
 async def recall_programs(state: ServerState, core: CoreMark) -> list[ProgramRecord]:
-    """The programs of the other replicas that live. Raises: StorageError."""
+    """Return the programs of the other running replicas. Raises: StorageError."""
     from mcpdesk.storage import facts
 
     kept = await state.data.run(lambda connection: facts.facts(connection, PROGRAMS_KEY))
     found = list[ProgramRecord]()
     for mark, text in kept.items():
         if mark != core.mark and core.is_running(mark):
-            with suppress(msgspec.DecodeError):  # of a replica of another version
+            with suppress(msgspec.DecodeError):  # written by a replica of another version
                 found += msgspec.json.decode(text, type=list[ProgramRecord])
     return found
 
 
 async def forget_unreadable(state: ServerState) -> None:
-    """Drop what is kept as a plan and is none. Raises: StorageError."""
+    """Delete stored plans that are invalid. Raises: StorageError."""
     from mcpdesk.storage import facts
 
     def work(connection: Connection) -> None:
@@ -550,7 +555,7 @@ async def forget_unreadable(state: ServerState) -> None:
 
 
 async def remember(state: ServerState, plan: Plan | None, session: str) -> None:
-    """Keep the plan of a session; None forgets it. Raises: StorageError, and nothing has changed then."""
+    """Store the plan of a session; None deletes it. Raises: StorageError; nothing is changed then."""
     from mcpdesk.storage import facts
 
     text = None if plan is None else msgspec.json.encode(plan).decode()
