@@ -1,6 +1,6 @@
-"""Rules that draw lines of the traffic in colours, read from a file that the person writes.
+"""Colour rules for lines of the traffic, read from a file that the user writes.
 
-A line of the file is a colour and a filter; the first rule that lets an exchange pass colours it.
+Each line of the file is a colour and a filter; the first rule whose filter matches an exchange colours it.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ THEME_COLOURS = {
     "accent": "traffic--out",
     "muted": "traffic--muted",
 }
-"""Colours that each theme has its own of -> the component class that has it."""
+"""Colour that each theme defines -> the component class that uses it."""
 _MOST_BYTES = 64_000
 _MOST_RULES = 200
 _MOST_KEPT = 2_000
-"""Exchanges whose rule is remembered: those of some screens."""
+"""Maximum exchanges whose rule is cached: about some screens."""
 PERIOD_S = 5.0
-"""Seconds between two looks at the file."""
+"""Seconds between two checks of the file."""
 
 
 class ColourRule(NamedTuple):
-    """Draws what a filter lets pass in a colour: a name of `THEME_COLOURS`, or one that Textual knows."""
+    """Colours matching exchanges. `colour` is a key of `THEME_COLOURS`, or a colour that Textual knows."""
 
     number: int
-    """Its line in the file, from 1."""
+    """Line number in the file, from 1."""
     colour: str
     filter: str
     matcher: Matcher
 
 
 class ColourRules:
-    """The rules of a file, read again when it is saved; none without a file."""
+    """Rules of a file, reloaded when it is saved; empty without a file."""
 
     def __init__(self, path: Path, index: Index) -> None:
         self.problems: list[str] = []
-        """What is wrong with rules that were left out."""
+        """Error messages of rules that were left out."""
         self._path = path
         self._index = index
         self._rules: list[ColourRule] = []
@@ -59,7 +59,7 @@ class ColourRules:
         self._found: dict[tuple[object, ...], ColourRule | None] = {}
 
     def update(self) -> bool:
-        """Look whether the file was saved; True when there are other rules now."""
+        """Reload the file if it was saved. Return True if the rules were replaced."""
         if (now := monotonic()) < self._due:
             return False
         self._due = now + PERIOD_S
@@ -79,7 +79,7 @@ class ColourRules:
         return True
 
     def rule_of(self, exchange: Exchange) -> ColourRule | None:
-        """The first rule that lets an exchange pass; None where none does."""
+        """Return the first rule that matches an exchange, or None."""
         if not self._rules:
             return None
         key = (exchange.number, exchange.ended, exchange.status, len(exchange.notifications))
@@ -104,7 +104,7 @@ class ColourRules:
                 break
 
     def _rule(self, number: int, colour: str, text: str) -> ColourRule:
-        """Raises: ValueError saying what is wrong and what is allowed."""
+        """Parse a rule. Raises: ValueError with the error and the allowed values."""
         if colour not in THEME_COLOURS:
             try:
                 Color.parse(colour)

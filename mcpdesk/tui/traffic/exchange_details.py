@@ -1,6 +1,6 @@
-"""What the details of an exchange say: its messages in order, its steps, its HTTP headers, why it failed.
+"""Contents of the details of an exchange: messages in order, steps, HTTP headers, failure.
 
-Knows no widget.
+This module depends on no widget.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from mcpdesk.tui.render.amounts import duration, size_text
 from mcpdesk.tui.render.safe_text import clean, one_line
 
 _TELLING = ("params", "result", "error", "arguments", "content", "structuredContent", "isError")
-"""Members that say most: they stand before the others of their object."""
+"""Most informative members; they are shown before the other members of their object."""
 _ENVELOPE = ("jsonrpc", "id", "method")
 ENVELOPE = "envelope"
-"""Under this name the members around parameters and result are shown."""
+"""Name under which the members around parameters and result are shown."""
 FOLDED = ("_meta", ENVELOPE)
 
 
 def telling_first(value: Any) -> Any:
-    """A message with its parameters, result or error first, and what is around them as `envelope` at the end.
+    """Return a message with parameters, result or error first, and its other members last, as `envelope`.
 
-    Within them arguments and content come first.
+    Within parameters and result, arguments and content are first.
     """
     if not isinstance(value, dict):
         return value
@@ -53,7 +53,7 @@ def _ordered(value: Any) -> Any:
 
 
 def failure_text(response: Any) -> str:
-    """What a response says went wrong; empty where it says nothing of the kind."""
+    """Return the error message of a response; empty if it did not fail."""
     if not isinstance(response, dict):
         return ""
     error, result = response.get("error"), response.get("result")
@@ -65,17 +65,17 @@ def failure_text(response: Any) -> str:
 
 
 SHOWN_BYTES = 256 << 10
-"""Bytes of a frame that are shown in place: masking secrets takes half a second for a megabyte."""
+"""Maximum bytes of a frame shown in the details, because masking secrets takes half a second per megabyte."""
 
 
 def frame_text(index: Index, number: int, most: int | None = None) -> str:
-    """A frame as it passed, or its first bytes, secrets masked; empty when it is gone."""
+    """Return a frame, or its first `most` bytes, with secrets masked; empty if it is not available."""
     text = index.whole(number)[:most].decode("utf-8", "replace") if index.frame(number) is not None else ""
     return text if index.reveals_secrets else mask_text(text)
 
 
 def frame_heading(index: Index, number: int) -> str:
-    """What is shown of a frame."""
+    """Return a heading for the shown part of a frame."""
     frame = index.frame(number)
     if frame is None:
         return "this frame is no longer in memory and in no file"
@@ -88,7 +88,8 @@ def frame_heading(index: Index, number: int) -> str:
 
 
 def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
-    """What became of the messages that were held at the desk; of changed ones, what they were and are."""
+    """Return the outcome of messages that were held at the desk, with the old and new text of changed
+    ones."""
     found = dict[str, Any]()
     for one in held_messages(index, exchange):
         texts = {"was": one.was, "became": one.now}
@@ -98,7 +99,7 @@ def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
 
 
 MAX_PARTS = 50
-"""Exchanges of an operation that are laid out; the newest."""
+"""Maximum exchanges of an operation that are shown; the newest."""
 _VERDICT_STYLES = {
     HeaderVerdict.GOOD: "$text-success",
     HeaderVerdict.BAD: "$text-error",
@@ -107,7 +108,7 @@ _VERDICT_STYLES = {
 
 
 def http_text(index: Index, whole: Exchange, schema: Any = None) -> Content:
-    """Request and response of an exchange and its parts; says so where there was no HTTP."""
+    """Return the HTTP requests and responses of an exchange and its parts, or a note that there are none."""
     ones = [whole, *(index.exchange(row) for row in whole.parts[-MAX_PARTS:])]
     blocks: list[Content] = []
     for one in ones:
@@ -119,7 +120,7 @@ def http_text(index: Index, whole: Exchange, schema: Any = None) -> Content:
 
 
 def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:
-    """Request, then response, as far as there are any; what came by POST is compared with its body."""
+    """Yield request and response, if available; headers of a POST are compared with its body."""
     asked = None if one.request is None else http_checked(index, one, one.request, schema)
     if asked is not None and asked[0].startswith("POST "):
         line, headers = asked
@@ -139,7 +140,8 @@ def _block(line: str, headers: list[Checked]) -> Content:
 
 
 def _header_line(header: Checked) -> Content:
-    """One header with glyph and words, without a value if it is missing; those of the protocol stand out."""
+    """Return one header with glyph and words, without a value if it is missing; MCP headers are
+    highlighted."""
     style = _VERDICT_STYLES[header.verdict]
     glyph = header.verdict.value if header.words else " "
     is_ours = header.name.lower().startswith("mcp-")
@@ -152,28 +154,28 @@ def _header_line(header: Checked) -> Content:
 
 
 def _order_of(header: Checked) -> int:
-    """Faults come first, then what was judged, then the rest."""
+    """Return the sort key of a header: faults first, then other checked ones, then the rest."""
     return 0 if header.verdict is HeaderVerdict.BAD else 1 if header.words else 2
 
 
 MESSAGES = "messages"
-"""The member of a step that holds its request and response."""
+"""Member of a step that contains its request and response."""
 MAX_STEPS = 100
-"""Steps that are laid out; the newest."""
+"""Maximum steps that are shown; the newest."""
 
 
 def steps(index: Index, whole: Exchange, schema: Any = None) -> dict[str, Any]:
-    """Title -> what was said in that step. `schema` is the called tool's input schema, if it is known."""
+    """Return title -> contents of each step. `schema` is the input schema of the called tool, if known."""
     return {title: _step(index, one, whole, schema) for one, title in _titled(index, whole)}
 
 
 def title_of(index: Index, whole: Exchange, number: int) -> str | None:
-    """The title under which `steps` has an exchange; None when it is not laid out."""
+    """Return the title of an exchange in `steps`; None if it is not shown."""
     return next((title for one, title in _titled(index, whole) if one.number == number), None)
 
 
 def _titled(index: Index, whole: Exchange) -> list[tuple[Exchange, str]]:
-    """The exchanges of an operation in the order they ended, each with its title."""
+    """Return the exchanges of an operation in the order they ended, each with its title."""
     rounds = 0
     titled: list[tuple[float, Exchange, str]] = []
     for row in (whole.number, *whole.parts):
@@ -189,7 +191,7 @@ def _titled(index: Index, whole: Exchange) -> list[tuple[Exchange, str]]:
 
 
 def _ended(index: Index, one: Exchange) -> float:
-    """When this step alone ended; infinity while it is under way."""
+    """Return when this step alone ended; infinity while it is running."""
     kept = None if one.response is None else index.frame(one.response)
     ended = kept.time if kept else one.ended
     return inf if ended is None else ended
@@ -203,7 +205,7 @@ def _outcome(one: Exchange, ended: float) -> str:
 
 
 def _step(index: Index, one: Exchange, whole: Exchange, schema: Any) -> dict[str, Any]:
-    """A step: first what matters of it, then its whole messages."""
+    """Return a step: first its most important members, then its full messages."""
     repeats = is_round(one, whole)
     request = _message(index, one, one.request, schema if repeats else None)
     response = _message(index, one, one.response)
@@ -238,7 +240,7 @@ def _key(key: str, question: Any) -> str:
 
 
 def _member(value: Any, *names: str) -> Any:
-    """The first of some members a message has; the message itself when it is none."""
+    """Return the first existing member of a message; the message itself if it is not a mapping."""
     if not isinstance(value, Mapping):
         return value
     return next((value[name] for name in names if name in value), None)

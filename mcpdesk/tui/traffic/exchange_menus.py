@@ -1,4 +1,4 @@
-"""The menus of the traffic: exchanges are copied, exported, compared and sent again; filters are saved."""
+"""Menus of the traffic: copy, export, compare and resend exchanges; save filters."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ _FORMATS = (
     ("har", "HTTP archive", "for tools of browsers", "h"),
     ("cases", "test cases", "for mcpdesk test", "c"),
 )
-"""Ending, what it is called, what for, and its key."""
+"""Suffix, name, purpose and key."""
 _NAMES = {"capture": "mcpdesk-{}.jsonl", "jsonl": "mcpdesk-{}-exchanges.jsonl"}
-"""How files are called whose ending says too little."""
+"""Name patterns of files whose suffix is not specific enough."""
 
 
 def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
-    """A menu whose value is a function that makes the text of an exchange, and what the text is called.
+    """Return a menu whose value is a function that creates a text of an exchange, and the name of the text.
 
-    `frame` is the raw frame of it that is chosen, which comes first then.
+    `frame` is the selected raw frame of it, which then is the first choice.
     """
     index = link.traffic
     texts = (
@@ -78,7 +78,7 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
 
 
 def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None = None) -> Menu:
-    """A menu whose value is exchanges and the suffix of their file; capital letters are for those marked."""
+    """Return a menu whose value is exchanges and a file suffix; capital letters are for marked exchanges."""
     choices = [
         Choice(f"{len(shown):,} shown, {words}", (shown, ending), use, key)
         for ending, words, use, key in _FORMATS
@@ -95,9 +95,9 @@ def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None 
 
 
 def write(link: Link, numbers: Sequence[int], ending: str) -> str:
-    """Write exchanges with their parts to a new file of the owner alone, in the working folder; say how many.
+    """Write exchanges with their parts to a new private file in the working folder; return a message.
 
-    Test cases go to a file for each server. Raises: OSError.
+    Test cases are written to one file per server. Raises: OSError.
     """
     index = link.traffic
     whole = export.with_parts(index, numbers)
@@ -121,7 +121,7 @@ def write(link: Link, numbers: Sequence[int], ending: str) -> str:
 
 
 def _redactor(link: Link) -> Redactor:
-    """Knows the keys of this desk, and the secrets in its environment."""
+    """Return a redactor that knows the keys of this desk, and the secrets in its environment."""
     view = link.view()
     return Redactor(
         [*secrets_here(os.environ, state_folder()), view.api_key],
@@ -130,7 +130,7 @@ def _redactor(link: Link) -> Redactor:
 
 
 def _call_logs(link: Link) -> list[CallLog]:
-    """What the code of calls said, as a capture has it."""
+    """Return the log lines of calls in the format of a capture."""
     return [
         CallLog(*line.call, line.time, line.level, line.source, line.text, line.where)
         for line in link.logs()
@@ -139,10 +139,10 @@ def _call_logs(link: Link) -> list[CallLog]:
 
 
 def _write_cases(link: Link, numbers: Sequence[int]) -> str:
-    """Write the calls of each server to a file of test cases, and say how they are run.
+    """Write the calls of each server to a file of test cases; return how to run them.
 
-    Of a folder they lie in its `cases/`; of a server elsewhere in a folder of its name below `cases/` here.
-    Raises: OSError.
+    The file of a hosted server is in the `cases/` of its folder; that of an upstream in a folder with its
+    name below `cases/` in the working folder. Raises: OSError.
     """
     by_server = dict[str, list[int]]()
     for number in numbers:
@@ -153,7 +153,7 @@ def _write_cases(link: Link, numbers: Sequence[int]) -> str:
 
 
 def _write_cases_of(link: Link, server: str, numbers: Sequence[int]) -> str:
-    """Write the calls of one server; returns what to say, nothing where no case can be made of them."""
+    """Write the calls of one server; return a message, empty if there are no usable calls."""
     found = cases(link.traffic, numbers, partial(_answered, link.questions()))
     if not found:
         return ""
@@ -171,12 +171,12 @@ def _write_cases_of(link: Link, server: str, numbers: Sequence[int]) -> str:
 
 
 def logs_of(link: Link) -> Callable[[Exchange], Sequence[LogLine]]:
-    """What finds the log of a call, as far as it can be told from others, among the lines there are now."""
+    """Return a function that finds the log of a call among the current log lines."""
     return logs_by_call(link.logs())
 
 
 def logged_by(link: Link, exchange: Exchange) -> Sequence[LogLine]:
-    """The log of one call; where there is none, what the program of its server wrote to stderr meanwhile."""
+    """Return the log of one call; if it is empty, the stderr of its server's program during the call."""
     key, lines = (exchange.connection, exchange.id), link.logs()
     own = logs_by_call(line for line in lines if line.call == key)(exchange)
     return own or [_placed(line) for line in lines if _is_meanwhile(line, exchange)]
@@ -189,13 +189,13 @@ def _is_meanwhile(line: LogLine, exchange: Exchange) -> bool:
 
 
 def _placed(line: LogLine) -> LogLine:
-    """A line with the place that a traceback in it names."""
+    """Set the location of a line from the traceback in it."""
     place = "" if line.where or "\n" not in line.text else traceback_place(line.text)
     return structs.replace(line, where=place) if place else line
 
 
 def _answered(questions: Sequence[Question], call: Exchange) -> list[dict[str, Any]]:
-    """What a person answered to the questions of a call in the inbox, as a test case has it."""
+    """Return a person's answers to the inbox questions of a call, in the format of a test case."""
     asked = sorted(
         (
             one
@@ -219,7 +219,8 @@ def _page_answers(question: Question) -> Iterator[dict[str, Any]]:
 
 
 def comparison(index: Index, first: int, second: int) -> CompareScreen:
-    """The screen that compares two exchanges; of an operation its first request and its last response."""
+    """Return a dialog that compares two exchanges; an operation counts with its first request and last
+    response."""
     ones = (index.exchange(first), index.exchange(second))
     said = []
     for one in ones:
@@ -230,9 +231,9 @@ def comparison(index: Index, first: int, second: int) -> CompareScreen:
 
 
 def repeatable(link: Link, number: int) -> tuple[str, Request]:
-    """The server of an exchange and its request as the desk may send it again.
+    """Return the server of an exchange, and its request as the desk may send it again.
 
-    Raises: ValueError saying why it cannot.
+    Raises: ValueError with the reason why it cannot be sent again.
     """
     exchange = link.traffic.exchange(number)
     if (
@@ -254,7 +255,8 @@ def _curl(link: Link, number: int) -> str:
 
 
 def _command(link: Link, number: int) -> str:
-    """The `mcpdesk` command for the same request; empty where the folder is unknown or none does it."""
+    """Return the `mcpdesk` command for the same request; empty if the folder is unknown or no command does
+    it."""
     exchange = link.traffic.exchange(number)
     folder = next((one.folder for one in link.view().servers if one.name == exchange.server), "")
     if not folder or exchange.request is None:
@@ -266,19 +268,20 @@ def _command(link: Link, number: int) -> str:
 
 FILE_NAME = "filters.txt"
 FILTERS_KEPT = 50
-"""Filters that are kept; the oldest go first."""
+"""Maximum saved filters; the oldest are deleted first."""
 _LONGEST = 1_000
 
 
 class SavedFilters:
-    """The filters a person saved, newest first, in a file or, without a `path`, in memory only."""
+    """Filters that the person saved, newest first, in a file or, without a `path`, in memory only."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._file = KeptFile(path)
         self._kept: list[str] = []
 
     def all(self) -> list[str]:
-        """The filters in the file, because another desk may have added some; else those in memory."""
+        """Return the filters in the file, because another desk may have added some; without a file, those in
+        memory."""
         if (data := self._file.read()) is not None:
             lines = data.decode("utf-8", "replace").splitlines()
             self._kept = [line for line in lines if line.strip() and len(line) <= _LONGEST][:FILTERS_KEPT]
@@ -299,7 +302,7 @@ class SavedFilters:
 
 
 def filters_menu(saved: SavedFilters, current: str) -> Menu:
-    """A menu whose value is what to do (`use`, `keep`, `drop`) and the filter to do it with."""
+    """Return a menu whose value is an action (`use`, `keep`, `drop`) and the filter it applies to."""
     current = " ".join(current.split())
     kept = saved.all()
     choices = [Choice(one, ("use", one), "in use" if one == current else "") for one in kept]

@@ -1,4 +1,4 @@
-"""The dialog of faults: rules, a line each, that decide which messages are delayed, lost or cut off."""
+"""Dialog of fault rules, one per line, that delay, lose or cut messages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ctrl+r sets the rules; without any there are no faults · esc leaves them as the
 
 
 class FaultDialog(Dialog[None]):
-    """Edits the rules; what is wrong is said under them."""
+    """Editor of the rules; errors are shown below it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "apply", "Set the rules", show=False, priority=True),
@@ -41,13 +41,13 @@ class FaultDialog(Dialog[None]):
     area = query_one(TextField)
 
     def __init__(self, link: Link, rule: str = "") -> None:
-        """`rule` is the filter to suggest while there are no faults."""
+        """Create the dialog; `rule` is the filter to suggest if no faults are set."""
         super().__init__()
         self._link = link
         self._rule = rule
 
     def compose(self) -> ComposeResult:
-        """Rules, what is wrong with them, keys."""
+        """Compose rules, errors and keys."""
         with Vertical(classes="box") as box:
             box.border_title = "Faults by rule"
             suggested = f"# delay 2s 10% for {self._rule or 'tool:NAME'}\n"
@@ -56,13 +56,13 @@ class FaultDialog(Dialog[None]):
             yield Static(Content(_HELP), classes="keys", markup=False)
 
     def on_mount(self) -> None:
-        """Write at the end."""
+        """Focus the end of the rules."""
         self.area.focus()
         self.area.move_cursor(self.area.document.end)
 
     @work
     async def action_apply(self) -> None:
-        """Set the rules, or say what is wrong with them."""
+        """Set the rules, or show the error in them."""
         wrong = self.query_one(".wrong", Static)
         try:
             await asyncio.wrap_future(self._link.set_faults(self.area.true_text))

@@ -1,4 +1,4 @@
-"""Completes a filter of the traffic while it is typed: names of fields, and the values that occur."""
+"""Completion of a traffic filter during typing: names of fields, and values that occur."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.tui.render.safe_text import one_line
 
 MOST = 30
-"""Completions that are offered."""
+"""Maximum completions that are offered."""
 _MOST_SEEN = 5_000
-"""Names and peers that are looked through."""
+"""Maximum names and peers that are searched."""
 _FIELDS = (*TEXT_FIELDS, *FIXED_VALUES, "id", "since")
 _TYPED = re.compile(
     r"""(?:^|[\s(])(?:(?P<field>[a-zA-Z]+):(?:[^\s()"|]*\|)*)?(?P<part>"[^"]*|[^\s()"|<>]*)$"""
@@ -29,14 +29,15 @@ _PLAIN = re.compile(r"[^\s()\"|]+")
 
 
 class Completions(NamedTuple):
-    """What the text could go on with: each of `values` in place of what stands from `start` on."""
+    """Possible completions: each of `values` replaces the text from `start` on."""
 
     start: int
     values: Sequence[str]
 
 
 def completions(text: str, index: Index) -> Completions:
-    """How a filter, typed as far as the cursor, could go on; the values that begin so come first."""
+    """Return the completions of a filter, typed up to the cursor; values that begin with the text come
+    first."""
     typed = _TYPED.search(text)
     if typed is None or not (typed["part"] or typed["field"]):
         return Completions(len(text), ())
@@ -53,7 +54,7 @@ def completions(text: str, index: Index) -> Completions:
 
 
 def _values(field: str, index: Index) -> Iterable[str]:
-    """The values that a field has in the traffic, or can have at all."""
+    """Return the values of a field that occur in the traffic, or its allowed values."""
     if field in FIXED_VALUES:
         return FIXED_VALUES[field]
     labels, connections = list(index.table.labels.values()), list(index.connections.values())
@@ -77,7 +78,7 @@ def _values(field: str, index: Index) -> Iterable[str]:
 
 
 class CompletionLine(Static):
-    """What the filter above it could go on with, in one line, one of it chosen."""
+    """Completions of the filter above, on one line, with one of them selected."""
 
     DEFAULT_CSS = """
     CompletionLine {
@@ -92,17 +93,18 @@ class CompletionLine(Static):
         self._chosen = 0
 
     def show_for(self, text: str) -> None:
-        """Offer what continues a filter, given as its field shows it up to the cursor."""
+        """Show the completions of a filter, given as its field shows it up to the cursor."""
         self._found, self._chosen = completions(from_field(text), self._index), 0
         self._draw()
 
     def move(self, by: int) -> None:
-        """Choose the next or previous one."""
+        """Select the next or previous completion."""
         self._chosen = (self._chosen + by) % max(1, len(self._found.values))
         self._draw()
 
     def taken(self, text: str) -> str:
-        """A filter, typed as far as the cursor, with the chosen value; a field's name waits for its value."""
+        """Return a filter, typed up to the cursor, with the selected completion. No space follows a field
+        name."""
         value = self._found.values[self._chosen]
         return from_field(text)[: self._found.start] + value + ("" if value.endswith(":") else " ")
 

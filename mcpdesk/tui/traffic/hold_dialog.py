@@ -1,4 +1,4 @@
-"""The dialog of held messages: what is to be held, what waits, and what becomes of it."""
+"""Dialog of held messages: the hold filter, the held messages, and the decision about each."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ WAYS: Final[tuple[Ways, ...]] = ("requests", "answers", "both")
 DELAY_S = 5.0
 _LOOK_S = 0.1
 _WIDE = 90
-"""Cells from which a line has the id of its message."""
+"""Width in cells from which a line shows the id of its message."""
 _SHARE = 0.3
-"""Of the dialog, which the list may take."""
+"""Maximum share of the dialog for the list."""
 _LESSON = (
     "What the filter lets pass waits here until you let it go on: look at it, change it, drop it, delay it,"
     " or answer it by hand. The capture keeps what was changed, and what it was.\n\n"
     "tool:Bash · method:tools/call peer:claude · kind:notification · an empty filter ends it"
 )
 Draft = tuple[int, float, bool]
-"""Of a held message the number and since when it waits, and whether the text is an answer by hand."""
+"""Number of a held message, Unix time since which it is held, True for a manual answer."""
 _STATELESS = "io.modelcontextprotocol/protocolVersion"
 
 
 class HeldList(RowList[HeldMessage]):
-    """The held messages, oldest first."""
+    """Held messages, oldest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "screen.go_on", "Go on", show=False),
@@ -66,14 +66,14 @@ class HeldList(RowList[HeldMessage]):
     def __init__(self) -> None:
         super().__init__()
         self.edited: Set[int] = frozenset()
-        """Numbers of messages for which something was typed that is not sent."""
+        """Numbers of messages with unsent edits."""
 
     def keys_of(self, row: HeldMessage) -> tuple[Hashable, ...]:
-        """Its number."""
+        """Return the number of the message."""
         return (row.number,)
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
-        """Which way, what, of whom, since when."""
+        """Yield direction, message, peer and holding time."""
         one, now = self.rows[index], time()
         sign = "✎" if one.number in self.edited else " "
         yield f"{'←' if one.is_sent else '→'}{sign}{one.what:8}", "lines--word"
@@ -87,7 +87,7 @@ class HeldList(RowList[HeldMessage]):
 
 
 class WayStrip(TabStrip, can_focus=True):
-    """The directions, which the arrow keys pick, too."""
+    """Directions; the arrow keys select one, too."""
 
     FOCUS_ON_CLICK = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -101,9 +101,9 @@ class WayStrip(TabStrip, can_focus=True):
 
 
 class HoldDialog(Dialog[bool]):
-    """Says what is held, and lets a person look at each message, change it, and let it go.
+    """Sets what is held, and lets a person view, change and release each message.
 
-    Its result is True when the person leaves it for the question that waits for an answer.
+    The result is True if the person closes it to answer the waiting question.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -130,9 +130,9 @@ class HoldDialog(Dialog[bool]):
     editor = query_one(JsonEditor)
 
     def __init__(self, link: Link, rule: str = "", drafts: dict[Draft, str] | None = None) -> None:
-        """`rule` is the filter to suggest while nothing is to be held.
+        """Create the dialog; `rule` is the filter to suggest if nothing is held.
 
-        `drafts` has what was typed for held messages and not sent; it outlives the dialog.
+        `drafts` contains unsent edits of held messages; it outlives the dialog.
         """
         super().__init__()
         self._drafts = {} if drafts is None else drafts
@@ -140,14 +140,14 @@ class HoldDialog(Dialog[bool]):
         self._shown = HoldView()
         self._suggested = link.held().rule or rule
         self._edited: HeldMessage | None = None
-        """The message in the editor."""
+        """Message in the editor, or None."""
         self._loaded = ""
-        """What the editor showed before anybody typed."""
+        """Initial text of the editor, before any edit."""
         self._answers = False
-        """Whether the editor has an answer by hand instead of the message."""
+        """True if the editor contains a manual answer instead of the message."""
 
     def compose(self) -> ComposeResult:
-        """Rule, direction, messages, editor, keys."""
+        """Compose filter, direction, messages, editor and keys."""
         with Vertical(classes="box") as box:
             box.border_title = "Held messages"
             yield LineField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
@@ -158,7 +158,7 @@ class HoldDialog(Dialog[bool]):
             yield Static(classes="keys", markup=False)
 
     def on_mount(self) -> None:
-        """Show what is held, and look for more."""
+        """Show the held messages, and follow changes."""
         view = self._link.held()
         self.query_one(WayStrip).current = WAYS.index(view.ways)
         self._show()
@@ -166,13 +166,13 @@ class HoldDialog(Dialog[bool]):
         (self.listing if view.messages or view.rule else self.query_one(LineField)).focus()
 
     def on_descendant_focus(self) -> None:
-        """Name the keys of what has the focus now; on the list the editor shows the message again."""
+        """Show the keys of the focused widget; if it is the list, the editor shows the message again."""
         if self._answers and self.listing.has_focus:
             self._edit(self._one)
         self._show_keys()
 
     def action_back(self) -> None:
-        """From the editor to the list, then close; what is held stays held."""
+        """Move the focus from the editor to the list, or close the dialog; held messages stay held."""
         self._keep()
         if self.editor.has_focus_within:
             self.listing.focus()
@@ -180,21 +180,21 @@ class HoldDialog(Dialog[bool]):
             self.dismiss()
 
     def action_question(self) -> None:
-        """Leave for the question that the banner announces; what is held stays held."""
+        """Close the dialog to answer the question in the banner; held messages stay held."""
         self._keep()
         self.dismiss(True)
 
     def action_to_filter(self) -> None:
-        """From the list, change what is to be held."""
+        """Move the focus from the list to the filter."""
         self.query_one(LineField).focus()
 
     def action_to_list(self) -> None:
-        """From the directions, hold what the filter lets pass."""
+        """Move the focus from the directions to the list, and hold what matches the filter."""
         self.listing.focus()
         self._hold()
 
     def action_go_on(self) -> None:
-        """Let the message go, as it stands in the editor."""
+        """Release the message as it is in the editor."""
         if (one := self._one) is None:
             return
         text, what = self.editor.area.true_text, _title(one)
@@ -206,22 +206,22 @@ class HoldDialog(Dialog[bool]):
             self._let_go(one, Verdict.GO_ON)
 
     def action_all_go_on(self) -> None:
-        """Let all go as they came."""
+        """Release all messages unchanged."""
         for one in self.listing.rows:
             self._link.let_go(one.number, Verdict.GO_ON)
 
     def action_drop(self) -> None:
-        """Let nobody see the message."""
+        """Drop the message."""
         if (one := self._one) is not None:
             self._let_go(one, Verdict.DROP, "", f"{_title(one)} was dropped")
 
     def action_delay(self) -> None:
-        """Let it go on by itself in a moment."""
+        """Release the message automatically after a delay."""
         if (one := self._one) is not None:
             self._decide(lambda: self._link.delay(one.number, DELAY_S))
 
     def action_answer(self) -> None:
-        """Write an answer instead of letting the server give one."""
+        """Write a manual answer instead of asking the server."""
         one = self._one
         if one is not None and _can_be_answered(one):
             self._edit(one, answers=True)
@@ -229,14 +229,14 @@ class HoldDialog(Dialog[bool]):
 
     @on(Input.Submitted)
     def rule_entered(self, event: Input.Submitted) -> None:
-        """Hold what was entered, and go to the list; an empty rule ends it."""
+        """Hold messages that match the entered filter, and focus the list; an empty filter ends holding."""
         event.stop()
         has_rule = bool(self.query_one(LineField).true_text.strip())
         self._hold(self.listing.focus if has_rule else None)
 
     @on(TabStrip.Picked)
     def way_picked(self, event: TabStrip.Picked) -> None:
-        """Hold messages of the other direction."""
+        """Hold messages of the selected direction."""
         event.stop()
         if self._link.held().rule:
             self._hold()
@@ -256,11 +256,11 @@ class HoldDialog(Dialog[bool]):
 
     @on(TextArea.Changed)
     def typed(self) -> None:
-        """Keep what was typed, and mark its message."""
+        """Keep the edited text, and mark its message."""
         self._keep()
 
     def _edit(self, one: HeldMessage | None, *, answers: bool = False) -> None:
-        """Show a message, or an answer to it, in the editor, as somebody left it."""
+        """Show a message, or an answer to it, in the editor, with its unsent edits."""
         self._keep()
         self._edited, self._answers = one, answers
         begun = "" if one is None else self._answer_to(one) if answers else one.text
@@ -278,7 +278,8 @@ class HoldDialog(Dialog[bool]):
         return answer_to(one, tool.definition if tool is not None else {})
 
     def _keep(self) -> None:
-        """Keep what was typed for the message in the editor; only what is still held is kept."""
+        """Keep the edits of the message in the editor, and delete those of messages that are no longer
+        held."""
         text, one = self.editor.area.true_text, self._edited
         if one is not None:
             key = (one.number, one.since, self._answers)
@@ -307,7 +308,7 @@ class HoldDialog(Dialog[bool]):
         self._decide(lambda: self._link.hold(rule, ways), tell)
 
     def _let_go(self, one: HeldMessage, how: Verdict, text: str = "", told: str = "") -> None:
-        """Let a message go, and say what became of it where the list does not."""
+        """Release a message, and notify the person of an outcome that the list does not show."""
 
         def tell() -> None:
             if told:
@@ -323,7 +324,7 @@ class HoldDialog(Dialog[bool]):
     async def _decide(
         self, ask: Callable[[], Future[bool]], then: Callable[[], object] | None = None
     ) -> None:
-        """Do something, and say why it cannot be done; `then` is called when it was done."""
+        """Call `ask` and show its error; call `then` if it succeeded."""
         try:
             is_done = await asyncio.wrap_future(ask())
         except ValueError as error:
@@ -336,7 +337,7 @@ class HoldDialog(Dialog[bool]):
             self._look()
 
     def _complain(self, text: str) -> None:
-        """Say what is wrong with what was typed; nothing without a text."""
+        """Show an error below the edited text; an empty text removes it."""
         self._show_keys()
         if not self.has_class("-empty"):
             self.editor.complain(text)
@@ -346,11 +347,11 @@ class HoldDialog(Dialog[bool]):
             keys.add_class("-wrong")
 
     def _show(self) -> None:
-        """Show what is held now."""
+        """Show the currently held messages."""
         before, view = self._shown, self._link.held()
         self._shown = view
         if before.messages and not view.messages and self.editor.has_focus_within:
-            self.listing.focus()  # the editor is hidden, and the next key is not for the filter
+            self.listing.focus()  # the editor is hidden, and the next key is not meant for the filter
         self.set_class(not view.messages, "-empty")
         self.listing.show(view.messages)
         most = max(3, int(self.size.height * _SHARE))
@@ -363,10 +364,10 @@ class HoldDialog(Dialog[bool]):
         if view != self._shown:
             self._show()
         elif view.messages:
-            self.listing.refresh()  # the seconds
+            self.listing.refresh()  # update the seconds
         is_gone = self._edited is not None and all(one.number != self._edited.number for one in view.messages)
         if is_gone and view.messages and self.editor.has_focus_within:
-            self.listing.focus()  # what is typed is not for the next message
+            self.listing.focus()  # the next key is not meant for the next message
 
     def _show_keys(self) -> None:
         keys = self.query_one(".keys", Static)
@@ -374,7 +375,7 @@ class HoldDialog(Dialog[bool]):
         keys.update(Content(" · ".join(self._keys())))
 
     def _keys(self) -> Iterable[str]:
-        """The keys that do something where the focus is."""
+        """Yield the keys that have an effect on the focused widget."""
         view, one = self._shown, self._one
         if self.editor.has_focus_within:
             yield "ctrl+r sends this answer" if self._answers else "ctrl+r lets it go on as it stands here"
@@ -397,7 +398,7 @@ class HoldDialog(Dialog[bool]):
         yield "esc closes"
 
     def _keys_of(self, one: HeldMessage) -> Iterable[str]:
-        """The keys that do something with a held message."""
+        """Yield the keys that have an effect on a held message."""
         is_changed = (one.number, one.since, False) in self._drafts
         yield "r goes on as you changed it" if is_changed else "r goes on"
         if len(self._shown.messages) > 1:
@@ -411,17 +412,18 @@ class HoldDialog(Dialog[bool]):
 
 
 def _title(one: HeldMessage) -> str:
-    """What a message is, in a few words of one line."""
+    """Return a short description of a message on one line."""
     return one_line(f"{'the answer to ' if one.is_answer else ''}{one.method} {one.name}".rstrip(), 80)
 
 
 def _can_be_answered(one: HeldMessage) -> bool:
-    """Whether a person can answer instead of who is asked."""
+    """Return True if a person can answer the message instead of its receiver."""
     return not one.is_answer and one.what != "tells"
 
 
 def _place_to_edit(text: str) -> tuple[int, int]:
-    """Line and column of what is likely to be changed: the first argument or text, else the top."""
+    """Return line and column of the text most likely to be edited: the first argument or text, else the
+    top."""
     lines = text.split("\n")
     for begins in (
         '"structuredContent": {',
@@ -443,9 +445,9 @@ def _place_to_edit(text: str) -> tuple[int, int]:
 
 
 def canned_answer(index: Index, one: Exchange) -> str:
-    """The answer of an exchange, to be given to other requests.
+    """Return the answer of an exchange, to be given to other requests.
 
-    Raises: ValueError when it has none that can be given.
+    Raises: ValueError if the exchange has no usable answer.
     """
     if one.response is None or one.direction is not Direction.IN or one.kind is not ExchangeKind.REQUEST:
         raise ValueError("this is no request of a client that was answered")
@@ -453,7 +455,7 @@ def canned_answer(index: Index, one: Exchange) -> str:
 
 
 def answer_to(one: HeldMessage, definition: Mapping[str, Any]) -> str:
-    """The beginning of an answer by hand. `definition` is that of the tool; its output schema is followed."""
+    """Return a template of a manual answer, with the output schema of the tool's `definition`."""
     if one.method != "tools/call":
         return "{}"
     schema = definition.get("outputSchema")

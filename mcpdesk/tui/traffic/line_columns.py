@@ -1,4 +1,4 @@
-"""The columns of the traffic, their widths, and the order in which they give way."""
+"""Columns of the traffic, their widths, and the order in which they shrink."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class LineColumn:
-    """A column as wide as `width` cells, and a gap after it; width 0 takes what is left."""
+    """Column of `width` cells, followed by a gap; width 0 takes the remaining space."""
 
     name: str
     width: int
     title: str
     right: bool = False
     has_replica: bool = False
-    """Whether the name of the replica stands first in it."""
+    """True if it begins with the name of the replica."""
 
 
 _ALL = (
@@ -33,15 +33,15 @@ _ALL = (
 )
 _RAW = (*_ALL[:6], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[10:])
 _KEEPS_REPLICA = 60
-"""Cells of a line from which on the replica, and the peer behind it, stay."""
+"""Width of a line in cells from which the replica, with the peer behind it, stays visible."""
 REPLICA_CELLS = 8
-"""Cells that the column of the peer gets more where it begins with the replica."""
+"""Additional cells of the peer column if it begins with the replica."""
 _ROOMY, _ROOMY_RAW = 52, 60
-"""Cells that the message, or the bytes of a raw frame, have where the revision is shown in full."""
+"""Minimum cells of the message, or the bytes of a raw frame, while the revision is shown in full."""
 _ENOUGH, _ENOUGH_RAW = 40, 44
-"""Cells that they keep while less important columns go."""
+"""Minimum cells that they keep while less important columns are hidden."""
 _FOR_THE_PEER = 4
-"""Cells of those that go before nothing is left of the peer."""
+"""Cells that they give up before the peer column is hidden."""
 _GIVE_WAY = (
     ("revision", 10, "revision"),
     ("revision", 5, "rev"),
@@ -60,7 +60,7 @@ _GIVE_WAY = (
     ("status", 2, "status"),
     ("took", 0, ""),
 )
-"""Which column becomes narrower or goes (width 0), in this order, as the room shrinks; and its title then."""
+"""Column, reduced width (0: hidden) and new title, in the order in which columns shrink."""
 
 
 def columns_for(
@@ -71,10 +71,10 @@ def columns_for(
     has_replicas: bool = False,
     has_servers: bool = False,
 ) -> tuple[LineColumn, ...]:
-    """The columns a line of `width` cells has room for; the one of width 0 is given what is left.
+    """Return the columns that fit into a line of `width` cells; the one of width 0 takes the remaining space.
 
-    `width` is the list's: 72 cells on a terminal of 120 while the details stand beside it. Where there is no
-    room for the column of replicas, their name stands before the peer.
+    `width` is that of the list: 72 cells on a terminal of 120 if the details are beside it. If the replica
+    column does not fit, the replica is shown before the peer.
     """
     left_out = {name for name, there in (("replica", has_replicas), ("server", has_servers)) if not there}
     columns = [column for column in (_RAW if raw else _ALL) if column.name not in left_out]
@@ -99,7 +99,7 @@ def columns_for(
 
 
 def bar_columns(width: int) -> tuple[LineColumn, ...]:
-    """The columns beside the bars of the waterfall, which take what is left of `width` cells."""
+    """Return the columns beside the bars of the waterfall, which take the rest of `width` cells."""
     columns = [
         LineColumn("mark", 1, ""),
         LineColumn("way", 1, ""),
@@ -113,7 +113,7 @@ def bar_columns(width: int) -> tuple[LineColumn, ...]:
 
 
 _WIDE_BARS = 90
-"""Cells from which the status stands in words beside the bars."""
+"""Width in cells from which the status is a word in the waterfall."""
 
 
 def _left(columns: list[LineColumn], width: int) -> int:

@@ -1,4 +1,4 @@
-"""The lines that are shown, in whatever order, one call unfolded."""
+"""Sequence of the shown lines, in any order, with at most one unfolded call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol, overload
 
 
 class ShownLines(Protocol):
-    """Some lines, and where each of them stands."""
+    """Lines in some order, with their positions."""
 
     raw: bool
 
@@ -16,14 +16,14 @@ class ShownLines(Protocol):
         """Numbers of exchanges, or of frames in raw form."""
 
     def position(self, line: int) -> int:
-        """Where a line stands, or would stand."""
+        """Return the position of a line, or the one it would have."""
 
 
 class UnfoldedLines(Sequence[int]):
-    """Numbers of exchanges, or of frames in raw form. What is unfolded stands below its line."""
+    """Numbers of exchanges, or of frames in raw form, with the unfolded lines below their line."""
 
     def __init__(self, source: ShownLines, unfolded: int | None = None, below: Sequence[int] = ()) -> None:
-        """`below` are the lines that belong to `unfolded`."""
+        """Create the sequence; `below` are the lines that belong to `unfolded`."""
         self._lines = source.lines
         self._source = source
         self._below: Sequence[int] = ()
@@ -51,12 +51,12 @@ class UnfoldedLines(Sequence[int]):
         return self._below[below] if below < len(self._below) else self._lines[position - len(self._below)]
 
     def position(self, line: int) -> int:
-        """Where a line stands, or would stand."""
+        """Return the position of a line, or the one it would have."""
         if line in self._below:
             return self._at + self._below.index(line)
         position = self._source.position(line)
         return position + len(self._below) if self._below and position >= self._at else position
 
     def is_below(self, position: int) -> bool:
-        """Whether the line at a position belongs to what is unfolded."""
+        """Return True if the line at a position is one of the unfolded ones."""
         return 0 <= position - self._at < len(self._below)

@@ -1,6 +1,6 @@
-"""One exchange in full: both messages as trees, its steps, its HTTP headers, and notifications while it ran.
+"""Details of one exchange: messages as trees, steps, HTTP headers, and notifications during it.
 
-Only the tab in sight is filled; a message is decoded when it is shown.
+Only the visible tab is filled; a message is decoded when it is shown.
 """
 
 from __future__ import annotations
@@ -73,25 +73,25 @@ _WORDS = {
 }
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR})
 TALL = 24
-"""Rows from which there is room for more than what a person opens the details for."""
+"""Height in rows from which the details show more than the essentials."""
 WIDE = 100
-"""Cells across from which request and response stand side by side, however high the details are."""
+"""Width in cells from which request and response are side by side, at any height."""
 LOOK_S = 0.5
-"""Seconds after which it is looked anew which line an exchange awaits."""
+"""Seconds after which the awaited line of an exchange is looked up again."""
 LATE_S = 2.0
-"""Seconds after its end for which the log of a failed call is looked for."""
+"""Seconds after its end for which the log of a failed call is updated."""
 _REMARKS = 5
-"""Remarks on an exchange that are shown; the first."""
+"""Maximum remarks on an exchange that are shown; the first."""
 _EVENTS = 500
-"""Notifications of a call that are laid out; the newest."""
+"""Maximum notifications of a call that are shown; the newest."""
 
 
 MOST_FETCHED = 32 << 20
-"""Bytes of large frames that details wait for."""
+"""Maximum bytes of large frames that the details wait for."""
 
 
 class FramePage(VerticalScroll):
-    """A raw frame, however long it is."""
+    """Raw frame of any length."""
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
 
@@ -103,17 +103,17 @@ class FramePage(VerticalScroll):
         self.scroll_home(animate=False)
 
     def action_scroll_end(self) -> None:
-        """Go to the end of the frame, all of which must be laid out for that."""
+        """Lay out the whole frame, and go to its end."""
         for text in self.query(LongText):
             text.complete()
         self.call_after_refresh(self.scroll_end, animate=False)
 
 
 class TrafficDetail(KnowsFirstSize, Vertical):
-    """Shows an exchange, or says how to choose one. `schema_of` gives the input schema of a called tool."""
+    """Details of an exchange, or how to choose one. `schema_of` returns the input schema of a called tool."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("traffic_detail")
-    ALLOW_MAXIMIZE = True  # as a whole: a part of it says little without the others
+    ALLOW_MAXIMIZE = True  # as a whole, because a single part is not useful
     DEFAULT_CSS = """
     TrafficDetail {
         & > .title { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
@@ -165,35 +165,38 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         logged_by: Callable[[Exchange], Sequence[LogLine]] = lambda _: (),
         rules: ColourRules | None = None,
     ) -> None:
-        """`awaited_by` tells the line a pending exchange awaits, `logged_by` what a call logged."""
+        """Create the details.
+
+        `awaited_by` returns the code line that a pending exchange awaits, `logged_by` the log of a call.
+        """
         super().__init__(classes="-empty")
         self.index = index
         self.shown: Exchange | None = None
         self._schema_of, self._awaited_by, self._logged_by = schema_of, awaited_by, logged_by
         self.logged: Sequence[LogLine] = ()
-        """What the shown call logged, an exception with its traceback among it."""
+        """Log lines of the shown call, including an exception with its traceback."""
         self._failed_at: LogLine | None = None
-        """The line among them that says where it failed."""
+        """Log line that names the location of the failure."""
         self._heading = Content("")
         self._awaited = (0.0, -1, "")
-        """When the line that an exchange awaits was looked for, of which exchange, and that line."""
+        """Time of the last lookup of the awaited line, number of the exchange, and that line."""
         self._remarked: tuple[object, list[str]] = (None, [])
         """Key of the exchange whose remarks were read last, and their sentences."""
         self._rules = rules
         self._tab = "messages"
         self.frame: int | None = None
-        """The number of the raw frame that is shown besides; None: the exchange was chosen itself."""
+        """Number of the selected raw frame; None if an exchange was selected."""
         self._frames: dict[str, object] = {"request": None, "response": None}
-        """What the sides show: a frame, or why there is none."""
+        """Side -> shown frame, or the reason why there is none."""
         self._stale: set[str] = set()
-        """Tabs that show something older than `shown`."""
+        """Tabs that show an older state than `shown`."""
         self._absent = list[int]()
-        """Frames of what is shown that are on their way from another process."""
+        """Frames of the shown exchange that are being fetched from another process."""
         self._wanted_step: int | None = None
-        """The step to go to when the steps are filled in."""
+        """Step to select when the steps are filled."""
 
     def compose(self) -> ComposeResult:
-        """Title, facts, tabs, and one page a tab."""
+        """Compose title, facts, tabs, and one page per tab."""
         yield Static("enter or a click on a line shows it here", classes="nothing", markup=False)
         for part in ("title", "failure", "place", "facts"):
             yield Static(classes=part, markup=False)
@@ -218,13 +221,14 @@ class TrafficDetail(KnowsFirstSize, Vertical):
 
     @dataclass
     class SourceWanted(Message):
-        """The person wants the code where `exchange` failed; `wheres` are as `tools/prices.py:3`."""
+        """The person wants to edit the code where `exchange` failed; `wheres` are such as
+        `tools/prices.py:3`."""
 
         exchange: Exchange
         wheres: Sequence[str]
 
     def action_edit_source(self) -> None:
-        """Ask for the code where the shown call failed."""
+        """Request the code where the shown call failed."""
         if self.shown is not None:
             self.post_message(
                 self.SourceWanted(self.shown, [line.where for line in self.logged if line.where])
@@ -232,14 +236,14 @@ class TrafficDetail(KnowsFirstSize, Vertical):
 
     @on(JsonTree.CopyRequested)
     def path_copied(self, event: JsonTree.CopyRequested) -> None:
-        """What is shown as `envelope` are members of the message itself."""
+        """Correct a copied path: the members in `envelope` belong to the message itself."""
         if event.what == "path":
             event.text = event.text.removeprefix(f"{ENVELOPE}.")
 
     def show(self, number: int | None, frame: int | None = None) -> None:
-        """Show another exchange, or none. One that is part of another is shown as a step of that.
+        """Show another exchange, or none. A part of an exchange is shown as one of its steps.
 
-        `frame`: the person chose this raw frame of it, which is shown first.
+        `frame` is the selected raw frame of it, which is shown first.
         """
         if frame != self.frame:
             self._tab = "frame" if self.frame is None else self._tab
@@ -262,7 +266,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self._show_tab(self._tab if self._tab in self._tabs else self._tabs[0])
 
     def on_resize(self) -> None:
-        """Let the facts flow in the new width, and arrange the messages in the room there is."""
+        """Wrap the facts for the new width, and arrange the messages for the new size."""
         width, height = self.size
         self.set_class(height < TALL, "-short")
         self.set_class(width < min(WIDE, 3 * height), "-stacked")
@@ -277,7 +281,8 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self._show_place()
 
     def update_exchange(self) -> None:
-        """Show what changed since: the response, more notifications, the running clock."""
+        """Show changes since the last call: the response, more notifications, the clock of a pending
+        exchange."""
         if self.shown is None:
             return
         fresh = self.index.exchange(self.shown.number)
@@ -294,17 +299,17 @@ class TrafficDetail(KnowsFirstSize, Vertical):
 
     @property
     def is_ageing(self) -> bool:
-        """True if an exchange is shown that is not over."""
+        """True if the shown exchange is not over."""
         return self.shown is not None and (self.shown.ended is None or self.shown.asked_at is not None)
 
     def action_show_tab(self, by: int) -> None:
-        """Go to another tab."""
+        """Show another tab."""
         tabs = self._tabs
         self._show_tab(tabs[(tabs.index(self._tab) + by) % len(tabs)])
 
     @property
     def _tabs(self) -> tuple[str, ...]:
-        """Those there is something for: steps are for what takes more than one."""
+        """Tabs with contents; steps exist only for operations of several exchanges."""
         one = self.shown
         missing = {
             "frame": self.frame is None,
@@ -315,12 +320,12 @@ class TrafficDetail(KnowsFirstSize, Vertical):
 
     @on(TabStrip.Picked)
     def tab_picked(self, event: TabStrip.Picked) -> None:
-        """A tab was clicked."""
+        """Show the clicked tab."""
         event.stop()
         self._show_tab(self._tabs[event.index])
 
     def focus_first(self) -> None:
-        """Put the focus on what the tab shows."""
+        """Focus the contents of the tab."""
         page = self.query_one(ContentSwitcher).visible_content
         if page is not None:
             target = next((child for child in page.walk_children(Widget) if child.focusable), page)
@@ -337,7 +342,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self.focus_first()
 
     def _load(self, exchange: Exchange) -> None:
-        """Show a newer state of an exchange; trees that show the same frame stay as they are."""
+        """Show a newer state of an exchange; trees with an unchanged frame are kept."""
         before = self.shown
         self.shown = exchange
         self.remove_class("-empty")
@@ -360,7 +365,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self.call_after_refresh(self._show_failed_line)
 
     def _fill(self, exchange: Exchange) -> None:
-        """Fill the tab in sight, where it shows something older."""
+        """Fill the visible tab if it shows an older state."""
         if self._tab in self._stale:
             self._stale.remove(self._tab)
             fills = {
@@ -374,7 +379,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             self._absent = self._absent_frames(exchange)
 
     def _absent_frames(self, exchange: Exchange) -> list[int]:
-        """Frames that are on their way, and not so many that some would be forgotten for others."""
+        """Return the frames being fetched, limited so that none is evicted for another."""
         if self.index.fetched_until is None:
             return []
         absent, size = list[int](), 0
@@ -406,7 +411,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
                 self._fill_side(one, side, frame, changed, ended)
 
     def _show_failure(self, exchange: Exchange) -> None:
-        """Show why a call failed: what was answered, the author's line, and what it logged."""
+        """Show why a call failed: the answered error, the code line, and the log."""
         last = last_round(self.index, exchange)
         told = ""
         if last.status in FAILED and last.response is not None:
@@ -418,7 +423,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self._show_log(exchange)
 
     def _show_log(self, exchange: Exchange) -> None:
-        """Show what a failed call logged by now, from the author's line."""
+        """Show the current log of a failed call, starting at the code line."""
         last = last_round(self.index, exchange)
         logged = self._logged_by(last) if last.status in FAILED else ()
         if logged == self.logged:
@@ -435,7 +440,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self.call_after_refresh(self._show_failed_line)
 
     def _show_place(self) -> None:
-        """The author's line where the call failed, and how to get there from where the focus is."""
+        """Show the code line where the call failed, and the keys that open it."""
         if (line := self._failed_at) is None:
             return
         keys = "E opens it" if self.has_focus_within else "⏎, then E opens it"
@@ -449,7 +454,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self.query_one(".place", Static).update(text)
 
     def _show_failed_line(self) -> None:
-        """Show of the log what it tells of the failure."""
+        """Scroll the log to the description of the failure."""
         log = self.query_one(".log", VerticalScroll)
         blocks = list(log.query(Static))
         shown = self.logged[-len(blocks) :] if blocks else ()
@@ -465,9 +470,9 @@ class TrafficDetail(KnowsFirstSize, Vertical):
             log.scroll_home(animate=False, immediate=True)
 
     def _fill_side(self, exchange: Exchange, side: str, frame: int | None, changed: Any, ended: str) -> None:
-        """Show a message; of a request that a person changed what went on in its place.
+        """Show a message; for a request that a person changed, the forwarded one.
 
-        `ended` tells how it ended at the desk, if it did.
+        `ended` describes how it ended at the desk, if it did.
         """
         box = self.query_one(f".{side}", Vertical)
         value, problem = "no response" if ended else _missing_text(exchange, side), ""
@@ -534,7 +539,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         strip.current = self._tabs.index(self._tab)
 
     def _remarks_on(self, exchange: Exchange) -> list[str]:
-        """What is wrong with its messages, in words; read again when something came."""
+        """Return the remarks on its messages, read again after new messages."""
         key = (exchange.number, exchange.response, len(self.index.remarks), self.index.reveals_secrets)
         if self._remarked[0] != key:
             found = [each.text for each in remarks(self.index, exchange)]
@@ -543,14 +548,14 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         return self._remarked[1]
 
     def _show_heading(self, heading: Content) -> None:
-        """The title, which is part of the border where that is above."""
+        """Show the title, also as the title of the border if the details are below the list."""
         if heading != self._heading:
             self._heading = heading
             self.query_one(".title", Static).update(heading, layout=False)
             self.border_title = heading
 
     def _awaited_line(self, exchange: Exchange) -> str:
-        """The author's line that an exchange awaits, looked up twice a second."""
+        """Return the code line that an exchange awaits, looked up at most twice a second."""
         when, number, line = self._awaited
         if number != exchange.number or time() - when > LOOK_S:
             line = self._awaited_by(exchange)
@@ -559,7 +564,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
 
 
 def _missing_text(exchange: Exchange, side: str) -> str:
-    """What stands where a message is missing."""
+    """Return the text for a missing message."""
     if side == "request":
         return "no request with this id was seen"
     return "no response yet" if exchange.status is Status.PENDING else f"no response: {exchange.status}"

@@ -1,4 +1,4 @@
-"""Lines of the traffic: an exchange or a raw frame as styled cells, and those as what a widget draws."""
+"""Lines of the traffic: exchanges or raw frames as styled cells, and as strips that a widget draws."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ OVERSIZED = 1 << 20
 _PREVIEW = 400
 NOTHING_SAID = Summary()
 _MOST_SUMMARIES = 1_000
-"""Exchanges whose arguments and results are kept in a few words: those of some screens."""
+"""Maximum exchanges whose summaries are cached: about some screens."""
 
 
 class Fold(Enum):
-    """How a line stands to those that can be unfolded below it; the value is drawn before their number."""
+    """Relation of a line to the lines that can be unfolded below it; the value is drawn before their
+    number."""
 
     CLOSED = "▸"
     OPEN = "▾"
@@ -47,7 +48,7 @@ class Fold(Enum):
 
 
 def heading(columns: tuple[LineColumn, ...]) -> list[Cell]:
-    """The titles of the columns."""
+    """Return the titles of the columns."""
     return _joined(_fit([(column.title, "")], column) for column in columns)
 
 
@@ -63,9 +64,9 @@ def exchange_cells(
     former: Collection[str] = (),
     is_held: bool = False,
 ) -> list[Cell]:
-    """The line of an exchange; `now` drives the clock of a pending one, and times count from `zero`.
+    """Return the line of an exchange; `now` is for the clock of a pending one, and times count from `zero`.
 
-    `former` are the replicas that have ended; `is_held`: a message of it waits at the desk.
+    `former` are the replicas that have ended; `is_held` means that a message of it is held at the desk.
     """
     cells = (
         [_time(exchange.started, zero)]
@@ -82,7 +83,7 @@ def exchange_cells(
 
 
 def _time(moment: float, zero: float | None) -> Cell:
-    """The clock's, or how much later or earlier than `zero` something was: `+1.2 s`, `-3.1 ms`."""
+    """Return the time of day, or the difference from `zero`: `+1.2 s`, `-3.1 ms`."""
     if zero is None:
         return (clock(moment), "traffic--muted")
     return (f"{'-' if moment < zero else '+'}{duration(abs(moment - zero))}", "traffic--clock")
@@ -92,9 +93,9 @@ _HELD: Cell = ("‖ held", "traffic--warn")
 _BY_HAND: Cell = ("✎", "traffic--warn")
 _BY_RULE: Cell = ("↯", "traffic--warn")
 _BY_MOCK: Cell = ("M", "traffic--warn")
-"""Stands in the first cell of an exchange of which a message was changed at the desk, or answered there."""
+"""First cell of an exchange with a message that was changed or answered at the desk."""
 _REMARKED: Cell = ("!", "traffic--warn")
-"""First cell of an exchange with a message that something is wrong with."""
+"""First cell of an exchange with a remark about a fault of a message."""
 
 
 def _changed_cell(how: str) -> Cell:
@@ -102,11 +103,11 @@ def _changed_cell(how: str) -> Cell:
 
 
 _REPLICA_BEFORE_PEER = 9
-"""Cells of the replica's name where it stands before the peer."""
+"""Cells of the replica's name before the peer."""
 
 
 def replica_cell(replica: str, former: Collection[str], after: str = "") -> Cell:
-    """The name of a replica, marked once that has ended."""
+    """Return the name of a replica, marked if the replica has ended."""
     name = _short_replica(replica, _REPLICA_BEFORE_PEER) if after else replica
     if replica in former:
         return (f"✕ {name}{after}", "traffic--bad")
@@ -114,7 +115,7 @@ def replica_cell(replica: str, former: Collection[str], after: str = "") -> Cell
 
 
 def _short_replica(replica: str, width: int) -> str:
-    """The end of a long name, in which machines differ; a mark at its beginning stays."""
+    """Return the end of a long name, where replicas differ; a mark at the beginning stays."""
     mark = "✕ " if replica.startswith("✕ ") else ""
     room = width - len(mark)
     name = replica.removeprefix(mark)
@@ -130,7 +131,7 @@ def _cells(
     fold: Fold,
     former: Collection[str],
 ) -> list[Cell]:
-    """What an exchange has in a column."""
+    """Return the contents of a column for an exchange."""
     match column.name:
         case "mark":
             return [("●", "traffic--mark")] if marked else []
@@ -172,7 +173,7 @@ def frame_cells(
     zero: float | None = None,
     former: Collection[str] = (),
 ) -> list[Cell]:
-    """The line of a raw frame; None is a frame that is gone. `revision` is that of its exchange."""
+    """Return the line of a raw frame; None is a deleted frame. `revision` is that of its exchange."""
     if frame is None:
         return [("  this frame is no longer in memory and in no file", "traffic--muted")]
     replica = connection.replica if connection else ""
@@ -200,19 +201,19 @@ def frame_cells(
 
 
 def preview(data: bytes) -> str:
-    """The beginning of some bytes as one harmless line."""
+    """Return the beginning of some bytes as one line without control characters."""
     return clean(data[:_PREVIEW].decode("utf-8", "replace"), newlines=False)
 
 
 def operation_words(exchange: Exchange, now: float) -> str:
-    """What belongs to an exchange besides request and response: `3 rounds · client 8.1 s`."""
+    """Describe the other parts of an operation: `3 rounds · client 8.1 s`."""
     waited = exchange.waiting(now)
     words = (parts_in_words(exchange), f"client {duration(waited)}" if waited > 0 else "")
     return " · ".join(filter(None, words))
 
 
 def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
-    """The cells of all columns in a row; the fewer there are, the faster they are drawn."""
+    """Join the cells of all columns; fewer cells are drawn faster."""
     joined: list[Cell] = []
     for column in columns:
         for text, style in column:
@@ -224,7 +225,7 @@ def _joined(columns: Iterable[list[Cell]]) -> list[Cell]:
 
 
 def _fit(cells: list[Cell], column: LineColumn) -> list[Cell]:
-    """Cells cut or padded to the width of their column and the blank after it."""
+    """Cut or pad cells to the width of their column, and add the gap."""
     if column.name in _SHORTENED:
         cells = [(_SHORTENED[column.name](text, column.width), style) for text, style in cells]
     fitted: list[Cell] = []
@@ -243,12 +244,12 @@ def _fit(cells: list[Cell], column: LineColumn) -> list[Cell]:
 
 
 def _short_peer(peer: str, width: int) -> str:
-    """A peer without its version, where both do not fit."""
+    """Return a peer, without its version if that does not fit."""
     return peer if cell_len(peer) <= width else peer.rpartition(" ")[0] or peer
 
 
 def _short_revision(revision: str, width: int) -> str:
-    """A revision without its era, or `26-07` where not even it fits."""
+    """Return a revision, without its era, or as `26-07`, if it does not fit."""
     date = revision.partition(" ")[0]
     return revision if len(revision) <= width else date if len(date) <= width else date[2:7]
 
@@ -259,16 +260,16 @@ _SHORTENED: dict[str, Callable[[str, int], str]] = {
     "peer": _short_peer,
     "revision": _short_revision,
 }
-"""How the text of some columns gives way before it is cut."""
+"""Column -> function that shortens its text before it is cut."""
 
 
 _WAY_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
 
 
 def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fold) -> list[Cell]:
-    """Method and name, what else belongs to it, and in what is left the arguments and what came of them.
+    """Return method, name and operation, and in the remaining space the arguments and the result.
 
-    The name gives way to the second, down to a few cells.
+    The name is cut for the operation, down to a few cells.
     """
     cells = _what(exchange)
     if fold is Fold.BELOW:
@@ -290,19 +291,19 @@ def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fo
 
 
 _LEAST_SAID = 8
-"""Cells below which arguments and result are left out."""
+"""Minimum cells of arguments and result; below, they are left out."""
 _ARROW = " → "
 _ROOM_FOR_ENDS = 18
-"""Cells below which the end of a text would say nothing beside its beginning."""
+"""Cells from which a cut text keeps its end, too."""
 _ROOM_FOR_BOTH = 20
-"""Cells below which the result stands alone."""
+"""Cells from which the arguments are shown with the result."""
 
 
 def _said(said: Summary, width: int) -> list[Cell]:
-    """`arguments → result`, the arguments in at most half of what there is, if both are long.
+    """Return `arguments → result`; the arguments get at most half of the space if both are long.
 
-    Where that is little they lose their names, and what is still too long is cut. What failed begins with
-    what is wrong, so its end is cut, and it is given three quarters unless the arguments are short.
+    In little space the arguments lose their names, and long texts are cut. A failure begins with its reason,
+    so its end is cut, and it gets three quarters unless the arguments are short.
     """
     asked, answered, values = one_line(said.asked), one_line(said.answered), one_line(said.values)
     if not answered:
@@ -330,7 +331,7 @@ def _cut_answer(said: Summary, answered: str, width: int) -> str:
 
 
 def cut(text: str, width: int) -> str:
-    """A text without its middle, where it does not fit; where there is little room, only its beginning."""
+    """Cut the middle out of a text that is too long; in little space, keep only its beginning."""
     if cell_len(text) <= width:
         return text
     if width < _ROOM_FOR_ENDS:
@@ -340,7 +341,7 @@ def cut(text: str, width: int) -> str:
 
 
 def _operation_glyphs(exchange: Exchange) -> str:
-    """The same in a few cells: `×3` rounds, `?2` questions, `↻4` looks at the task."""
+    """Return the operation in a few cells: `×3` rounds, `?2` questions, `↻4` polls of the task."""
     counts = (
         ("×", exchange.rounds - 1 and exchange.rounds),
         ("?", exchange.questions),
@@ -397,45 +398,45 @@ _STATUSES: dict[Status, tuple[str, str, str]] = {
 
 _PARTS = ("head", "in", "out", "method", "name", "peer", "mark", "good", "bad", "warn", "clock", "muted")
 STYLES = frozenset(f"traffic--{part}" for part in (*_PARTS, "cursor"))
-"""The component classes lines are drawn in."""
+"""Component classes of the lines."""
 
 
 _JUDGED = frozenset({"traffic--good", "traffic--bad", "traffic--warn", "traffic--mark"})
-"""Cells that a colour rule leaves as they are."""
+"""Styles of cells that a colour rule does not change."""
 
 
 class TrafficStrips:
-    """Draws for one widget, in its styles and its width; the last column is left to the scroll bar."""
+    """Draws lines for one widget, in its styles and width; the last column is for the scroll bar."""
 
     def __init__(self, widget: Widget, index: Index, waterfall: Waterfall) -> None:
         self.has_clock = False
-        """Whether a line with a running clock was drawn since this was last set to False."""
+        """True if a line with a running clock was drawn since this was last set to False."""
         self._widget = widget
         self._index = index
         self._width = 0
         self._waterfall = waterfall
         self._has_bars = False
         self.order = ("", False)
-        """The column that the lines are sorted by, if any, and whether the largest comes first."""
+        """Column that the lines are sorted by, if any, and True if the largest value comes first."""
         self.held: Collection[tuple[int, Id | None]] = ()
-        """Connections and ids of exchanges of which a message waits at the desk."""
+        """Connections and ids of exchanges with a message that is held at the desk."""
         self.zero: float | None = None
-        """Unix time in seconds from which the times of the lines count; None: they are the clock's."""
+        """Unix time in seconds that the times of the lines are relative to; None to show the time of day."""
         self._fitted: tuple[object, ...] = ()
-        """What the columns were laid out for."""
+        """Parameters of the current column layout."""
         self._filters: tuple[LineFilter, ...] = ()
-        """What the app does to everything that is drawn."""
+        """Line filters of the app."""
         self._background = Color(0, 0, 0)
         self._columns: tuple[LineColumn, ...] = ()
         self._styles: dict[str, Style] = {}
         self.rules: ColourRules | None = None
-        """What colours whole lines."""
+        """Rules that colour whole lines."""
         self._summaries: dict[tuple[object, ...], Summary] = {}
         self._drawn: dict[int, tuple[object, Strip]] = {}
-        """The lines of exchanges that are over, each with what it was drawn from."""
+        """Lines of finished exchanges, each with the values it was drawn from."""
 
     def forget_styles(self) -> None:
-        """Look the styles up again: the theme or the focus changed."""
+        """Look the styles up again after a change of the theme or the focus."""
         self._styles.clear()
         self._drawn.clear()
 
@@ -464,11 +465,11 @@ class TrafficStrips:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns there are, from the left."""
+        """Names of the shown columns, from the left."""
         return [column.name for column in self._columns]
 
     def column_at(self, x: int) -> str:
-        """The name of the column in which a cell of a line lies."""
+        """Return the name of the column at a cell of a line."""
         end = 0
         for column in self._columns:
             end += column.width + 1
@@ -477,7 +478,7 @@ class TrafficStrips:
         return ""
 
     def head(self) -> Strip:
-        """The titles of the columns."""
+        """Draw the titles of the columns."""
         columns = self._columns
         if self._has_bars:
             columns = (*columns[:-1], replace(columns[-1], title=self._waterfall.head(columns[-1].width)))
@@ -491,11 +492,11 @@ class TrafficStrips:
         return f"{column.title}{'↓' if is_falling else '↑'}" if column.name == name else column.title
 
     def text(self, cells: Sequence[Cell] = ()) -> Strip:
-        """A line that is not one of the traffic."""
+        """Draw a line that is not part of the traffic."""
         return self._strip(cells)
 
     def exchange(self, number: int, *, cursor: bool, marked: bool, fold: Fold = Fold.CLOSED) -> Strip:
-        """The line of an exchange."""
+        """Draw the line of an exchange."""
         exchange = self._index.exchange(number)
         is_running = exchange.ended is None or exchange.asked_at is not None
         self.has_clock = self.has_clock or is_running
@@ -537,13 +538,13 @@ class TrafficStrips:
         return strip
 
     def _how_changed(self, exchange: Exchange) -> str:
-        """How messages of an exchange were changed at the desk; empty where none was."""
+        """Return how messages of an exchange were changed at the desk; empty if none was."""
         if not self._index.marks:
             return ""
         return " ".join(mark.how for mark in self._index.marks_of(exchange) if mark.was)
 
     def _colour(self, rule: ColourRule | None) -> Style | None:
-        """The colour of a rule, as a style."""
+        """Return the colour of a rule as a style."""
         if rule is None:
             return None
         if (name := THEME_COLOURS.get(rule.colour)) is not None:
@@ -551,7 +552,7 @@ class TrafficStrips:
         return Style(color=Color.parse(rule.colour).rich_color)
 
     def _summary(self, exchange: Exchange, changed: str) -> Summary:
-        """What an exchange says; kept until its answer comes, it is changed, or others are looked at."""
+        """Return the summary of an exchange, cached until its answer arrives or it is changed."""
         news = exchange.response if exchange.ended is not None else len(exchange.notifications)
         key = (exchange.number, exchange.ended, news, changed, self._index.reveals_secrets)
         found = self._summaries.get(key)
@@ -562,7 +563,7 @@ class TrafficStrips:
         return found
 
     def frame(self, number: int, *, cursor: bool, marked: bool) -> Strip:
-        """The line of a raw frame."""
+        """Draw the line of a raw frame."""
         frame = self._index.frame(number)
         connection = self._index.connections.get(frame.connection) if frame else None
         row = next(iter(self._index.rows_of(number)), None)
@@ -599,7 +600,8 @@ class TrafficStrips:
         return Strip(segments, self._width)
 
     def _style(self, name: str) -> Style:
-        """A component's style, the widget's own for no name; asking Textual for every line would be dear."""
+        """Return a component's style, or the widget's own for no name; cached, because Textual's lookup is
+        slow."""
         style = self._styles.get(name)
         if style is None:
             widget = self._widget

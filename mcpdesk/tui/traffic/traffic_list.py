@@ -1,7 +1,7 @@
-"""The traffic, one line per exchange or raw frame, however many there are.
+"""List of the traffic, one line per exchange or raw frame, for any number of lines.
 
-Draws only the lines in sight, from the index, and keeps its own offset, so that a flood of messages costs no
-layout. It reads the index when `update_lines` is called, never by itself.
+It draws only visible lines, from the index, and keeps its own offset, so that a flood of messages causes no
+layout. It reads the index only when `update_lines` is called.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS
 
 _CLOCK_S = 0.1
-"""How often the clock of a pending line is drawn anew."""
+"""Seconds between two updates of the clocks of pending lines."""
 _SLICE_S = 0.005
 _AT_ONCE_S = 0.02
-"""How long lines are sorted before the key that asked for it is done with."""
+"""Seconds of sorting within the handler of the key; the rest is done in a worker."""
 _PROGRESS_S = 0.1
-"""How often a long search, or sort, shows what it found so far."""
+"""Seconds between two displays of the progress of a search or sort."""
 _REST_S = 0.02
-"""How long the next letter of what is typed is waited for before the lines are searched."""
+"""Seconds to wait for another typed letter before the lines are searched."""
 _MANY = 100_000
 _LONG_REST_S = 0.1
-"""The same for so many frames and more, which take longer."""
+"""The same for at least `_MANY` frames, which take longer."""
 _WHEEL = 3
 _SORTING = "traffic-sort"
 _FAILED = frozenset(map(STATUSES.index, FAILED))
 
 
 class TrafficList(KnowsFirstSize, Widget, can_focus=True):
-    """Follows the newest line until the person moves; then the selection stays where it is.
+    """Follows the newest line until the person moves; then the selection stays in place.
 
     Its component classes are `traffic_lines.STYLES`.
     """
@@ -95,13 +95,13 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @dataclass
     class Picked(Message):
-        """The person moved to another line. `exchange` is None for a raw frame nobody has paired yet."""
+        """The person moved to another line. `exchange` is None for a raw frame that is not paired yet."""
 
         listing: TrafficList
         exchange: int | None
 
         def can_replace(self, message: Message) -> bool:
-            """Only the newest choice matters."""
+            """Let a newer selection replace this one, because only the newest matters."""
             return isinstance(message, TrafficList.Picked)
 
     @dataclass
@@ -114,10 +114,10 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
     def __init__(
         self, index: Index, *, compact: bool = False, shifted: Callable[[], None] = lambda: None
     ) -> None:
-        """`compact` leaves the column titles out, for a strip of few lines.
+        """Create the list; `compact` leaves the column titles out, for a strip of few lines.
 
-        `shifted` is called when following, pausing, marks, the order, or whether raw frames are shown,
-        changed: at once, so that what it changes elsewhere is drawn together with the lines.
+        `shifted` is called when following, pausing, marks, order or raw form change. It is called
+        immediately, so that its effects are drawn together with the lines.
         """
         super().__init__()
         self.shifted = shifted
@@ -126,12 +126,12 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.node: Node = EVERYTHING
         self.view = View(index)
         self.sorted: SortedLines | None = None
-        """The lines by a column; None: as they came."""
+        """Lines sorted by a column; None for arrival order."""
         self._unfolded: int | None = None
-        """The exchange whose notifications and parts have lines below its own."""
+        """Exchange whose notifications and parts are shown below its line."""
         self._below: Sequence[int] = ()
         self._below_as_of = (-1, -1)
-        """The exchange and the version of the index for which those lines were found."""
+        """Exchange and version of the index for which those lines were found."""
         self.following = True
         self.paused = False
         self.marks: set[int] = set()
@@ -146,30 +146,30 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self._clock_at = 0.0
         self._seen = -1
         self._pinned: int | None = None
-        """While lines are being sorted: 0 or -1, where the person went to the first or the last of them."""
+        """While lines are being sorted: 0 or -1 if the person went to the first or last line."""
         self.waterfall = Waterfall(index)
         self._strips = TrafficStrips(self, index, self.waterfall)
 
     def show_held(self, messages: Iterable[HeldMessage]) -> None:
-        """Mark the exchanges of which a message waits at the desk."""
+        """Mark the exchanges with a message that is held at the desk."""
         held = {(one.connection, one.id) for one in messages}
         if held != self._strips.held:
             self._strips.held = self.index.held = held
             self.refresh()
 
     def set_rules(self, rules: ColourRules) -> None:
-        """Draw the lines in the colours that the rules say."""
+        """Colour the lines by rules."""
         self._strips.rules = rules
         self.refresh()
 
     def compose(self) -> ComposeResult:
-        """Only the scroll bar is a widget."""
+        """Compose the scroll bar, the only child widget."""
         yield self._bar
 
-    # What it shows
+    # Contents
 
     def update_lines(self, budget_s: float = _SLICE_S) -> bool:
-        """Pair and filter what came since, for about `budget_s` seconds; True when it is drawn anew."""
+        """Pair and filter new frames for about `budget_s` seconds; return True if the list is redrawn."""
         self.index.catch_up(budget_s)
         changed = self.view.advance(budget_s) or self.index.version != self._seen
         changed = (self.sorted is not None and self._sort_on(self.sorted, budget_s)) or changed
@@ -184,7 +184,8 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @property
     def is_ageing(self) -> bool:
-        """True if time alone changes what is shown: a pending exchange is in sight, or may come to pass."""
+        """True if time alone changes the display, because a pending exchange is visible or may become
+        visible."""
         if not self.index.pending():
             return False
         if self.sorted is not None or self.node != EVERYTHING:
@@ -199,7 +200,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @property
     def lines(self) -> UnfoldedLines:
-        """The lines there are, with what is unfolded."""
+        """Current lines, including the unfolded ones."""
         if self._unfolded is None:
             return UnfoldedLines(self._ordered)
         if self._below_as_of != (self._unfolded, self.index.version):
@@ -209,32 +210,32 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @property
     def selected(self) -> int | None:
-        """The number of the selected exchange; None without any, or while a raw frame is not paired."""
+        """Number of the selected exchange; None if there is none, or a raw frame is not paired yet."""
         if self._line is None or not self.view.raw:
             return self._line
         return next(iter(self.index.rows_of(self._line)), None)
 
     @property
     def frame(self) -> int | None:
-        """The number of the selected raw frame; None while exchanges are shown."""
+        """Number of the selected raw frame; None while exchanges are shown."""
         return self._line if self.view.raw and self.lines else None
 
     @property
     def rows_visible(self) -> int:
-        """Lines there is room for."""
+        """Number of visible lines."""
         return max(1, self.size.height - (not self.compact))
 
     def filter(self, node: Node, *, is_typed: bool = False) -> None:
-        """Show only what a filter lets pass; the selected line stays selected if it is among them.
+        """Show only what matches a filter; the selected line stays selected if it matches.
 
-        `is_typed`: the filter may change again at once, so that it is not worth to begin already.
+        `is_typed` delays the search, because the filter may change again soon.
         """
         self.node = node
         rest_s = _LONG_REST_S if self.index.paired > _MANY else _REST_S
         self._rebuild(self.view.raw, rest_s if is_typed and node != EVERYTHING else 0.0)
 
     def select(self, exchange: int) -> None:
-        """Move to an exchange, or to the one it is a part of, and stay there."""
+        """Select an exchange, or the one it is a part of, and stop following."""
         line = self._line_of(exchange)
         if not self.view.raw and line != exchange and self._unfolded == line:
             line = exchange
@@ -243,7 +244,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self._go(self.lines.position(line))
 
     def select_moment(self, moment: float) -> None:
-        """Move to the first line of a time, or to the last line where nothing came later."""
+        """Select the first line at or after a time, or the last line if there is none."""
         if self.sorted is not None:
             self.sort_by(None)
         lines, view = self.lines, self.view
@@ -259,7 +260,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self._go(min(low, len(lines) - 1))
 
     def _line_of(self, exchange: int) -> int:
-        """The line that shows an exchange."""
+        """Return the line that shows an exchange."""
         if self.view.raw:
             table = self.index.table
             return table.first[exchange] if exchange >= table.base else self.index.first_frame
@@ -289,7 +290,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self._go_to_end(-1)
 
     def action_open(self) -> None:
-        """Ask for the details of the selected line, and stay on it."""
+        """Request the details of the selected line, and stop following."""
         if self._line is not None:
             self._stop_following()
             self.post_message(self.Opened(self, self.selected))
@@ -303,7 +304,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self._place_lines(reveal=True)
 
     def action_fold(self) -> None:
-        """Hide them again."""
+        """Hide the unfolded lines."""
         if self._unfolded is None:
             return
         inside = self._line is not None and self.lines.is_below(self._position())
@@ -313,7 +314,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self._place_lines(reveal=True)
 
     def action_follow(self) -> None:
-        """Stay at the newest line, in the order they come, or stop."""
+        """Follow the newest line, in arrival order, or stop."""
         self.following = not self.following
         if self.following:
             self.sorted = None
@@ -323,7 +324,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.shifted()
 
     def action_pause(self) -> None:
-        """Add no more lines, or add all that came meanwhile."""
+        """Stop adding lines, or add all that arrived in the meantime."""
         if self.paused:
             self._resume()
         else:
@@ -333,7 +334,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.shifted()
 
     def action_mark(self) -> None:
-        """Mark the selected exchange, or take its mark away, and go on to the next line."""
+        """Mark or unmark the selected exchange, and go to the next line."""
         if (chosen := self.selected) is not None:
             self.marks ^= {chosen}
             self.action_cursor(1)
@@ -348,9 +349,9 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.select(later[0 if by > 0 else -1])
 
     def action_next_like(self, what: str, by: int) -> None:
-        """Go to the next or previous line that failed, was slow, or asks the same as the selected one.
+        """Go to the next or previous line that failed, was slow, or has the same method and name.
 
-        After the last one the first follows, which is said.
+        The search wraps around, with a notification.
         """
         lines, table = self._ordered.lines, self.index.table
         if self.view.raw:
@@ -378,7 +379,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.notify(f"There is no other {noun} here." if is_one else f"There is no {noun} here.")
 
     def action_raw(self) -> None:
-        """Show every frame for itself, or exchanges again."""
+        """Toggle between raw frames and exchanges."""
         chosen = self.selected
         self._rebuild(not self.view.raw)
         if chosen is not None and not self.following:
@@ -386,38 +387,38 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.shifted()
 
     def action_sort(self) -> None:
-        """Sort by the next column from the left, after the last one as the lines came."""
+        """Sort by the next column from the left; after the last one, in arrival order."""
         shown = [name for name in self._strips.columns if name in SORTABLE]
         at = shown.index(self.sorted.column) + 1 if self.sorted and self.sorted.column in shown else 0
         self.sort_by(shown[at] if at < len(shown) else None)
 
     def action_reverse(self) -> None:
-        """The other way round."""
+        """Reverse the order."""
         if self.sorted is not None:
             self.sort_by(self.sorted.column, not self.sorted.is_falling)
 
     def action_zero(self) -> None:
-        """Show times since the selected exchange; again: the clock."""
+        """Show times relative to the selected exchange; repeated, the time of day."""
         if (chosen := self.selected) is not None:
             started = self.index.table.started[chosen]
             self._strips.zero = None if self._strips.zero == started else started
             self.refresh()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """The axis of the bars is zoomed where there are bars; frames are shown as they came."""
+        """Enable zoom only with the waterfall, and sorting only for exchanges."""
         if action in ("sort", "reverse"):
             return not self.view.raw
         return action != "zoom" or self.waterfall.is_on
 
     def action_waterfall(self) -> None:
-        """Show where the time of each exchange went, on one time axis, or the columns again."""
+        """Toggle between the waterfall, which shows the phases of each exchange, and the columns."""
         self.waterfall.is_on = not self.waterfall.is_on
         self._place_lines()
         self.refresh_bindings()
         self.shifted()
 
     def action_zoom(self, by: int) -> None:
-        """Make the time axis shorter, around the selected exchange, or longer."""
+        """Zoom the time axis in around the selected exchange, or out."""
         self.waterfall.zoom = max(0, min(self.waterfall.zoom + by, MOST_ZOOM))
         self._place_lines()
 
@@ -435,7 +436,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.action_open()
 
     def _click_head(self, column: str) -> None:
-        """Sort by a column, the other way round where it is so already."""
+        """Sort by a column; if it is already the sort column, reverse the order."""
         if self.sorted is not None and column == self.sorted.column:
             self.action_reverse()
         elif column in SORTABLE or column in ("mark", "time"):
@@ -450,29 +451,30 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self._scroll(self._offset - _WHEEL, event)
 
     def on_scroll_to(self, event: ScrollTo) -> None:
-        """The scroll bar was dragged."""
+        """Scroll after the scroll bar was dragged."""
         if event.y is not None:
             self._scroll(round(event.y), event)
 
     def on_scroll_down(self, event: ScrollDown) -> None:
-        """The scroll bar was clicked below its grip."""
+        """Scroll after a click below the grip of the scroll bar."""
         self._scroll(self._offset + self.rows_visible, event)
 
     def on_scroll_up(self, event: ScrollUp) -> None:
-        """The scroll bar was clicked above its grip."""
+        """Scroll after a click above the grip of the scroll bar."""
         self._scroll(self._offset - self.rows_visible, event)
 
     def on_resize(self) -> None:
-        """Keep the selected line in sight."""
+        """Keep the selected line visible."""
         self._place_lines(reveal=True)
 
     # Drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Lines of the screen, as they reach the terminal.
+        """Draw lines without Textual's further processing.
 
-        Textual would copy each of them four times, to keep it and to add what this widget has not: a border,
-        padding, opacity. Most are drawn once, while messages pour in. That takes a third less time so.
+        Textual would copy each line four times, for its cache and for features this widget does not use:
+        border, padding, opacity. Under heavy traffic, most lines are drawn only once; this method takes a
+        third less time.
         """
         width, lines = self._fit_strips(), self.lines
         strips = [self._drawn(y, lines) for y in crop.line_range]
@@ -480,12 +482,12 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         return strips if (start, stop) == (0, width) else [each.crop(start, stop) for each in strips]
 
     def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
+        """Draw one line of the widget."""
         self._fit_strips()
         return self._drawn(y, self.lines)
 
     def _fit_strips(self) -> int:
-        """Make the lines as wide as the widget; returns its width."""
+        """Lay the lines out for the width of the widget; return the width."""
         width, strips = self.size.width, self._strips
         strips.fit(width, self.view.raw)
         strips.order = ("", False) if self.sorted is None else (self.sorted.column, self.sorted.is_falling)
@@ -518,11 +520,11 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
     # Offset and selection
 
     def _position(self) -> int:
-        """Position of the selected line."""
+        """Return the position of the selected line."""
         return 0 if self._line is None else self.lines.position(self._line)
 
     def _go(self, position: int) -> None:
-        """Select the line at a position, as the person asked; following ends."""
+        """Select the line at a position on request of the person; stop following."""
         lines = self.lines
         if not lines:
             return
@@ -545,7 +547,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.shifted()
 
     def sort_by(self, column: str | None, is_falling: bool | None = None) -> None:
-        """Show the lines by a column, from the first, or as they came, where the selected one is."""
+        """Sort by a column and go to the first line; with None, use arrival order and keep the selection."""
         if column is None:
             self.sorted = None
         else:
@@ -561,7 +563,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.shifted()
 
     def _sort_on(self, lines: SortedLines, budget_s: float) -> bool:
-        """Bring the order up to date, behind the screen where it takes long; True when lines may differ."""
+        """Update the order, in a worker if it takes long; return True if lines may have changed."""
         if lines.done < 1 and not self._is_sorting:
             self._sort_all(lines)
         return not self._is_sorting and lines.advance(budget_s)
@@ -572,7 +574,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @work(exclusive=True, group=_SORTING)
     async def _sort_all(self, lines: SortedLines) -> None:
-        """Sort all lines in short slices, so that keys are handled between them; another order ends this."""
+        """Sort all lines in short slices, with keys handled in between; another sort order ends this."""
         drawn = monotonic()
         while self.sorted is lines:
             lines.advance(_SLICE_S)
@@ -585,7 +587,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             await asyncio.sleep(0)
 
     def _show_sorted(self) -> None:
-        """Draw how far sorting has come, still at that end to which the person went."""
+        """Draw the progress of sorting, still at the end that the person went to."""
         before = self._line
         if self._pinned is not None and (lines := self.lines):
             self._line, self._top = lines[self._pinned], None
@@ -595,7 +597,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self.post_message(self.Picked(self, self.selected))
 
     def _scroll(self, offset: int, event: events.Event | Message) -> None:
-        """Show other lines; at the end following goes on if it was on."""
+        """Scroll to an offset; moving away from the end stops following."""
         event.stop()
         event.prevent_default()
         end = self._end()
@@ -613,7 +615,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.view.release()
 
     def _rebuild(self, raw: bool, rest_s: float = 0.0) -> None:
-        """Make a new view with another filter, or of frames instead of exchanges, after a rest."""
+        """Create a view with another filter or form, after a delay."""
         chosen = self.selected
         self.view = View(self.index, self.node, raw=raw)
         if self.sorted is not None:
@@ -628,7 +630,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @work(exclusive=True, group="traffic-search")
     async def _search_all(self, rest_s: float) -> None:
-        """Filter all lines in short slices, so that keys are handled between them."""
+        """Filter all lines in short slices, with keys handled in between."""
         if rest_s:
             await asyncio.sleep(rest_s)
         drawn = monotonic()
@@ -645,7 +647,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             await asyncio.sleep(0)
 
     def _place_lines(self, *, reveal: bool = False) -> None:
-        """Bring offset, selection and scroll bar in line with the lines there are, and draw."""
+        """Update offset, selection and scroll bar for the current lines, and redraw."""
         lines = self.lines
         if self.following and not self.paused:
             self._line = lines[-1] if lines else None
@@ -662,7 +664,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.refresh()
 
     def _show_place(self, count: int) -> None:
-        """Move the scroll bar, where that changes how it looks, in eighths of cells."""
+        """Move the scroll bar if its appearance changes, in eighths of cells."""
         rows, height = self.rows_visible, self.size.height
         grip = max(1.0, rows * height / max(rows, count, 1))
         above = (height - grip) * self._offset / max(1, count - rows)
@@ -674,7 +676,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             self._bar.position = self._offset
 
     def _keep_place(self, lines: Sequence[int], *, reveal: bool) -> None:
-        """Keep the same lines in the same places."""
+        """Keep the same lines in the same rows."""
         position = min(self._position(), len(lines) - 1)
         is_whole = self.view.done >= 1 and (self.sorted is None or self.sorted.done >= 1)
         if self._line is None or (lines[position] != self._line and is_whole):

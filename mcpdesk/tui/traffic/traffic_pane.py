@@ -1,4 +1,4 @@
-"""Every message as it passes: the list, its filter, and the details of the chosen exchange."""
+"""Traffic screen: the list of messages, its filter, and the details of the selected exchange."""
 
 from __future__ import annotations
 
@@ -67,28 +67,28 @@ if TYPE_CHECKING:
     from mcpdesk.tui.screens.workbench import WorkbenchPane
 
 _BEHIND = 10_000
-"""Frames nobody has looked at yet, beyond which a person is told how far that has come."""
+"""Number of unpaired frames from which the progress of reading is shown."""
 BESIDE = 110
-"""Cells across from which open details stand beside the list."""
+"""Width in cells from which open details are beside the list."""
 _NARROWEST = 36
-"""Cells below which a message is not wrapped."""
+"""Minimum width of a wrapped message in cells."""
 _MOST_LINES = 2
 _SORTED_TITLES = {"what": "message"}
-"""What columns are called whose title is not their name."""
+"""Titles of columns whose title is not their name."""
 _HINT = (
     "filter: words · method: tool: peer: status:error is:held kind: id: >200ms >10kb since:5m · not or ( )"
 )
 
 
 class LogLines(Protocol):
-    """What the traffic needs of the screen of logs."""
+    """Interface of the logs screen that the traffic uses."""
 
     def show_lines_of(self, exchange: Exchange) -> None:
         """Show the log lines of one call."""
 
 
 class TrafficPane(FilterPane):
-    """Filter above, list and details, counts below."""
+    """Filter at the top, list and details, counts at the bottom."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("traffic")
     DEFAULT_CSS = """
@@ -120,14 +120,14 @@ class TrafficPane(FilterPane):
         self.link = link
         self._filters: SavedFilters | None = None
         self._drafts = dict[Draft, str]()
-        """What was typed for held messages, and not sent."""
+        """Unsent edits of held messages."""
         self._configs = ClientConfigs(link)
         self._rules = ColourRules(config_folder() / COLOURS_FILE, link.traffic)
         self._status: tuple[object, ...] = ()
-        """What the status line shows, and in how many cells."""
+        """Contents of the status line, and its width in cells."""
 
     def compose(self) -> ComposeResult:
-        """Filter, what is wrong with it, list, details, status."""
+        """Compose filter, filter error, list, details and status."""
         yield from super().compose()
         yield CompletionLine(self.link.traffic)
         yield Static(classes="wrong", markup=False)
@@ -145,21 +145,21 @@ class TrafficPane(FilterPane):
 
     @property
     def listing(self) -> TrafficList:
-        """The list."""
+        """List of the traffic."""
         return self.query_one(TrafficList)
 
     @property
     def detail(self) -> TrafficDetail:
-        """The details."""
+        """Details of the selected exchange."""
         return self.query_one(TrafficDetail)
 
     @property
     def completion(self) -> CompletionLine:
-        """What the filter could go on with."""
+        """Completions of the filter."""
         return self.query_one(CompletionLine)
 
     def show_view(self, view: CoreView) -> None:
-        """Show what came since the last time; this costs little when nothing did."""
+        """Show new frames; cheap if there are none."""
         listing = self.listing
         if self._rules.update():
             self._show_rules()
@@ -171,28 +171,28 @@ class TrafficPane(FilterPane):
         self._show_status()
 
     def tick_s(self) -> float | None:
-        """A second while a pending exchange is shown; else the time until the colour rules are read again."""
+        """Return a second while a pending exchange is shown; otherwise the period of the colour rules."""
         is_ageing = self.listing.is_ageing or (self.detail.display and self.detail.is_ageing)
         return TICK_S if is_ageing else RULES_S
 
     def place(self) -> tuple[str, int | None]:
-        """The filter, and the selected exchange unless the newest one is followed."""
+        """Return the filter, and the selected exchange unless the newest one is followed."""
         return self.filter_field.true_text, None if self.listing.following else self.listing.selected
 
     def return_to(self, place: tuple[str, int | None]) -> None:
-        """Filter and select as before."""
+        """Restore filter and selection."""
         query, selected = place
         self.set_filter(query)
         if selected is not None:
             self.listing.select(selected)
 
     def set_filter(self, query: str) -> None:
-        """Show only what matches, as if it had been typed."""
+        """Set the filter, as if it had been typed."""
         self.filter_field.true_text = query
         self.set_class(bool(query), "-filtering")
 
     def show_only(self, query: str) -> None:
-        """Show what matches and the newest of it, without the details of what was looked at before."""
+        """Show only matching exchanges, with the details closed."""
         self.remove_class("-detail")
         self.listing.focus()  # the details, which may have had the focus, are hidden
         self.set_filter(query)
@@ -205,7 +205,7 @@ class TrafficPane(FilterPane):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Sending needs a server; what completes the filter is there while it is typed."""
+        """Enable sending only with a server, and completion only while the filter is typed."""
         if action in ("take", "choose"):
             return self.filter_field.has_focus and self.completion.display
         view = self.link.view()
@@ -214,7 +214,7 @@ class TrafficPane(FilterPane):
         return action not in ("replay", "edit", "logs") or bool(view.servers)
 
     def action_choose(self, by: int) -> None:
-        """Choose another completion of the filter."""
+        """Select another completion of the filter."""
         self.completion.move(by)
 
     def action_take(self) -> None:
@@ -227,7 +227,7 @@ class TrafficPane(FilterPane):
         self.completion.show_for(taken)
 
     def action_back(self) -> None:
-        """Esc: from the filter or the details to the list, then close them."""
+        """Move the focus from the filter or the details to the list, then close them."""
         if self.detail.is_maximized:
             self.screen.minimize()
         elif self.detail.has_focus_within:
@@ -241,7 +241,7 @@ class TrafficPane(FilterPane):
 
     @work
     async def action_filters(self) -> None:
-        """Use a filter that was kept, keep the one that is used, or drop it."""
+        """Use a saved filter, save the current one, or delete it."""
         if self._filters is None:
             history = self.app.history_path
             self._filters = SavedFilters(history.with_name(FILE_NAME) if history else None)
@@ -271,7 +271,7 @@ class TrafficPane(FilterPane):
 
     @work
     async def action_pager(self) -> None:
-        """Show the raw frame, or the messages of the exchange, in the person's pager."""
+        """Show the raw frame, or the messages of the exchange, in the user's pager."""
         if (chosen := self._chosen()) is None:
             return
         frame = self.listing.frame
@@ -290,7 +290,7 @@ class TrafficPane(FilterPane):
 
     @work(thread=True, exclusive=True, group="traffic-export")
     def _write(self, numbers: Sequence[int], ending: str) -> None:
-        """Write a file into the working folder, away from the screen's thread."""
+        """Write a file into the working folder, on another thread."""
         try:
             message, severity = write(self.link, numbers, ending), "information"
         except OSError as error:
@@ -299,12 +299,12 @@ class TrafficPane(FilterPane):
 
     @work
     async def action_go_to(self) -> None:
-        """Go to the line of a time."""
+        """Ask for a time and go to its line."""
         if (moment := await ask_moment(self.app)) is not None:
             self.listing.select_moment(moment)
 
     async def action_logs(self) -> None:
-        """Show the log lines of the chosen call."""
+        """Show the log lines of the selected call."""
         if (chosen := self._chosen()) is not None:
             from mcpdesk.tui.screens.logs import lines_of  # imported at the first visit of Logs
 
@@ -316,7 +316,7 @@ class TrafficPane(FilterPane):
             cast("LogLines", self.app.main.pane).show_lines_of(exchange)
 
     def action_hold(self) -> None:
-        """Say what is to be held, and decide on what is."""
+        """Open the dialog of held messages."""
 
         def left(for_question: bool | None) -> None:
             if for_question:
@@ -331,12 +331,12 @@ class TrafficPane(FilterPane):
         self.app.push_screen(HoldDialog(self.link, rule, self._drafts), left)
 
     def action_faults(self) -> None:
-        """Say which faults messages meet."""
+        """Open the dialog of fault rules."""
         self.app.push_screen(FaultDialog(self.link, self.filter_field.true_text))
 
     @work
     async def action_can(self) -> None:
-        """Give the answer of the chosen exchange to all requests like it, or end that."""
+        """Mock all requests like the selected one with its answer, or end that."""
         chosen = self._chosen()
         if chosen is None:
             return
@@ -359,7 +359,7 @@ class TrafficPane(FilterPane):
 
     @work
     async def action_compare(self) -> None:
-        """Show in what two exchanges differ: the two marked, or the one marked and the selected."""
+        """Compare two marked exchanges, or the marked and the selected one."""
         pair = sorted(self.listing.marks)
         if len(pair) == 1 and (chosen := self._chosen()) is not None and chosen not in pair:
             pair.append(chosen)
@@ -381,7 +381,7 @@ class TrafficPane(FilterPane):
 
     @work
     async def action_edit(self) -> None:
-        """Take the request's arguments into the form of the workbench."""
+        """Put the arguments of the request into the form of the workbench."""
         if (found := await self._repeatable()) is None:
             return
         server, (method, params) = found
@@ -394,17 +394,17 @@ class TrafficPane(FilterPane):
         await self.app.main.show_screen("workbench")
         cast("WorkbenchPane", self.app.main.pane).edit_call(*item)
 
-    # Messages of the parts
+    # Messages of child widgets
 
     def apply_filter(self) -> None:
-        """Filter while typing; while the filter is wrong, the last right one holds."""
+        """Apply the filter during typing; an invalid filter leaves the last valid one active."""
         typed = self.filter_field.value
         if self.filter_field.has_focus:
             self.completion.show_for(typed[: self.filter_field.cursor_position])
         try:
             node = parse(from_field(typed), time())
         except QueryError as error:
-            if self.completion.display:  # what can be completed is not wrong yet
+            if self.completion.display:  # an incomplete filter that can be completed is not an error
                 self.remove_class("-wrong")
                 return
             before = cell_len(typed[: error.position])
@@ -417,19 +417,19 @@ class TrafficPane(FilterPane):
             self.listing.filter(node, is_typed=self.filter_field.has_focus)
 
     def on_descendant_blur(self) -> None:
-        """Offer completions only while the filter is typed."""
+        """Hide completions when the filter loses the focus."""
         if not self.filter_field.has_focus:
             self.completion.display = False
 
     @on(TrafficList.Picked)
     def picked(self, event: TrafficList.Picked) -> None:
-        """Show the details of the line where they are open."""
+        """Show the details of the selected line if they are open."""
         if self.detail.display:
             self.detail.show(event.exchange, self.listing.frame)
 
     @on(TrafficList.Opened)
     def opened(self, event: TrafficList.Opened) -> None:
-        """Open the details and go into them where they were open already."""
+        """Open the details; focus them if they were already open."""
         if not self.listing.lines:
             return
         shown, frame = self.detail.shown, self.listing.frame
@@ -442,10 +442,10 @@ class TrafficPane(FilterPane):
         self.call_after_refresh(self.listing.on_resize)
 
     def _shifted(self) -> None:
-        """Show at once that following, pausing or the bars changed."""
+        """Show changes of following, pausing or the waterfall immediately."""
         if self.detail.frame is not None and not self.listing.view.raw:
             self.detail.show(self.listing.selected)
-        # Not by a class of the pane: the styles of everything in it would be found anew.
+        # Not a class of the pane, because a class would recompute all styles in it.
         self.query_one(".legend").display = self.listing.waterfall.is_on and not self.listing.view.raw
         self._show_status()
 
@@ -456,23 +456,23 @@ class TrafficPane(FilterPane):
         self.app.copy(event.text, event.what)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Put the details beside the list where there is room."""
+        """Put the details beside the list if there is space."""
         beside = event.size.width >= BESIDE
         self.set_class(beside, "-beside")
         self.detail.set_class(not beside, "-below")
         if self.has_class("-wrong"):
-            self.call_after_refresh(self.apply_filter)  # its message is wrapped for another width
+            self.call_after_refresh(self.apply_filter)  # its error message must be wrapped for the new width
 
     # Helpers
 
     def _chosen(self) -> int | None:
-        """The exchange the details show, else the selected one."""
+        """Return the exchange of the focused details, else the selected one."""
         if self.detail.has_focus_within and self.detail.shown is not None:
             return self.detail.shown.number
         return self.listing.selected if self.listing.lines else None
 
     def _shown(self) -> list[int]:
-        """The exchanges the filter lets pass, rising."""
+        """Return the exchanges that match the filter, in ascending order."""
         view = self.listing.view
         if not view.raw:
             return list(view.lines)
@@ -483,7 +483,8 @@ class TrafficPane(FilterPane):
         await fetch_exchanges(self.app, self.link.traffic, numbers)
 
     async def _repeatable(self) -> tuple[str, Request] | None:
-        """The server and the request of the chosen exchange, where they can be asked again."""
+        """Return server and request of the selected exchange; notify the person if it cannot be sent
+        again."""
         chosen = self._chosen()
         if chosen is None:
             return None
@@ -495,14 +496,14 @@ class TrafficPane(FilterPane):
             return None
 
     async def _is_confirmed(self, server: str, method: str, params: Mapping[str, Any]) -> bool:
-        """Ask before a tool runs again that says it destroys something."""
+        """Ask for confirmation before a destructive tool is called again."""
         items = self.link.catalogue(server).items if method == "tools/call" else ()
         named = (one for one in items if one.kind is ItemKind.TOOL and one.name == params.get("name"))
         item, guard = next(named, None), self.app.destructive_calls
         return item is None or await guard.may_call(self.app, server, item, params.get("arguments"))
 
     def _schema_of(self, exchange: Exchange) -> Mapping[str, Any] | None:
-        """The input schema of a called tool, where its server is hosted here."""
+        """Return the input schema of a called tool, if its server is on this desk."""
         if exchange.method != "tools/call" or exchange.server not in {
             one.name for one in self.link.view().servers
         }:
@@ -512,13 +513,13 @@ class TrafficPane(FilterPane):
         return next((item.definition.get("inputSchema") for item in found), None)
 
     def _awaited_by(self, exchange: Exchange) -> str:
-        """The author's line that a pending exchange awaits."""
+        """Return the code line that a pending exchange awaits."""
         latest = last_round(self.link.traffic, exchange)
         return awaited_at(self.link, latest.connection, latest.id)
 
     @on(TrafficDetail.SourceWanted)
     def source_wanted(self, event: TrafficDetail.SourceWanted) -> None:
-        """Open the person's editor where a call failed."""
+        """Open the user's editor where a call failed."""
         event.stop()
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == event.exchange.server), "")
@@ -531,13 +532,13 @@ class TrafficPane(FilterPane):
             edit(self.app, *place)
 
     def _show_rules(self) -> None:
-        """Draw in other colours, and say what is wrong with the rules."""
+        """Apply the colour rules, and show their errors."""
         self.listing.set_rules(self._rules)
         for problem in self._rules.problems[:3]:
             self.notify(one_line(problem, 160), severity="warning", markup=False)
 
     def _show_empty_text(self, view: CoreView) -> None:
-        """Say what to do while there are no lines."""
+        """Show instructions while there are no lines."""
         if self.listing.view.total:
             text: list[Cell] = [("", ""), ("  Nothing passes the filter. Esc drops it.", "traffic--muted")]
         else:
@@ -547,7 +548,7 @@ class TrafficPane(FilterPane):
             self.listing.refresh()
 
     def _show_status(self) -> None:
-        """The status line: counts left, what is switched on at the right."""
+        """Update the status line: counts on the left, active modes on the right."""
         listing, width = self.listing, self.size.width - 2
         left, right, held = counts(listing), mode(listing), self.link.held()
         listing.show_held(held.messages)
@@ -569,7 +570,7 @@ class TrafficPane(FilterPane):
 
 
 def pointing_at(before: int, message: str, width: int) -> str:
-    """A message below what it is about, which begins after `before` cells, on lines of at most `width`."""
+    """Return a message below the error position at `before` cells, on lines of at most `width`."""
     size = cell_len(message)
     if before + 2 + size > width and size < before:
         return f"{' ' * (before - size - 1)}{message} ↑"
@@ -578,7 +579,7 @@ def pointing_at(before: int, message: str, width: int) -> str:
 
 
 def counts(listing: TrafficList) -> str:
-    """How many lines there are, how many the filter lets pass, what is marked and what is gone."""
+    """Return the numbers of lines, of matching, marked and deleted ones, and the progress of searches."""
     view = listing.view
     lines = len(view.lines)
     noun = ("frame" if view.raw else "exchange") + ("" if view.total == 1 else "s")
@@ -604,7 +605,7 @@ def counts(listing: TrafficList) -> str:
 
 
 def mode(listing: TrafficList) -> str:
-    """Following, or how to."""
+    """Return the mode: following, paused or sorted, with the key to change it."""
     if listing.paused:
         return f"paused · {listing.view.held_back:,} waiting · p goes on"
     if (order := listing.sorted) is not None:
@@ -615,16 +616,16 @@ def mode(listing: TrafficList) -> str:
 
 
 def how_to_connect(configs: ClientConfigs, view: CoreView, width: int) -> list[Cell]:
-    """How to make something pass, on lines of at most `width` cells."""
+    """Return instructions to produce traffic, on lines of at most `width` cells."""
     lines: list[Cell] = [("", ""), ("  No message has passed yet.", "traffic--name"), ("", "")]
     if not view.servers:
         return lines
-    if width <= 0:  # it is not laid out yet
+    if width <= 0:  # not laid out yet
         return []
     server = view.servers[0]
     lines.append(("  Call a tool on the workbench (1), or connect a client:", ""))
     lessons = [("Claude Code", "claude-code")]
-    if server.url or not server.is_started:  # a URL is there as soon as the port is open
+    if server.url or not server.is_started:  # the URL exists as soon as the port is open
         lessons.append(("by hand", "curl"))
     for title, client in lessons:
         lines += [("", ""), (f"  {title}", "traffic--muted")]

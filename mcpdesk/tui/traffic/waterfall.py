@@ -1,4 +1,4 @@
-"""The waterfall: a bar for each exchange on a time axis that all lines in sight share, split into phases."""
+"""Waterfall: a bar per exchange, split into phases, on a time axis that all visible lines share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOKS: dict[PhaseKind, tuple[str, str, str]] = {
     PhaseKind.HELD: ("┄", "traffic--mark", "held"),
     PhaseKind.SERVER: ("▬", "traffic--in", "server"),
 }
-"""Glyph, component class and short name of every phase: colour never stands alone."""
+"""Glyph, component class and short name of each phase; phases are never distinguished by colour alone."""
 _COLOURS = {
     "traffic--muted": "$text-muted",
     "traffic--in": "$text-primary",
@@ -31,16 +31,16 @@ _COLOURS = {
     "traffic--good": "$text-success",
 }
 ZOOM = 4
-"""How much shorter the axis becomes with each step."""
+"""Zoom factor of the axis per step."""
 MOST_ZOOM = 12
 _BEFORE = 0.08
-"""Share of a zoomed axis that lies before the selected exchange."""
+"""Share of a zoomed axis before the selected exchange."""
 _SHORTEST_S = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
 class TimeAxis:
-    """What the bars of all lines are drawn on."""
+    """Time axis of the bars of all lines."""
 
     start: float
     """Unix time in seconds."""
@@ -48,7 +48,7 @@ class TimeAxis:
 
 
 class Waterfall:
-    """The bars of one list: whether they are shown, how far the axis is zoomed, and where it lies."""
+    """Bars of one list: visibility, zoom, and position of the axis."""
 
     def __init__(self, index: Index) -> None:
         self.is_on = False
@@ -57,7 +57,8 @@ class Waterfall:
         self._axis = TimeAxis(0.0, 1.0)
 
     def place(self, lines: Iterable[int], selected: int | None) -> None:
-        """Lay the axis over the exchanges in sight; a zoomed one begins a little before the selected one."""
+        """Set the axis to the visible exchanges; a zoomed one begins a little before the selected
+        exchange."""
         now = time()
         shown = [one for one in map(self._index.exchange, lines) if one.started]
         start = min((one.started for one in shown), default=now)
@@ -70,7 +71,7 @@ class Waterfall:
         self._axis = TimeAxis(start, seconds)
 
     def head(self, width: int) -> str:
-        """The time at which the axis begins, and how long it is, in the middle and at its end."""
+        """Return the start time of the axis, and the time at its middle and end relative to it."""
         begins, ends = clock(self._axis.start), f"+{duration(self._axis.seconds)}"
         half = f"+{duration(self._axis.seconds / 2)}"
         if width < len(begins) + len(half) + len(ends) + 6:
@@ -79,9 +80,9 @@ class Waterfall:
         return left + ends.rjust(width - len(left))
 
     def bar(self, exchange: Exchange, width: int) -> list[tuple[str, str]]:
-        """The bar of an exchange in at most `width` cells, as texts and component classes.
+        """Return the bar of an exchange in at most `width` cells, as texts and component classes.
 
-        An arrow stands for one that lies beside the axis.
+        An arrow marks a bar outside the axis.
         """
         axis, now = self._axis, time()
         per_cell = axis.seconds / width
@@ -105,7 +106,7 @@ class Waterfall:
 def _runs(
     spans: Sequence[PhaseSpan], first: float, per_cell: float, at: int, stop: int
 ) -> list[tuple[PhaseKind, int]]:
-    """The phase that has most of each cell from `at` up to `stop`; equal neighbours are counted."""
+    """Return runs of cells from `at` to `stop`, each with the phase that fills most of the cell."""
     runs = list[tuple[PhaseKind, int]]()
     bounds = list[tuple[float, float, PhaseKind]]()
     place = first
@@ -133,7 +134,7 @@ def _runs(
 
 
 def legend() -> list[tuple[str, str]]:
-    """What the glyphs of the bars stand for, as texts and colours."""
+    """Return the legend of the bars, as texts and colours."""
     cells = list[tuple[str, str]]()
     for glyph, style, name in _LOOKS.values():
         cells += [(glyph, _COLOURS[style]), (f" {name}  ", _COLOURS["traffic--muted"])]
@@ -141,7 +142,7 @@ def legend() -> list[tuple[str, str]]:
 
 
 def phases_in_words(index: Index, exchange: Exchange, now: float) -> list[str]:
-    """`handler 50 ms`, `waiting for the client 2.1 s`, `write 80 µs`; empty for what is no request."""
+    """Return phases such as `█ handler 50 ms` and `▪ write 80 µs`; empty if no phase is known in detail."""
     totals: dict[PhaseKind, float] = {}
     for span in phase_spans(index, exchange, now):
         totals[span.kind] = totals.get(span.kind, 0.0) + span.seconds
