@@ -32,7 +32,7 @@ from tests.support.tokens import SECRET
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 ENDINGS = (signal.SIGTERM, signal.SIGKILL)
-MANIFEST = '{"name": "meeting", "version": "1.0.0", "builtins": ["PlanMode", "TaskManager"]}'
+MANIFEST = '{"name": "meeting", "version": "1.0.0", "builtins": ["PlanMode", "SetCallback", "TaskManager"]}'
 SCRIPT = """
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
