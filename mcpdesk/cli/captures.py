@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.cli.printing import OK, TOOL_ERROR, print_json, print_message, print_text
 from mcpdesk.errors import DeskUserError
 from mcpdesk.plain_text import clean
@@ -313,8 +314,8 @@ def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: boo
         return
     total = sum(one.size for one in chosen)
     verb = "would be removed" if dry_run else "removed"
-    count = f"{len(chosen)} capture{'' if len(chosen) == 1 else 's'}, {total / 1e6:.1f} MB, {verb}"
-    print_text("\n".join([*(f"{one.path}  {one.size / 1e6:.1f} MB" for one in chosen), count]))
+    count = f"{len(chosen)} capture{'' if len(chosen) == 1 else 's'}, {size_text(total)}, {verb}"
+    print_text("\n".join([*(f"{one.path}  {size_text(one.size)}" for one in chosen), count]))
 
 
 def _seconds(age: str | None) -> float:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 from msgspec.structs import replace
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.cli import completion
 from mcpdesk.cli.attach_point import AttachPoint
 from mcpdesk.cli.command_help import BriefCommand
@@ -151,16 +152,12 @@ def _list_captures() -> int:
         raise DeskUserError("No tap runs at present, and there is no capture.", hint)
     times = (time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed)) for one in there)
     shown = zip(there[:MOST_LISTED], times, strict=False)
-    rows = [(written, _size(one.size), str(one.path)) for one, written in shown]
+    rows = [(written, size_text(one.size), str(one.path)) for one, written in shown]
     print_text("\n".join(aligned([("written", "size", "capture"), *rows])))
     more = len(there) - len(rows)
     older = f"There are {more:,} older ones in {folder}. " if more else ""
     print_message(f"{older}No tap runs at present. Show a capture with `mcpdesk open FILE`.")
     return OK
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"
 
 
 def show_capture(file: Path, theme: str | None, told: str = "") -> int:

@@ -55,13 +55,17 @@ _CHOICES = {
     "oneOf": {"type": "array", "items": _TITLED},
     "anyOf": {"type": "array", "items": _TITLED},
 }
-_NUMBERS = ("minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")
+_NUMBERS = (
+    *("minLength", "maxLength", "minItems", "maxItems"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+)
 _FIELD = {
     "type": "object",
     "required": ["type"],
     "properties": {
         "type": {"enum": ["string", "number", "integer", "boolean", "array"]},
-        **dict.fromkeys(("title", "description", "format"), _TEXT),
+        **dict.fromkeys(("title", "description", "format", "pattern"), _TEXT),
+        "multipleOf": {"type": "number", "exclusiveMinimum": 0},
         **{bound: {"type": "number"} for bound in _NUMBERS},
         **_CHOICES,
         "items": {"type": "object", "properties": _CHOICES},

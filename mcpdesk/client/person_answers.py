@@ -17,7 +17,10 @@ REFUSED = -1
 """The code of a refused sampling request. Source: MCP basic."""
 AGREE = "yes"
 YES_NO = {"yes": True, "no": False}
-_BOUNDS = ("type", "format", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems")
+_BOUNDS = (
+    *("type", "format", "pattern", "minLength", "maxLength", "minItems", "maxItems"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+)
 MODEL = "the person at the desk"
 _WISHES = {
     "costPriority": "cheap",
@@ -53,7 +56,9 @@ class PersonAnswers:
 
         Raises: ProtocolError when too many questions wait already.
         """
-        return form_result(params, await self._ask(form_pages(params), asker, may_cancel=True))
+        pages = form_pages(params)
+        question = await self._ask(pages, asker, may_cancel=True, is_form=len(pages) > 1)
+        return form_result(params, question)
 
     async def sample(self, params: JSONObject, asker: str) -> JSONObject:
         """The result of `sampling/createMessage`, as the person writes it. Raises: ProtocolError."""
@@ -66,7 +71,9 @@ class PersonAnswers:
     async def _list_roots(self, params: JSONObject, asker: str) -> JSONObject:
         return {"roots": list(self._roots())}
 
-    async def _ask(self, pages: tuple[Page, ...], asker: str, may_cancel: bool = False) -> Question:
+    async def _ask(
+        self, pages: tuple[Page, ...], asker: str, may_cancel: bool = False, is_form: bool = False
+    ) -> Question:
         try:
             identifier, future = self._inbox.ask(
                 server=self._server,
@@ -75,6 +82,7 @@ class PersonAnswers:
                 pages=pages,
                 timeout_s=self._timeout_s(),
                 may_cancel=may_cancel,
+                is_form=is_form,
             )
         except HandlerError as error:
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, error.message) from None
@@ -85,7 +93,7 @@ class PersonAnswers:
 
 
 def form_pages(params: JSONObject) -> tuple[Page, ...]:
-    """A link is one page; a form has one a field, or asks for a yes when it has none."""
+    """A link is one page; a form has a page for each field, or asks for a yes if it has none."""
     message: str = params["message"]
     if params.get("mode") == "url":
         return (Page(message, "link", own_words=False, is_required=False, link=params["url"]),)
@@ -165,8 +173,14 @@ def _limits(field: JSONObject, is_required: bool) -> str:
         _range(field.get("minLength"), field.get("maxLength"), " characters"),
         _range(field.get("minItems"), field.get("maxItems"), " of them"),
     )
+    others = (
+        f"more than {field['exclusiveMinimum']}" if "exclusiveMinimum" in field else "",
+        f"less than {field['exclusiveMaximum']}" if "exclusiveMaximum" in field else "",
+        f"a multiple of {field['multipleOf']}" if "multipleOf" in field else "",
+        f"matches {field['pattern']}" if "pattern" in field else "",
+    )
     optional = "" if is_required else "may be left out"
-    return " · ".join(part for part in (kind, field.get("format", ""), *sizes, optional) if part)
+    return " · ".join(part for part in (kind, field.get("format", ""), *sizes, *others, optional) if part)
 
 
 def _range(low: Any, high: Any, unit: str) -> str:

@@ -27,7 +27,7 @@ from mcpdesk.hosting.host_plan import (
 )
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
-from mcpdesk.hosting.journal import Journal, LogLine, Severity
+from mcpdesk.hosting.journal import Journal, LogLine, Notice, Severity
 from mcpdesk.hosting.kept_jobs import KeptJobs
 from mcpdesk.hosting.pump_places import PumpPlaces, open_pipe
 from mcpdesk.hosting.server_access import public_environment, secret_variables
@@ -216,10 +216,12 @@ class Host:
         """A value of `link.Protection`."""
         if self.plan.http and (self.http is None or not self.http.address):
             return "starting"
-        if self.http is None or not self.http.address.startswith("http"):
+        if self.http is None or not self.http.address:
             return "offline"
         if self.rules.api_key:
             return "key"
+        if not self.http.address.startswith("http"):
+            return "socket"
         return "open" if self._is_key_due(no_auth=False) or self.is_exposed else "loopback"
 
     @property
@@ -632,9 +634,8 @@ class Host:
         self.services.subscriptions.resource_updated(name, f"callback://{callback.id}")
         if has_fired:
             self.journal.log("notice", "callback", callback.message, "", name)
-            self.journal.notify(
-                f"Callback {callback.id} of {name}: {callback.message}", Severity.INFO, "activity/callbacks"
-            )
+            told = f"Callback {callback.id} of {name}: {callback.message}"
+            self.journal.keep_notice(Notice(0, told, Severity.INFO, "activity/callbacks"))
 
     def _refresh_rules(self) -> None:
         self.__dict__.pop("rules", None)

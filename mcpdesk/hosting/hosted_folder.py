@@ -135,7 +135,8 @@ class HostedFolder:
         self._gate = AccessGate(name, self.folder, self._gate_trouble)
         self._apply(self._with_skills(self._loaded, set()))
         for each in self._unavailable():
-            journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
+            if not each.is_logged:
+                journal.log("warning", "server", f"{each.name}: {each.reason}", each.source, self.server.name)
         for problem in self._loaded.problems:
             journal.log("error", "server", problem, "", self.server.name)
         for helper in self.server.helpers:
@@ -198,7 +199,7 @@ class HostedFolder:
             if _without_place(warning) not in known:
                 self._journal.notify(f"{name}: {warning}", Severity.WARNING, "logs")
         for each in self._unavailable():
-            if each.name in changes.broken:
+            if each.name in changes.broken and not each.is_logged:
                 self._journal.log("error", "server", f"{each.name}: {each.reason}", each.source, name)
         summary = changes.summary()
         if summary:
@@ -209,7 +210,7 @@ class HostedFolder:
             found = contract_changes(offer if agreed is None else agreed, now)
             breaking = [change for change in found if change.is_breaking]
             told = f"{name} reloaded in {took_ms:.0f} ms: {summary}"
-            rest = _also_changed(found) if agreed is None else ""
+            rest, logged = _also_changed(found) if agreed is None else "", ""
             if breaking:
                 more = f" and {len(breaking) - 1} more" if len(breaking) > 1 else ""
                 what = "clients" if agreed is None else LOCK_NAME
@@ -218,11 +219,12 @@ class HostedFolder:
                 broken = f"{name} breaks {what}: {breaking[0]}{where}{more}{rest}"
                 told = f"{broken} · {told.removeprefix(f'{name} ')}"
             elif why := next(filter(None, map(self._why_broken, changes.broken)), ""):
+                logged = told  # the log has the reason already
                 told = f"{name}: {why} · {told.removeprefix(f'{name} ')}"
             else:
                 told += rest
             severity = Severity.ERROR if changes.broken else Severity.WARNING if breaking else Severity.INFO
-            self._journal.notify(told, severity, f"workbench/save/{name}")
+            self._journal.notify(told, severity, f"workbench/save/{name}", logged=logged)
         return changes
 
     def _read(self) -> tuple[FolderReading, Definitions | None]:

@@ -137,14 +137,23 @@ class Journal:
         self._on_entry()
 
     def notify(
-        self, text: str, severity: Severity = Severity.INFO, screen: str = "logs", cause: str = ""
+        self,
+        text: str,
+        severity: Severity = Severity.INFO,
+        screen: str = "logs",
+        cause: str = "",
+        logged: str = "",
     ) -> None:
-        """Keep one notice, and its text as a log line. `cause` is as for `log`."""
+        """Keep one notice, and its text as a log line; `logged` is another text of that line.
+
+        `cause` is as for `log`.
+        """
         if cause:
-            return self._limits.put(cause, lambda more: self.notify(text + more, severity, screen))
+            rest = (severity, screen, "", logged)
+            return self._limits.put(cause, lambda more: self.notify(text + more, *rest))
         self.keep_notice(Notice(0, text, severity, screen))
         level = "info" if severity is Severity.INFO else severity.value
-        self.log(level, "server", text)
+        self.log(level, "server", logged or text)
 
     def lines(self, after: int = -1) -> list[LogLine]:
         """Log lines numbered above `after`, oldest first."""
@@ -188,6 +197,9 @@ class JournalHandler(logging.Handler):
         self._journal.log(record.levelname.lower(), record.name, text, where, call=call, cause=cause)
 
     def _place(self, record: logging.LogRecord) -> str:
+        """The attribute `where` of a record, else its place in a hosted folder."""
+        if isinstance(where := getattr(record, "where", None), str):
+            return where
         path = Path(record.pathname)
         for folder in self._folders():
             if path.is_relative_to(folder):

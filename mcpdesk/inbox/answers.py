@@ -6,12 +6,18 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from mcpdesk.inbox.question import Answer, Page, host_of
 
 MAX_OTHER = 65_536
 """Maximum characters of free text in one answer."""
+MAX_PATTERN_BYTES = 1 << 20
+"""Memory of a compiled pattern of a stranger."""
+MAX_BACKTRACKS = 10_000
+"""Steps back of a pattern with look-around or back references; a text that needs more does not match."""
 
 
 def fitting(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[Answer, ...]:
@@ -79,7 +85,34 @@ def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
         return _number_problem(rules, given)
     long = _outside(len(given), rules.get("minLength"), rules.get("maxLength"), "{} characters")
     form = _FORMATS.get(str(rules.get("format")))
-    return long or ("" if form is None or form(given) else f"write {_EXAMPLES[rules['format']]}")
+    wrong = "" if form is None or form(given) else f"write {_EXAMPLES[rules['format']]}"
+    return long or wrong or _pattern_problem(rules.get("pattern"), given)
+
+
+def _pattern_problem(pattern: Any, text: str) -> str:
+    if not isinstance(pattern, str) or _matcher(pattern)(text):
+        return ""
+    return f"the text must match {pattern}"
+
+
+@lru_cache(maxsize=64)
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    """A test of texts against a regular expression of a stranger, in bounded time.
+
+    A pattern that is no regular expression matches any text: its server checks the answer.
+    """
+    import jsonschema_rs
+
+    schema = {"type": "string", "pattern": pattern}
+    for engine in (
+        jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES),
+        jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS),
+    ):
+        try:
+            return jsonschema_rs.validator_for(schema, offline=True, pattern_options=engine).is_valid
+        except ValueError:
+            continue
+    return lambda text: True
 
 
 def number(text: str) -> int | float | None:
@@ -101,6 +134,13 @@ def _number_problem(rules: Mapping[str, Any], text: str) -> str:
         return "write a number"
     if rules["type"] == "integer" and value != int(value):
         return "write a whole number"
+    low, high, step = (rules.get(word) for word in ("exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+    if isinstance(low, int | float) and value <= low:
+        return f"more than {low}"
+    if isinstance(high, int | float) and value >= high:
+        return f"less than {high}"
+    if isinstance(step, int | float) and step > 0 and Fraction(str(value)) % Fraction(str(step)):
+        return f"a multiple of {step}"
     return _outside(value, rules.get("minimum"), rules.get("maximum"), "{}")
 
 

@@ -111,6 +111,7 @@ class Inbox:
         may_cancel: bool = False,
         kind: QuestionKind = QuestionKind.QUESTION,
         connection: int = 0,
+        is_form: bool = False,
     ) -> tuple[int, asyncio.Future[Question]]:
         """Ask a person. The future receives the question in its final state and never fails.
 
@@ -124,7 +125,7 @@ class Inbox:
         now, number = self._clock(), next(self._numbers)
         question = Question(
             number, server, peer, tool, tuple(pages), now, now + timeout_s, may_cancel,
-            kind=kind, connection=connection, origin=self.mark and f"{self.mark}/{number}",
+            kind=kind, connection=connection, origin=self.mark and f"{self.mark}/{number}", is_form=is_form,
         )  # fmt: skip
         timer = loop.call_later(timeout_s, self.end, number, QuestionState.TIMED_OUT)
         waiting = _Waiting(question, loop.create_future(), timer)

@@ -76,7 +76,7 @@ class Page(Struct, frozen=True):
     is_long: bool = False
     """True if the free text has several lines."""
     rules: Mapping[str, Any] = field(default_factory=dict)
-    """Bounds of the answer in JSON Schema keywords: type, format, lengths, numbers, items."""
+    """Bounds of the answer in JSON Schema keywords: type, format, pattern, lengths, numbers, items."""
     link: str = ""
     """URL that the person is asked to open. The answer only states that they agree."""
 
@@ -111,6 +111,8 @@ class Question(Struct, frozen=True):
     """Replica that asks, if a desk shows several."""
     origin: str = ""
     """Id of the question that is unique among all replicas; empty without other replicas."""
+    is_form: bool = False
+    """True if the pages are the fields of one form, which is shown as one page."""
 
     @property
     def asker(self) -> str:

@@ -181,7 +181,7 @@ class LocalServers(ServerFacet):
             folder=str(server.folder or ""),
             url=self._host.url(name),
             catalogue_version=self._catalogue_of(name).version,
-            problems=server.problems,
+            problems=(server.withheld, *server.problems) if server.withheld else server.problems,
             helpers=server.helpers,
             modes=self._modes_of(name).views(),
             mode=server.mode,

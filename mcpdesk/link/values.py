@@ -91,17 +91,19 @@ class GrantView:
 
 
 class Protection(StrEnum):
-    """Protection of the TCP port against unwanted callers."""
+    """Protection of the HTTP endpoint against unwanted callers."""
 
     KEY = "key"
     LOOPBACK = "loopback"
     """No key is required, but only this machine can connect and no tool runs programs."""
     OPEN = "open"
     """No key is required, although a tool runs programs or other machines can connect."""
+    SOCKET = "socket"
+    """The server listens on a Unix socket without a key: only programs of this user can connect."""
     STARTING = "starting"
     """The server does not listen yet."""
     OFFLINE = "offline"
-    """The server does not listen on TCP."""
+    """The server does not listen for HTTP."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,10 @@ from mcpdesk.paths import PACKAGE
 from mcpdesk.plain_text import from_field, harmless
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.crash import Crash, ScreenPlace
-from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.render.amounts import counted
+from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.screens.frame_lines import BRAND
-from mcpdesk.tui.screens.main_screen import PANES, MainScreen, Panes
+from mcpdesk.tui.screens.main_screen import PANES, MainScreen, News, Panes
 from mcpdesk.tui.terminal import DeskDriver, KeyQueue, TerminalGate
 from mcpdesk.tui.themes import ThemeChoice, readable
 from mcpdesk.tui.widgets.part_line import LinePart
@@ -58,8 +59,12 @@ WARNING_S = 12.0
 """Seconds for which warnings and errors are shown."""
 NEWS_FRAME = 3
 """Cells of the news row that are not text."""
+LONGEST_NEWS = 4_000
+"""Characters of news; longer news lack their middle."""
 MOST_TOLD = 100
 """Number of recent news items that are kept for the news screen."""
+_GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
+"""Severities of news, the least first."""
 MENU_GROUP = "menu"
 """Worker group of dialogs and of the actions chosen in them."""
 COPY_DOUBT = 75_000
@@ -77,6 +82,8 @@ class FreshNews(NamedTuple):
     """End of the line, which is never cut off."""
     others: int = 0
     """Number of other news items that came shortly before."""
+    errors: int = 0
+    """Number of errors among the others."""
     until: float = -math.inf
     """End of the notification, in monotonic seconds."""
 
@@ -126,6 +133,8 @@ class DeskApp(App[None]):
         self.themes.apply_first(self, theme)
         self.told = deque[tuple[float, str, str]](maxlen=MOST_TOLD)
         """Unix time in seconds, severity and text of recent news."""
+        self._told_count = 0
+        """Number of all news so far."""
         self._fresh = FreshNews("")
         self._interrupted = -math.inf
         self._asking = False
@@ -333,20 +342,32 @@ class DeskApp(App[None]):
         self, message: str, severity: SeverityLevel, hint: str = "", timeout_s: float | None = None
     ) -> None:
         """Show news as `notify` does. `hint`, a key that helps, is the end of the line and is not cut off."""
+        self.tell_all([(message, severity, hint)], timeout_s)
+
+    def tell_all(self, news: Sequence[News], timeout_s: float | None = None) -> None:
+        """Store all news to be read in full, and show the gravest of them, the last one of several."""
         now = time.time()
-        others = sum(now - at < self.NOTIFICATION_TIMEOUT for at, _, _ in self.told)
-        self.told.append((now, severity, message + hint))
+        others = [grade for at, grade, _ in self.told if now - at < self.NOTIFICATION_TIMEOUT]
+        shown = max(enumerate(news), key=lambda each: (_GRADES.index(each[1][1]), each[0]))[0]
+        news = [(_bounded(message), severity, hint) for message, severity, hint in news]
+        for at, (message, severity, hint) in enumerate(news):
+            self.told.append((now, severity, message + hint))
+            if at != shown:
+                others.append(severity)
+        self._told_count += len(news)
+        message, severity, hint = news[shown]
         self.main.news.tell(now, severity, message, hint)
         if timeout_s is None:
             timeout_s = self.NOTIFICATION_TIMEOUT if severity == "information" else WARNING_S
-        self._fresh = FreshNews(message, severity, hint, others, time.monotonic() + timeout_s)
+        until, errors = time.monotonic() + timeout_s, others.count("error")
+        self._fresh = FreshNews(message, severity, hint, len(others), errors, until)
         self._show_fresh(self.size.width)
 
     def _show_fresh(self, width: int) -> None:
         """Show the newest notification on a line of `width` cells, instead of older news, for its remaining
         time."""
         news = self._fresh
-        line = news_line(news.message, news.others, width - NEWS_FRAME, news.hint)
+        line = news_line(news.message, news.others, width - NEWS_FRAME, news.hint, news.errors)
         left_s = news.until - time.monotonic()
         self.clear_notifications()
         super().notify(line, severity=news.severity, timeout=left_s, markup=False)
@@ -360,7 +381,7 @@ class DeskApp(App[None]):
         """Show the recent news, the newest first, and the text that was copied last."""
         from mcpdesk.tui.screens.overlays import NewsScreen
 
-        self.push_screen(NewsScreen(self.told, self.clipboard))
+        self.push_screen(NewsScreen(self.told, self.clipboard, self._told_count - len(self.told)))
 
     def copy(self, text: str, what: str) -> None:
         """Copy `text` to the clipboard through the terminal and report that `what` was copied."""
@@ -425,16 +446,25 @@ class DeskApp(App[None]):
         self.notify("Ctrl+C again quits at once, Ctrl+Q asks first.", markup=False, timeout=INSIST_S)
 
 
-def news_line(message: str, others: int, width: int, hint: str = "") -> str:
-    """Return news as one line of `width` cells, with the key that shows the rest of it or other news."""
+def _bounded(message: str) -> str:
+    half = LONGEST_NEWS // 2
+    return message if len(message) <= LONGEST_NEWS else f"{message[:half]} … {message[-half:]}"
+
+
+def news_line(message: str, others: int, width: int, hint: str = "", errors: int = 0) -> str:
+    """Return news as one line of `width` cells, with the key that shows the rest of it or other news.
+
+    A long message lacks its middle: it begins with a name and ends with the reason.
+    """
     line = one_line(message)
     if others:
-        hint += f" · ! shows {others} more"
+        grave = f", {counted(errors, 'error')}" if errors else ""
+        hint += f" · ! shows {others} more{grave}"
     elif cell_len(line + hint) > width:
         hint += " · ! shows all"
     else:
         return line + hint
-    return one_line(line, max(width - cell_len(hint), 1)) + hint
+    return shortened(line, max(width - cell_len(hint), 1), REASON_TAIL) + hint
 
 
 NEEDS_SERVER = frozenset(

@@ -247,7 +247,7 @@ class ThemeChoice:
         if self._unknown:
             complaints.insert(0, f"There is no theme called {self._unknown}.")
         for complaint in complaints:
-            app.notify(one_line(complaint, 160), severity="warning", markup=False)
+            app.notify(one_line(complaint), severity="warning", markup=False)
 
     async def pick(self, app: App[None]) -> None:
         """Let the person choose; the theme under the cursor is applied as a preview."""

@@ -14,7 +14,8 @@ const PROTECTIONS = {
   key: ["●", "good", "key", "Callers need the key."],
   loopback: ["○", "muted", "loopback", "No key: only this machine can reach it."],
   open: ["▲", "bad", "OPEN", "A key would be due, and is switched off."],
-  offline: ["✕", "warn", "not on TCP", "Nothing listens on TCP."],
+  socket: ["●", "good", "socket", "Only programs of this user can reach the Unix socket."],
+  offline: ["✕", "warn", "not listening", "Nothing listens for HTTP."],
 };
 const TOKENS = {
   key: ["●", "good", "key", "Callers need the key and a token."],

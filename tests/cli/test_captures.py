@@ -134,7 +134,7 @@ def test_old_captures_go_and_one_that_is_written_stays(
     os.utime(written, (old - 1, old - 1))
     os.utime(captures / "three.jsonl")
     dry = mcpdesk("prune", "--older-than", "7d", "--dry-run")
-    assert "2 captures, 0.0 MB, would be removed" in dry.stdout and len(list(captures.iterdir())) == 5
+    assert "2 captures, 3 B, would be removed" in dry.stdout and len(list(captures.iterdir())) == 5
     assert json.loads(mcpdesk("prune", "--keep", "3", "--json").stdout)["removed"] == []
     mcpdesk("prune", "--older-than", "7d")
     assert {path.name for path in captures.iterdir()} == {"three.jsonl", written.name}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from mcpdesk.inbox.answers import problem
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
 from mcpdesk.server.asks.question_wording import read_sampled
+from tests.support.desk import until
 
 
 def answers(inbox: Inbox | None = None) -> PersonAnswers:
@@ -123,6 +125,32 @@ def test_a_page_tells_what_a_field_is_about_and_its_bounds() -> None:
     assert problem(page, Answer(other="100")) == "at most 99"
     assert form_pages(form({"type": "string", "minLength": 2}))[0].detail == "at least 2 characters"
     assert form_pages(form({"type": "string", "maxLength": 2}))[0].detail == "at most 2 characters"
+
+
+def test_a_page_has_the_pattern_of_its_field() -> None:
+    (page,) = form_pages(form({"type": "string", "pattern": "^[A-Z]{3}$"}))
+    assert page.detail == "matches ^[A-Z]{3}$"
+    assert problem(page, Answer(other="lis")) == "the text must match ^[A-Z]{3}$"
+    assert problem(page, Answer(other="LIS")) == ""
+    number = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 9, "multipleOf": 2}
+    assert form_pages(form(number))[0].detail == "number · more than 0 · less than 9 · a multiple of 2"
+
+
+def waiting(inbox: Inbox) -> list[Question]:
+    return [each for each in inbox.questions() if each.state is QuestionState.WAITING]
+
+
+async def test_the_fields_of_a_request_are_one_form() -> None:
+    inbox = Inbox()
+    asked = form({"type": "string"})
+    asked["requestedSchema"]["properties"]["more"] = {"type": "boolean"}
+    for params, is_form in ((asked, True), (form({"type": "string"}), False), (LINK, False)):
+        asking = asyncio.create_task(answers(inbox).elicit(params, "book"))
+        await until(lambda: waiting(inbox))
+        (question,) = waiting(inbox)
+        assert question.is_form is is_form
+        inbox.decline(question.id)
+        assert await asking == {"action": "decline"}
 
 
 def test_a_form_without_fields_asks_for_a_yes() -> None:

@@ -134,6 +134,20 @@ async def test_a_saved_file_reaches_open_sessions(folder: Path) -> None:
         assert desk.catalogue("one").items[0].changed
 
 
+async def test_the_reason_why_a_saved_file_cannot_be_read_is_logged_once(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_desk(folder) as desk:
+        save(folder / "tools/hold.py", "async def hold(: ...")
+        desk.reload("one")
+        await until(lambda: any(line.text.endswith("1 broken: hold") for line in desk.logs()))
+        assert not [line for line in desk.logs() if "SyntaxError" in line.text]
+        (record,) = (each for each in caplog.records if "SyntaxError" in each.getMessage())
+        assert vars(record)["where"] == "tools/hold.py:1"
+        notice = desk.notices()[-1].text
+        assert "tools/hold.py:1: SyntaxError" in notice and notice.endswith("1 broken: hold")
+
+
 async def test_where_tcp_is_forbidden_a_unix_socket_serves_the_same_http(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,7 +162,7 @@ async def test_where_tcp_is_forbidden_a_unix_socket_serves_the_same_http(
     async with running_desk(folder, http=True) as desk:
         monkeypatch.undo()
         assert desk.view().servers[0].url == f"unix:{place}"
-        assert desk.view().protection == "offline"
+        assert desk.view().protection == "socket"
         assert "is not permitted: serving HTTP on the Unix socket" in desk.notices()[-1].text
         connector = aiohttp.UnixConnector(path=str(place))
         async with (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
-from mcpdesk.hosting.journal import Journal, Severity
+from mcpdesk.hosting.journal import Journal, Severity, logging_to
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import resolve
 
@@ -59,10 +59,12 @@ async def test_a_saved_change_is_served_and_said(folder: Path) -> None:
 async def test_a_broken_file_leaves_the_previous_version_serving(folder: Path) -> None:
     hosted, journal = make(folder)
     (folder / "tools/a.py").write_text("async def hello(:\n", encoding="utf-8")
-    await hosted.reload()
+    with logging_to(journal, lambda: [folder]):
+        await hosted.reload()
     assert hosted.server.tools.get("hello") is not None
     assert journal.notices()[-1].severity is Severity.ERROR
-    assert any("tools/a.py:1" in line.where for line in journal.lines())
+    told = [(line.level, line.where) for line in journal.lines() if "SyntaxError" in line.text]
+    assert told == [("error", "tools/a.py:1")], "the reason is logged once"
 
 
 async def test_a_broken_manifest_leaves_everything_serving(folder: Path) -> None:

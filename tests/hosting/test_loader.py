@@ -226,7 +226,7 @@ async def test_file_that_breaks_keeps_its_previous_version_until_repaired(load: 
     broken = load({"helper.py": "N ="})
     assert await call(broken, "add-up", a=1) == 102
     assert out(broken)["add-up"] == Unavailable(
-        "add-up", "SyntaxError: invalid syntax", "helper.py:1", serving=True
+        "add-up", "SyntaxError: invalid syntax", "helper.py:1", serving=True, is_logged=True
     )
     repaired = load({"helper.py": "N = 5"})
     assert await call(repaired, "add-up", a=1) == 7

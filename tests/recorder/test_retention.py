@@ -177,7 +177,7 @@ def test_captures_not_written_to_for_long_are_removed(tmp_path: Path) -> None:
     wait_until(lambda: removed)
     recording.close()
     assert [str(each) for each in removed] == [
-        f"removed the capture file {old} (0.0 kB): it is older than capture_keep_age"
+        f"removed the capture file {old} (47 B): it is older than capture_keep_age"
     ]
     assert new.exists() and not old.exists()
 

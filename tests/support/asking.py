@@ -77,13 +77,16 @@ async def asked(
     peer: str = "claude-code 2.1",
     hands_off_s: float = 0.0,
     after_s: float = 0.0,
+    is_form: bool = False,
 ) -> AsyncIterator[Asked]:
     """The desk with a question's dialog, which takes keys after `hands_off_s` seconds.
 
     Once it has ended the screen takes what is typed after `after_s` seconds.
     """
     link = quiet_link()
-    question = link.asked[-1] = replace(link.ask(*pages), may_cancel=may_cancel, kind=kind, peer=peer)
+    question = link.asked[-1] = replace(
+        link.ask(*pages), may_cancel=may_cancel, kind=kind, peer=peer, is_form=is_form
+    )
     with (
         patch.object(question_dialog, "HANDS_OFF_S", hands_off_s),
         patch.object(main_screen, "HANDS_OFF_S", after_s),

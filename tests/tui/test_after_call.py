@@ -61,6 +61,12 @@ def test_the_log_of_a_call_names_the_place_of_its_failure() -> None:
     assert shown(logged_lines([])) == []
 
 
+def test_equal_tracebacks_of_a_call_are_counted() -> None:
+    stack = "Traceback\nKeyError: 'tea'"
+    lines = [LogLine(at, 0.0, "error", "t", each) for at, each in enumerate((stack, "said", stack, stack))]
+    assert shown(log_blocks(lines)) == ["error said", f"error ×3\n{stack}"]
+
+
 def test_the_code_that_failed_is_found_as_python_and_as_rich_write_it() -> None:
     python = 'Traceback\n  File "t.py", line 9, in f\n    return int(x)\n    ^^^\nKeyError: 1'
     assert failed_code(LogLine(1, 0.0, "error", "t", python, "t.py:9")) == (2, "return int(x)")

@@ -20,7 +20,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui import app as module
 from mcpdesk.tui.actions import reachable
-from mcpdesk.tui.app import CaptureApp, DeskApp
+from mcpdesk.tui.app import MOST_TOLD, CaptureApp, DeskApp
 from mcpdesk.tui.screens.frame_lines import DeskHeader, DeskTabs
 from mcpdesk.tui.screens.overlays import HelpScreen
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
@@ -272,7 +272,10 @@ async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "at"), [((80, 24), -2), ((120, 39), -2), ((120, 40), -3)])
-async def test_news_have_a_row_of_their_own_above_the_keys(size: tuple[int, int], at: int) -> None:
+async def test_news_have_a_row_of_their_own_above_the_keys(
+    size: tuple[int, int], at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DeskApp, "NOTIFICATION_TIMEOUT", 600)  # all of them came a moment ago
     async with running_frame(size=size) as (app, pilot):
 
         def rows() -> list[str]:
@@ -281,8 +284,9 @@ async def test_news_have_a_row_of_their_own_above_the_keys(size: tuple[int, int]
         def other_rows() -> str:
             return "".join(row for place, row in enumerate(rows()) if place != len(rows()) + at)
 
-        app.notify("first " * 40, markup=False)
-        await until(pilot, lambda: "first first" in rows()[at] and "… · ! shows all" in rows()[at])
+        app.notify("first " * 40 + "and last", markup=False)
+        await until(pilot, lambda: "first first" in rows()[at] and "and last · ! shows all" in rows()[at])
+        assert "…" in rows()[at], "the middle is left out, and neither the beginning nor the end"
         assert "first" not in other_rows() and "palette" in rows()[-1]
         app.notify("second news", markup=False)
         await until(pilot, lambda: "second news · ! shows 1 more" in rows()[at])
@@ -292,6 +296,16 @@ async def test_news_have_a_row_of_their_own_above_the_keys(size: tuple[int, int]
         assert "second news" in rows()[at] and "! all news" in rows()[at], "it stays"
         await pilot.press("exclamation_mark")
         await until(pilot, lambda: sum(row.count("first") for row in rows()[:-1]) == 40)
+        await pilot.press("escape")
+        app.notify("the reason", severity="error", markup=False)
+        app.notify("copied", markup=False)
+        await until(pilot, lambda: "copied · ! shows 3 more, 1 error" in rows()[at])
+        app.tell_all([("one", "information", ""), ("grave", "error", ""), ("three", "warning", "")])
+        await until(pilot, lambda: "grave · ! shows 6 more, 1 error" in rows()[at])
+        for number in range(MOST_TOLD):
+            app.notify(f"news {number}", markup=False)
+        await pilot.press("exclamation_mark", "end")
+        await until(pilot, lambda: "7 older ones are no longer stored" in "".join(rows()))
 
 
 @pytest.mark.slow
@@ -302,7 +316,7 @@ async def test_news_are_cut_to_the_width_of_the_moment_and_older_ones_do_not_com
             return app.screen._compositor.render_strips()[-2].text
 
         app.tell("long " * 18, "warning", " · R compares")
-        await until(pilot, lambda: "… · R compares · ! shows all" in row())
+        await until(pilot, lambda: "…" in row() and " · R compares · ! shows all" in row())
         await pilot.resize_terminal(130, 30)
         await until(pilot, lambda: row().count("long") == 18 and "R compares" in row())
         app.notify("newer", timeout=0.01, markup=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
@@ -14,7 +15,8 @@ from textual.widgets import Input
 
 import mcpdesk.tui
 from mcpdesk.tui.forms.argument_editor import JsonEditor
-from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.results.json_tree import JsonTree
+from mcpdesk.tui.widgets.fields import MOST_TYPED, LineField, SearchField, too_long
 from mcpdesk.tui.widgets.text_field import TextField
 from tests.support.hostile import COMMANDS, hostile
 from tests.support.workbench import bench, link_with, tool
@@ -100,6 +102,40 @@ async def test_a_paste_is_held_as_stand_ins_and_undone_as_one() -> None:
         assert (
             line.true_text == "\x07set\x1b" and line.value.isprintable() is False and "\x1b" not in line.value
         )
+
+
+async def test_a_search_takes_as_much_of_a_paste_as_its_limit_allows_and_reports_the_rest() -> None:
+    class Searching(App[None]):
+        """A search field, and a tree that is searched."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.told: list[str] = []
+
+        def compose(self) -> ComposeResult:
+            yield SearchField()
+            yield JsonTree({"a": 1})
+
+        def notify(self, message: str, **_: Any) -> None:
+            self.told.append(message)
+
+    app = Searching()
+    async with app.run_test() as pilot:
+        field, tree = app.query_one(SearchField), app.query_one(JsonTree)
+        field.focus()
+        field.value = "ab"
+        field.cursor_position = 2
+        await pilot.pause()
+        app.post_message(events.Paste("x" * (MOST_TYPED + 5) + "\nnext line"))
+        await pilot.pause()
+        assert field.value == "ab" + "x" * (MOST_TYPED - 2)
+        await pilot.press("y")
+        assert len(field.value) == MOST_TYPED and app.told == [too_long(7), too_long(1)]
+        tree.focus()
+        await pilot.press("slash", "a")
+        app.post_message(events.Paste("x" * MOST_TYPED))
+        await pilot.pause()
+        assert tree.query_text == "a" + "x" * (MOST_TYPED - 1) and app.told[2:] == [too_long(1)]
 
 
 async def test_the_cursor_stands_behind_as_many_cells_as_are_drawn() -> None:

@@ -98,6 +98,24 @@ async def test_hints_are_drawn_where_all_of_them_fit_and_told_otherwise() -> Non
         await until(pilot, lambda: any(isinstance(one, Form.Hinted) for one in stage.heard))
 
 
+async def test_a_form_that_is_longer_than_its_room_has_a_scroll_bar_and_tells_the_place() -> None:
+    names = [f"field {number}" for number in range(1, 61)]
+    schema = {"properties": {name: {"type": "string"} for name in names}}
+    async with form_of(schema, size=(80, 24)) as (form, pilot, stage):
+
+        def places() -> list[str]:
+            return [one.text for one in stage.heard if isinstance(one, Form.Placed)]
+
+        await until(pilot, lambda: places()[-1:] == ["1 of 60"])
+        assert form.show_vertical_scrollbar
+        await pilot.press(*["down"] * 18)
+        await until(pilot, lambda: places()[-1:] == ["19 of 60"] and "field 19" in stage.shown())
+        stage.screen.set_focus(None)
+        await until(pilot, lambda: places()[-1:] == ["60 fields"])
+        await pilot.resize_terminal(80, 80)
+        await until(pilot, lambda: places()[-1:] == [""] and not form.show_vertical_scrollbar)
+
+
 async def test_descriptions_cannot_smuggle_markup_or_control_characters() -> None:
     schema = {
         "properties": {"a[/x]": {"type": "string", "description": "[red]\x1b[31m[/nope]", "default": "[b]"}}

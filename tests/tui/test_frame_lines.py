@@ -136,6 +136,13 @@ async def test_nothing_hosted_and_nothing_listening() -> None:
     assert "not reachable" in await line(replace(VIEW, servers=(offline,), protection=Protection.OFFLINE))
 
 
+async def test_a_server_on_a_unix_socket_is_listening() -> None:
+    on_socket = replace(VIEW.servers[0], url="unix:/run/user/1000/http-profiles.sock")
+    text = await line(replace(VIEW, servers=(on_socket,), protection=Protection.SOCKET))
+    assert "unix:/run/user/1000/http-profiles.sock" in text
+    assert "listening ●" in text and "not listening" not in text
+
+
 async def test_before_it_listens_the_header_says_that_it_starts() -> None:
     words = "mcpdesk starting … 0 clients"
     assert (await line(CoreView((), (), Protection.STARTING), server="")).split()[:5] == words.split()
@@ -160,6 +167,7 @@ async def test_a_click_on_the_header_copies_the_url_or_leads_to_clients() -> Non
     [
         (Protection.KEY, "key, token ●"),
         (Protection.LOOPBACK, "  token ●"),
+        (Protection.SOCKET, "  token ●"),
         (Protection.OFFLINE, "not listening ✕"),
         (Protection.STARTING, "starting …"),
     ],

@@ -321,6 +321,32 @@ async def test_the_lines_of_an_error_are_unfolded_and_the_cursor_passes_over_the
         assert rows.following
 
 
+async def test_equal_tracebacks_are_one_folded_entry_with_their_number() -> None:
+    app = ListApp()
+    async with app.run_test(size=(80, 12)) as pilot:
+        rows = app.query_one(LogList)
+        rows.focus()
+        stack = 'File "/s/a.py", line 3, in pay\n    fail()\nHandlerError: no money'
+
+        def shown() -> list[str]:
+            return ["".join(part for part, _ in rows.spans(at, 80)).rstrip() for at in range(rows.row_count)]
+
+        rows.extend([entry(0, "error", text=stack), entry(1), entry(2, "error", "other", stack)])
+        assert rows.row_count == 7, "those of two sources are two entries, unfolded"
+        rows.extend([entry(3), entry(4, "error", text=stack), entry(5, "error", text=stack)])
+        assert len(shown()) == 6 and shown()[-1].endswith("×3 HandlerError: no money (+2 lines)")
+        assert rows.shown == 6 and len(rows.entries) == 6 and number_of(rows) == 5
+        rows.fold(False)
+        assert len(shown()) == 8 and shown()[-1].endswith("│     fail()")
+        rows.extend([entry(6, "error", text=stack)])
+        assert len(shown()) == 8 and "×4 HandlerError" in shown()[-3], "what was unfolded stays so"
+        assert number_of(rows) == 6, "the cursor goes with the entry"
+        rows.narrow(LogFilter(source="other"))
+        assert rows.row_count == 3 and "×" not in "".join(shown())
+        await pilot.press("G")
+        assert rows.following
+
+
 async def test_of_a_long_error_its_first_lines_and_the_last_are_shown() -> None:
     app = ListApp()
     async with app.run_test(size=(80, 12)):

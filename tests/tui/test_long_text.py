@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from mcpdesk.tui.results.long_text import SOFT, TextLayout, line_start
@@ -142,3 +144,25 @@ async def test_the_text_at_the_top_stays_there_in_another_width_and_back() -> No
         for width in (100, 40, 30, 60):
             await pilot.resize_terminal(width, 12)
             await until(pilot, lambda: is_first() and "line 612 " in stage.shown())
+
+
+@pytest.mark.slow
+async def test_the_markdown_at_the_top_stays_there_in_another_width_and_back() -> None:
+    view = ResultView()
+    words = "and some words that wrap where the room is small " * 3
+    text = "# Report\n\n" + "".join(f"* point {number} {words}\n\n" for number in range(90))
+    async with staged(view, (60, 12)) as (stage, pilot):
+        await view.show(outcome({"content": [{"type": "text", "text": text}]}), {})
+        content = view.content
+        await until(pilot, lambda: content.max_scroll_y > 200)
+
+        def first_row() -> str:
+            return stage.shown().split("\n")[content.region.y]
+
+        while "point 61 " not in first_row():
+            content.scroll_relative(y=1, animate=False, force=True, immediate=True)
+            await pilot.pause()
+        for width in (100, 40, 30, 60):
+            await pilot.resize_terminal(width, 12)
+            wide = partial(lambda width: stage.size.width == width and "point 61 " in first_row(), width)
+            await until(pilot, wide)

@@ -195,7 +195,7 @@ async def test_a_part_that_is_taken_down_while_the_program_ends_is_no_fault(
         ([("reloaded", "workbench/save/hello")], ["reloaded"]),
         (
             [(f"n{number}", "logs") for number in range(10)],
-            [f"{told} · press 5: logs" for told in ("n7", "n8", "n9", "and 7 more")],
+            [f"n{number} · press 5: logs" for number in range(10)],
         ),
     ],
     ids=["elsewhere", "here", "long", "save", "save of another server", "many"],

@@ -14,9 +14,11 @@ from textual.widgets import Static
 
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
 from mcpdesk.tui.forms import question_dialog
+from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.question_dialog import question_keys
 from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
 from mcpdesk.tui.terminal import HandsOff
+from mcpdesk.tui.widgets.fields import LineField
 from mcpdesk.tui.widgets.part_line import PartLine
 from tests.support.asking import APPROVAL, CHECKS, DATABASE, asked
 from tests.support.frame import toasts
@@ -429,6 +431,73 @@ async def test_the_question_of_a_client_that_left_says_so() -> None:
         await desk.until(lambda: "claude-code 2.1 asks" in desk.shown())
         desk.link.core = dataclasses.replace(desk.link.core, clients=())
         await desk.until(lambda: "claude-code 2.1 (has left) asks" in desk.shown())
+
+
+CODE = Page("Where to?", "Code", detail="three letters", rules={"pattern": "^[A-Z]{3}$"})
+EXTRAS = replace(CHECKS, question=FORM[0].question, header="Extras", own_words=False, is_required=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_fields_of_a_form_are_on_one_page(size: tuple[int, int]) -> None:
+    async with asked(*FORM, size=size, is_form=True, may_cancel=True) as desk:
+        text = desk.shown()
+        assert text.count("Where to?") == 1 and "3 fields" in text and "1 of 3" not in text
+        assert "Name *" in text and "Ada" in text and "Size *" in text and "● large" in text and "Age" in text
+        await desk.press("end", "x", "enter", "left", "tab", "4", "2")
+        assert "enter answers" in desk.shown() and desk.link.answers == []
+        await desk.press("enter")
+        answers = (Answer(other="Adax"), Answer(("small",)), Answer(other="42"))
+        assert desk.link.answers == [(desk.question.id, answers)]
+        await desk.until(lambda: not desk.is_open)
+
+
+@pytest.mark.slow
+async def test_a_fault_in_a_form_is_named_at_its_field() -> None:
+    async with asked(CODE, *FORM[1:], EXTRAS, is_form=True) as desk:
+        assert "three letters" in desk.shown() and "ctrl+s answers" in desk.shown()
+        await desk.press("ctrl+s")
+        assert "✗ write something" in desk.shown() and "1 field does not fit yet." in desk.shown()
+        await desk.press(*"lis", "tab", "tab", *"100")
+        assert "✗ the text must match ^[A-Z]{3}$" in desk.shown() and "✗ at most 99" in desk.shown()
+        await desk.press("ctrl+s")
+        assert "2 fields do not fit yet." in desk.shown() and desk.link.answers == []
+        focused = desk.app.focused
+        assert isinstance(focused, LineField) and focused.true_text == "lis", "the first fault has the focus"
+        await desk.press("home", "delete", "delete", "delete", *"LIS", "enter", "enter", *"10")
+        assert "✗" not in desk.shown()
+        await desk.press("tab", "space", "down", "space", "ctrl+s")
+        answers = (Answer(other="LIS"), Answer(("large",)), Answer(other="10"), Answer(("lint", "types")))
+        assert desk.link.answers == [(desk.question.id, answers)]
+
+
+@pytest.mark.slow
+async def test_letters_are_keys_outside_the_texts_of_a_form_and_a_postponed_one_keeps_its_answers() -> None:
+    async with asked(*FORM, is_form=True, may_cancel=True) as desk:
+        await desk.press("end", "d", "tab", "1")
+        assert "○ large" in desk.shown() and not desk.dialog.has_class("-declining")
+        await desk.press("escape")
+        assert not desk.is_open
+        await desk.press("a")
+        await desk.until(lambda: desk.is_open and "Adad" in desk.shown() and "● small" in desk.shown())
+        await desk.press("escape", "d", *"no", "enter")
+        assert desk.link.declined == [(desk.question.id, "no")]
+    async with asked(*FORM, is_form=True, may_cancel=True) as desk:
+        await desk.press("tab", "c")
+        assert desk.link.cancelled == [desk.question.id]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(80, 24), (40, 12), (30, 8)])
+async def test_a_long_form_scrolls_and_shows_the_place_in_it(size: tuple[int, int]) -> None:
+    pages = [Page("Fill in all of this", f"Field {number}", is_required=False) for number in range(1, 61)]
+    async with asked(*pages, size=size, is_form=True) as desk:
+        await desk.until(lambda: "Field 1 " in desk.shown() and "Field 60" not in desk.shown())
+        await desk.press(*["tab"] * 18)
+        await desk.until(lambda: "Field 19" in desk.shown())
+        await desk.until(lambda: "19 of 60" in desk.shown() or size[0] < 60)
+        assert desk.dialog.query_one(Form).show_vertical_scrollbar
+        assert all(row.endswith(("│", "╮", "╯", " ")) for row in desk.shown().split("\n"))
 
 
 CHOICE = Page("Which?", options=(Option("a"),))

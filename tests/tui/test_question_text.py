@@ -54,6 +54,21 @@ def test_an_answer_is_marked_in_its_page() -> None:
     ]
 
 
+def test_a_form_has_its_question_once() -> None:
+    pages = (Page("Book a table", "Name"), Page("Book a table", "Guests", detail="1 to 8"))
+    answers = (Answer(other="Ada"), Answer(other="2"))
+    form = replace(ASKED, pages=pages, is_form=True, answers=answers, state=QuestionState.ANSWERED)
+    assert plain(form).splitlines()[:7] == [
+        "Book a table",
+        "",
+        "Name",
+        "  (•) Ada",
+        "",
+        "Guests",
+        "1 to 8",
+    ]
+
+
 def test_what_was_read_and_the_link_are_told() -> None:
     pages = (Page("Sign in", detail="once a day", link="https://example.org/\x1b"),)
     assert plain(replace(ASKED, pages=pages)).splitlines()[:3] == [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from mcpdesk.link.values import Catalogue, UpstreamView
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.palette import Palette
-from mcpdesk.tui.screens.server_page import ServerScreen, server_text
+from mcpdesk.tui.screens.server_page import ServerScreen, server_choice, server_text
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
 from tests.support.fake_link import FakeLink
@@ -65,6 +66,50 @@ async def test_a_server_that_cannot_be_reached_says_why_and_what_was_tried() -> 
         assert "\x1b" not in told
         await pilot.press("I")
         assert isinstance(app.screen, ServerScreen)
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint", "reason"),
+    [
+        ({"upstream": READY}, "https://example.com/mcp", ""),
+        (
+            {"upstream": FAILED, "problems": ("HTTP 500",)},
+            "✕ not connected · HTTP 500",
+            "HTTP 500. Log in with `mcpdesk login`.",
+        ),
+        (
+            {"upstream": replace(FAILED, state="ended", hint=""), "problems": ("it exited with code 3",)},
+            "✕ ended · it exited with code 3",
+            "it exited with code 3",
+        ),
+        ({"problems": ("mcp.json:3:\nno name",)}, "✕ mcp.json:3: no name", "mcp.json:3: no name"),
+    ],
+    ids=["ready", "failed", "ended", "withheld"],
+)
+def test_the_picker_gives_the_reason_why_a_server_is_down(
+    changes: dict[str, Any], hint: str, reason: str
+) -> None:
+    server = replace(FakeLink().core.servers[0], **changes)
+    choice = server_choice(server)
+    assert (choice.label, choice.hint, choice.help) == (server.name, hint, reason)
+
+
+async def test_the_picker_shows_a_long_reason_in_full_and_the_end_of_it_on_the_line() -> None:
+    reason = "the program ended before it answered: " + "npm warn deprecated " * 4 + "E404 no such package"
+    async with running_frame(link_to(FAILED, reason), size=(80, 24)) as (app, pilot):
+        await until(pilot, lambda: app.server == "profiles")
+        await pilot.press("S")
+
+        def rows() -> list[str]:
+            return [strip.text for strip in app.screen._compositor.render_strips()]
+
+        await until(pilot, lambda: any("profiles" in row and "such package" in row for row in rows()))
+
+        def words() -> str:
+            return " ".join(" ".join(rows()).replace("│", " ").split())
+
+        await until(pilot, lambda: "E404 no such package. Log in with" in words())
+        assert "the program ended before it answered: npm warn" in words()
 
 
 @pytest.mark.slow

@@ -18,6 +18,10 @@ def test_the_shares_survive_a_restart_and_stay_within_bounds(tmp_path: Path) -> 
     split.store()
     again = Split(memory)
     assert again.share(stacked=False) == 40 and again.share(stacked=True) == MOST
+    alone = Split(tmp_path / "one side")
+    alone.set(40, stacked=False)
+    alone.store()
+    assert Split(tmp_path / "one side").share(stacked=True) is None, "only what was chosen is remembered"
     again.set(-3, stacked=False)
     assert again.share(stacked=False) == LEAST
     for nonsense in ("x y", "3 999999", "\x00"):

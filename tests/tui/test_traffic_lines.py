@@ -12,7 +12,7 @@ from textual.strip import Strip
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.exchange_summary import Summary, summary
 from mcpdesk.recorder.index.exchange import Exchange
-from mcpdesk.tui.render.amounts import duration, size_text
+from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.traffic.line_columns import columns_for
 from mcpdesk.tui.traffic.traffic_lines import Cell, exchange_cells, frame_cells, heading, preview
 from tests.support.traffic import (
@@ -189,23 +189,6 @@ def test_a_preview_is_short_however_long_the_frame() -> None:
 )
 def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1_000, "1.0 kB"),
-        (999_949, "999.9 kB"),
-        (999_999, "1.0 MB"),
-        (5_000_000, "5.0 MB"),
-        (999_950_000, "1.0 GB"),
-        (1_234_567_890, "1.2 GB"),
-    ],
-)
-def test_sizes_are_short(size: int, text: str) -> None:
-    assert size_text(size) == text
 
 
 async def test_a_line_shows_the_new_name_of_its_peer_and_the_cursor() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -448,6 +449,63 @@ async def test_every_size_shows_form_and_result() -> None:
             await it.until(lambda: '"Ada"' in it.shown())
             assert "userId *" in it.shown()
             assert ("Traffic──" in it.shown()) is has_strip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_the_form_is_as_high_and_wide_after_the_first_call_as_before(size: tuple[int, int]) -> None:
+    async with bench(size=size) as it:
+        await it.pilot.press("enter", "7")
+        await it.until(lambda: "userId *" in it.shown())
+        form, before = it.pane.arguments, it.pane.arguments.region
+        fields = [part.region.bottom for part in form.form.query("FormPart") if part.region]
+        assert max(fields) < form.region.bottom, "all fields are in sight"
+        await it.pilot.press("ctrl+r")
+        await it.until(lambda: '"Ada"' in it.shown() and "✓ ok" in it.title)
+        after = it.pane.arguments.region
+        assert (after.offset, after.width) == (before.offset, before.width)
+        if size[0] == 80:  # elsewhere the strip below has a line more
+            assert after.height == before.height
+
+
+@pytest.mark.slow
+async def test_the_title_of_a_long_form_tells_the_place_and_json_has_room() -> None:
+    properties = {f"f{number}": {"type": "string"} for number in range(1, 61)}
+    long = {"type": "object", "properties": properties}
+    short = {"type": "object", "properties": {"only": {"type": "string"}}}
+    async with bench(link_with(tool("long", long), tool("short", short)), size=(80, 24)) as it:
+        await it.open("long")
+        await it.until(lambda: "Arguments ─ 1 of 60" in it.shown())
+        await it.pilot.press(*["tab"] * 18)
+        await it.until(lambda: "Arguments ─ 19 of 60" in it.shown() and "f19" in it.shown())
+        await it.open("short")
+        await it.until(lambda: "only" in it.shown() and "of 60" not in it.shown())
+        room = it.pane.item_pane.query_one("#work").size.height
+        await it.until(lambda: it.pane.arguments.size.height <= 4 < it.pane.item_pane.result.size.height)
+        await it.pilot.press("ctrl+e")
+        await it.until(lambda: it.pane.arguments.size.height >= room // 3)
+
+
+@pytest.mark.slow
+async def test_the_strip_is_as_high_as_its_lines_and_the_result_has_the_rest(tmp_path: Path) -> None:
+    tool = 'async def greet() -> str:\n    """Greet."""\n    return "hi"\n'
+    folder = write(tmp_path, {"mcp.json": '{"name": "own"}', "tools/a.py": tool})
+    async with running_desk(folder) as link:
+        app = DeskApp(link)
+        async with app.run_test(size=(120, 48)) as pilot:
+            await until(pilot, lambda: bool(app.screen.query("#workbench TrafficList")))
+            pane = app.screen.query_one(WorkbenchPane)
+            strip, upper = pane.query_one("#strip"), pane.query_one("#upper")
+
+            def heights() -> tuple[int, int]:
+                return strip.outer_size.height, strip.outer_size.height + upper.outer_size.height
+
+            await until(pilot, lambda: heights() == (2, pane.size.height))
+            for calls, height in ((1, 2), (2, 3), (20, pane.size.height // 4)):
+                for _ in range(calls - len(link.traffic.exchanges)):
+                    await asyncio.wrap_future(link.request("own", "tools/call", {"name": "greet"}).outcome)
+                wanted = (height, pane.size.height)
+                await until(pilot, partial(lambda wanted: heights() == wanted, wanted))
 
 
 @pytest.mark.slow

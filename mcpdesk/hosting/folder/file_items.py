@@ -74,14 +74,18 @@ def mark_of(value: str) -> int:
     return hash(value) or 1 if value else 0
 
 
-def unreadable_file(previous: FileItems, kind: str, name: str, reason: str, source: str) -> FileItems:
+def unreadable_file(
+    previous: FileItems, kind: str, name: str, reason: str, source: str, *, is_logged: bool = False
+) -> FileItems:
     """The items of a file that cannot be read now: its previous ones, each marked with the reason.
 
-    A file that had no item counts as one broken item of this kind and name.
+    A file that had no item counts as one broken item of this kind and name. `is_logged`: its traceback is in
+    the log.
     """
     affected = [(kind_of(item), name_of(item)) for item in previous.items] or [(kind, name)]
     broken = [
-        (each, Unavailable(its, reason, source, serving=bool(previous.items))) for each, its in affected
+        (each, Unavailable(its, reason, source, serving=bool(previous.items), is_logged=is_logged))
+        for each, its in affected
     ]
     earlier = [entry for entry in previous.broken if (entry[0], entry[1].name) not in affected]
     return FileItems(list(previous.items), broken + earlier, [], asked=previous.asked)

@@ -195,9 +195,10 @@ class _Reading(Struct):
             self._take_hooks(loaded.namespace.load(path), place)
             return []
         except WHAT_IMPORTS_RAISE as error:
-            problem = ": ".join(blame(error, folder, place))
+            source, reason = blame(error, folder, place)
+            problem = f"{source}: {reason}"
             if not any(each.startswith(problem) for each in self.before.problems):
-                _log_lines(error, folder, place)
+                _log_lines(error, folder, place, source, reason)
         before = self.before
         if before.create_context or before.lifespan or before.around_call:
             loaded.create_context, loaded.around_call = before.create_context, before.around_call
@@ -248,8 +249,9 @@ class _Reading(Struct):
         except WHAT_IMPORTS_RAISE as error:
             source, reason = blame(error, folder, place)
             if all((each.source, each.reason) != (source, reason) for _, each in before.broken):
-                _log_lines(error, folder, place)
-            return unreadable_file(before, kind, dashed(name), reason, source)
+                _log_lines(error, folder, place, source, reason)
+            is_logged = not isinstance(error, RegistrationError)
+            return unreadable_file(before, kind, dashed(name), reason, source, is_logged=is_logged)
 
     def _read_python(self, kind: str, path: Path, place: str) -> FileItems:
         namespace = self.loaded.namespace
@@ -298,12 +300,13 @@ def _refusing(problem: str) -> CreateContext:
     return create_context
 
 
-def _log_lines(error: BaseException, folder: Path, place: str) -> None:
+def _log_lines(error: BaseException, folder: Path, place: str, source: str, reason: str) -> None:
     """Log the author's own lines of a traceback. A RegistrationError names its place itself."""
     if not isinstance(error, RegistrationError):
         from mcpdesk.server.calls.outcomes import read_author_lines
 
-        _log.warning("%s cannot be read\n%s", place, read_author_lines(error, folder)[0])
+        lines = read_author_lines(error, folder)[0]
+        _log.error("%s cannot be read: %s\n%s", place, reason, lines, extra={"where": source})
 
 
 def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:

@@ -33,6 +33,7 @@ from mcpdesk.protocol import codec
 _GRAVEST: Final = (
     Protection.OPEN,
     Protection.LOOPBACK,
+    Protection.SOCKET,
     Protection.KEY,
     Protection.STARTING,
     Protection.OFFLINE,

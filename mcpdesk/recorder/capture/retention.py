@@ -14,6 +14,7 @@ from time import time
 from msgspec import Struct
 
 from mcpdesk import private_files
+from mcpdesk.byte_size import size_text
 from mcpdesk.recorder.capture.capture_parts import PartFile, StoredCapture, stored_captures
 
 _SHARE = 8
@@ -51,7 +52,7 @@ class RemovedFile(Struct, frozen=True):
     reason: str
 
     def __str__(self) -> str:
-        return f"removed the capture file {self.path} ({_size(self.size)}): {self.reason}"
+        return f"removed the capture file {self.path} ({size_text(self.size)}): {self.reason}"
 
 
 def remove_old(
@@ -85,7 +86,3 @@ def _removable(capture: StoredCapture, own: Path | None) -> tuple[PartFile, ...]
     if own in paths:
         return tuple(file for file in capture.files if file.path != own)
     return capture.files if all(map(private_files.is_unused, paths)) else ()
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.1f} kB"

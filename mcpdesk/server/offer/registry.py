@@ -61,6 +61,8 @@ class Unavailable(Struct, frozen=True):
     is_fit: bool = False
     """True if the item itself is valid, but lacks something that it needs, such as a variable or a
     program."""
+    is_logged: bool = False
+    """True if the log has its traceback already, which ends with the reason."""
 
 
 class Registry(Generic[T]):

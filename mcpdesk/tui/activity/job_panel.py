@@ -16,12 +16,13 @@ from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Static
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView, JobKind, JobOutput, JobState, JobUse, JobView
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.activity.kept_panels import on_replica
 from mcpdesk.tui.following import TICK_S
-from mcpdesk.tui.render.amounts import clock, duration, size_text
+from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import clean, ending, one_line
 from mcpdesk.tui.results.program_output import OutputView
 from mcpdesk.tui.widgets.line_list import Span, column

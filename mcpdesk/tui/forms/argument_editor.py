@@ -29,6 +29,8 @@ from mcpdesk.tui.workbench.drafts import Draft
 
 MAX_HIGHLIGHTED = 32_000
 """Characters above which highlighting would slow down typing."""
+AROUND_FORM = 2
+"""Rows of the arguments besides the form and its hints: title and tabs."""
 MOST_SUGGESTED = 8
 """Suggestions in the line of hints."""
 
@@ -128,6 +130,9 @@ class Arguments(Vertical):
     Arguments > .hint { height: 1; width: 1fr; padding: 0 1; color: $text-muted;
         text-wrap: nowrap; text-overflow: ellipsis; }
     Arguments.-json > .hint { display: none; }
+    Arguments.-fitted > ContentSwitcher { height: auto; }
+    Arguments.-fitted.-json > ContentSwitcher { height: 1fr; }
+    Arguments.-fitted Form { height: auto; }
     Arguments.-warned > .hint { display: block; color: $text-warning; }
     """
     form = query_one(Form)
@@ -145,6 +150,15 @@ class Arguments(Vertical):
             yield Form(id="form")
             yield JsonEditor(id="json")
         yield Label("", classes="hint", markup=False)
+
+    def fit_form(self, most: int | None) -> None:
+        """Be as high as the form, at most `most` rows; None: the height is set from outside."""
+        self.set_class(most is not None, "-fitted")
+        self.styles.max_height = most
+        if most is not None:
+            self.styles.height = None
+        hint = max(1, self.query_one(".hint", Label).size.height)
+        self.form.fit_into(None if most is None else max(1, most - AROUND_FORM - hint))
 
     @property
     def is_json(self) -> bool:
@@ -245,6 +259,12 @@ class Arguments(Vertical):
     def _hinted(self, event: Form.Hinted) -> None:
         """Show the hint of the field with the focus, unless each field shows its own."""
         self._show_hint("" if self.form.has_class("-roomy") else event.text)
+
+    @on(Form.Placed)
+    def _placed(self, event: Form.Placed) -> None:
+        """Show the place in a form that is longer than its room."""
+        event.stop()
+        self.border_title = f"Arguments ─ {event.text}" if event.text else "Arguments"
 
     @on(TextPart.Suggested)
     def _suggested(self, event: TextPart.Suggested) -> None:

@@ -73,7 +73,8 @@ class FormPart(Vertical):
     def hint(self) -> str:
         """Description and limits of the value."""
         field = self.node.field
-        text = field.description or str(field.shape.get("title", ""))
+        title = str(field.shape.get("title", ""))
+        text = field.description or (title if title != self.label else "")
         parts = (text, limits(field.shape), _fault(field))
         return one_line(" ".join(" · ".join(part for part in parts if part).split()))
 

@@ -11,7 +11,7 @@ from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.events import DescendantFocus
+from textual.events import DescendantBlur, DescendantFocus
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Label
@@ -80,7 +80,8 @@ class ObjectPart(NestedPart):
 
     def compose_body(self) -> Iterator[Widget]:
         if self.node.present and not self.node.is_null:
-            yield from self.nested(self.node.members.items())
+            labels = self.node.labels
+            yield from self.nested((labels.get(key, key), node) for key, node in self.node.members.items())
             if self.node.field.takes_others or self.node.others.entries:
                 yield part_for(self.node.others, "other members")
 
@@ -260,7 +261,7 @@ def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
     return False
 
 
-class Form(KnowsFirstSize, VerticalScroll, can_focus=False):
+class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
     """Edits a node. A failure is shown at its field once that was edited; after `show_all`, all are."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -286,9 +287,19 @@ class Form(KnowsFirstSize, VerticalScroll, can_focus=False):
 
         text: str
 
+    @dataclass
+    class Placed(Message):
+        """Another field has the focus, or the form became longer or shorter than its room."""
+
+        text: str
+        """`19 of 60`, `60 fields` without the focus; empty where all fields are in sight."""
+
     def __init__(self, node: Node | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.node = node
+        self._most: int | None = None
+        """Rows that the form may grow to; None if its height is set from outside."""
+        self._place = ""
         self._show_all = False
         self._swapping = asyncio.Lock()
 
@@ -319,6 +330,7 @@ class Form(KnowsFirstSize, VerticalScroll, can_focus=False):
             self.node, self._show_all = node, False
             self._fit()
             await self.mount_all(self.compose())
+            self.call_after_refresh(self._tell_place)
             if ask is not None:
                 for part in self.query(TextPart):
                     part.suggest(ask)
@@ -388,13 +400,39 @@ class Form(KnowsFirstSize, VerticalScroll, can_focus=False):
         if part is not None:
             self.post_message(self.Hinted(part.hint))
 
+    @on(DescendantFocus)
+    @on(DescendantBlur)
+    def _focus_moved(self) -> None:
+        self.call_after_refresh(self._tell_place)
+
     def on_resize(self) -> None:
+        self._fit()
+        self.call_after_refresh(self._tell_place)
+
+    def fit_into(self, rows: int | None) -> None:
+        """Grow with the fields up to so many rows; None: the height is set from outside."""
+        self._most = self.styles.max_height = rows
         self._fit()
 
     def _fit(self) -> None:
         """Show a hint below every field where all of them fit."""
         fields = len(list(walk(self.node))) if self.node else 0
-        self.set_class(0 < 2 * fields <= self.size.height, "-roomy")
+        room = self.size.height if self._most is None else self._most
+        self.set_class(0 < 2 * fields <= room, "-roomy")
+
+    def _tell_place(self) -> None:
+        """Report the place of the field with the focus where not all fields are in sight."""
+        if not self.is_attached:
+            return
+        focused = self.screen.focused
+        above = set(focused.ancestors) if focused is not None else set()
+        leaves = [part for part in self.query(FormPart) if not isinstance(part, NestedPart)]
+        at = next((number for number, part in enumerate(leaves, 1) if part in above), 0)
+        text = f"{at} of {len(leaves)}" if at else f"{len(leaves)} fields"
+        text = text if self.max_scroll_y else ""
+        if text != self._place:
+            self._place = text
+            self.post_message(self.Placed(text))
 
 
 def _place(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:

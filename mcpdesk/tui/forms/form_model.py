@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 from mcpdesk.plain_text import json_escaped
@@ -295,6 +296,8 @@ class ObjectNode(Node):
     present: bool
     members: dict[str, Node]
     others: MapNode
+    labels: Mapping[str, str] = MappingProxyType({})
+    """Labels of members that are shown under another name than their key."""
 
     def set_present(self, present: bool) -> None:
         """Add or remove the whole object."""

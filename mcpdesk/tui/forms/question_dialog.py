@@ -18,9 +18,11 @@ from mcpdesk.inbox.question import Approval, Question, QuestionKind, QuestionSta
 from mcpdesk.link.link import Link
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.following import follow_core
+from mcpdesk.tui.forms.form import Form
+from mcpdesk.tui.forms.question_form import QuestionForm
 from mcpdesk.tui.forms.question_page import AnswerDraft, QuestionPage
 from mcpdesk.tui.forms.question_text import absence, asker, open_link
-from mcpdesk.tui.render.amounts import since
+from mcpdesk.tui.render.amounts import counted, since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.terminal import HandsOff, is_typed
 from mcpdesk.tui.widgets.fields import LineField
@@ -70,7 +72,8 @@ class QuestionScreen(Dialog[None]):
     QuestionScreen.-declining .reason { display: block; }
     QuestionScreen.-low > Vertical { padding: 0 1; }
     QuestionScreen.-low PartLine { margin-top: 0; }
-    QuestionScreen.-low QuestionPage > .head, QuestionScreen.-low QuestionPage > .detail { margin-bottom: 0; }
+    QuestionScreen.-low QuestionPage > .head, QuestionScreen.-low QuestionForm > .head,
+    QuestionScreen.-low QuestionPage > .detail { margin-bottom: 0; }
     QuestionScreen:ansi { background: transparent; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall"), (40, "-high")]
@@ -89,8 +92,12 @@ class QuestionScreen(Dialog[None]):
         kept, drafts = self.drafts.pop(question.id, (None, []))
         self._drafts = drafts if kept == question else [AnswerDraft(page) for page in question.pages]
         self._at = 0
-        self.page = QuestionPage(self._drafts[0])
+        self.page: QuestionPage | QuestionForm = (
+            QuestionForm(self._drafts) if question.is_form else QuestionPage(self._drafts[0])
+        )
         """The page that is shown, or about to be."""
+        self._place = ""
+        """Place in a form that is longer than its room."""
         self._sent: Future[bool] | None = None
         """What was answered here and is on its way."""
         self._version = -1
@@ -162,6 +169,9 @@ class QuestionScreen(Dialog[None]):
 
     async def action_next_page(self) -> None:
         """Choose the highlighted option; where it is chosen, go to the next page, and answer on the last."""
+        if isinstance(self.page, QuestionForm):
+            self.page.action_next_field()
+            return
         if self.page.would_choose:
             self.page.choose()
             return
@@ -177,6 +187,22 @@ class QuestionScreen(Dialog[None]):
             self.action_decline()
         else:
             self._send(self.link.answer(self.question.id, [draft.answer for draft in self._drafts]))
+
+    @on(QuestionForm.Submitted)
+    def action_answer_form(self) -> None:
+        """Answer with all fields of a form; faults are shown beside their fields."""
+        page = self.page
+        if isinstance(page, QuestionForm) and (count := page.complain()):
+            verb = "does" if count == 1 else "do"
+            self._note(f"{counted(count, 'field')} {verb} not fit yet.")
+        else:
+            self._send(self.link.answer(self.question.id, [draft.answer for draft in self._drafts]))
+
+    @on(Form.Placed)
+    def _form_placed(self, event: Form.Placed) -> None:
+        event.stop()
+        self._place = event.text
+        self._show_title()
 
     @property
     def _is_other_chosen(self) -> bool:
@@ -254,6 +280,7 @@ class QuestionScreen(Dialog[None]):
         self._show_keys()
 
     @on(QuestionPage.Changed)
+    @on(QuestionForm.Changed)
     def _draft_changed(self) -> None:
         self._note("")
         self._show_keys()
@@ -326,7 +353,7 @@ class QuestionScreen(Dialog[None]):
         else:
             form = _ENDINGS.get(ended.state, "was {word} by {by}")
             how = form.format(by=ended.answered_by or "somebody", reason=ended.reason, word=ended.word)
-            text = one_line(f"The question of {one_line(ended.asker, 40)} {how}", 110)
+            text = one_line(f"The question of {one_line(ended.asker, 40)} {how}")
             self.notify(text, severity="warning", markup=False)
 
     def _is_mine(self, ended: Question) -> bool:
@@ -348,6 +375,7 @@ class QuestionScreen(Dialog[None]):
             is_writing=self.page.is_writing,
             would_choose=self.page.would_choose,
             is_declining=self.has_class("-declining"),
+            is_at_end=isinstance(self.page, QuestionForm) and self.page.is_at_end,
         )
         for hint in hints:
             text = Content.assemble((hint.key, "bold $footer-key-foreground"), f" {hint.title}   ")
@@ -368,6 +396,8 @@ class QuestionScreen(Dialog[None]):
         if more:
             said += f" · n: {more} more"
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
+        if self.question.is_form:
+            count = self._place or counted(len(self._drafts), "field")
         # The box has no size before its first layout, so its width comes from the screen's.
         inside = min(WIDTH, self.app.size.width) - 4
         fill = inside - Content(said).cell_length - len(count) - 4
@@ -398,10 +428,12 @@ def question_keys(
     is_writing: bool = False,
     would_choose: bool = False,
     is_declining: bool = False,
+    is_at_end: bool = False,
 ) -> Iterator[KeyHint]:
     """The keys of page `at`. While the person writes, letters are text until esc is pressed.
 
-    `would_choose`: enter chooses what is highlighted; `is_declining`: a reason is written.
+    `would_choose`: enter chooses what is highlighted; `is_declining`: a reason is written; `is_at_end`: the
+    last field of a form has the focus, or none has.
     """
     if is_declining:
         is_approval = question.kind is QuestionKind.APPROVAL
@@ -410,6 +442,16 @@ def question_keys(
         return
     page = question.pages[at]
     lead = "esc " if is_writing else ""
+    if question.is_form:
+        yield KeyHint("enter", "answers" if is_at_end else "next field", "screen.next_page", 9)
+        if not is_at_end:
+            yield KeyHint("ctrl+s", "answers", "screen.answer_form", 8)
+        yield KeyHint("space", "chooses", "", 1)
+        yield KeyHint(f"{lead}d", _decline_verb(question), "screen.decline", 6)
+        if question.may_cancel:
+            yield KeyHint(f"{lead}c", "cancel", "screen.cancel", 5)
+        yield _last_key(is_writing)
+        return
     if page.options and not is_writing:
         yield KeyHint("digits", "choose", "screen.choose", 2)
         yield KeyHint("space", "toggles", "screen.choose", 1)
@@ -427,7 +469,13 @@ def question_keys(
         yield KeyHint("pgdn", "scrolls", "screen.scroll(1)", 2)
     if question.may_cancel:
         yield KeyHint(f"{lead}c", "cancel", "screen.cancel", 5)
-    yield KeyHint("esc", "stops writing", "", 7) if is_writing else KeyHint("esc", "later", "screen.later", 7)
+    yield _last_key(is_writing)
+
+
+def _last_key(is_writing: bool) -> KeyHint:
+    return (
+        KeyHint("esc", "stops writing", "", 7) if is_writing else KeyHint("esc", "later", "screen.later", 7)
+    )
 
 
 def _decline_verb(question: Question) -> str:

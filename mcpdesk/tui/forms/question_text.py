@@ -22,10 +22,18 @@ DESK = "desk"
 
 
 def in_full(question: Question) -> Content:
-    """All pages with their options, the chosen ones marked, and how the question ended."""
+    """All pages with their options, the chosen ones marked, and how the question ended.
+
+    A form has its question once, above its fields.
+    """
     pages = question.pages
     answers = question.answers or tuple(Answer() for _ in pages)
-    blocks = [_page(page, answer) for page, answer in zip(pages, answers, strict=False)]
+    titles = [page.header if question.is_form else page.question for page in pages]
+    headers = ["" if question.is_form else page.header for page in pages]
+    parts = zip(pages, titles, headers, answers, strict=False)
+    blocks = [_page(page, title, header, answer) for page, title, header, answer in parts]
+    if question.is_form:
+        blocks.insert(0, Content.styled(clean(pages[0].question), "bold"))
     return Content("\n\n").join([*blocks, Content.styled(ended_line(question), "$text-muted")])
 
 
@@ -85,9 +93,9 @@ def ended_line(question: Question) -> str:
     return f"{question.word}{by}{when}{because}"
 
 
-def _page(page: Page, answer: Answer) -> Content:
-    header = f"  [{one_line(page.header, 30)}]" if page.header else ""
-    lines = [Content.assemble((clean(page.question), "bold"), (header, "$text-accent"))]
+def _page(page: Page, title: str, header: str, answer: Answer) -> Content:
+    apart = f"  [{one_line(header, 30)}]" if header else ""
+    lines = [Content.assemble((clean(title), "bold"), (apart, "$text-accent"))]
     if page.detail:
         lines.append(Content.styled(clean(page.detail), "$text-muted"))
     if page.link:

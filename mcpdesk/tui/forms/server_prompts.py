@@ -154,7 +154,7 @@ async def choose_log_level(main: MainScreen) -> None:
     try:
         await asyncio.wrap_future(main.link.set_log_level(server.name, level))
     except ValueError as reason:
-        main.notify(f"{server.name}: {one_line(str(reason), 160)}", severity="error", markup=False)
+        main.notify(f"{server.name}: {one_line(str(reason))}", severity="error", markup=False)
     else:
         main.notify(f"{server.name} is asked for log messages from {level} on.", markup=False)
 

@@ -1,4 +1,4 @@
-"""Durations, times and sizes in short form, for narrow columns."""
+"""Durations, times, rates and counts in short form, for narrow columns."""
 
 from __future__ import annotations
 
@@ -87,11 +87,3 @@ def rate(per_second: float) -> str:
     if per_second >= 10_000:
         return f"{per_second / 1000:.0f}k/s"
     return f"{per_second:.0f}/s" if per_second >= 1 or per_second <= 0 else f"{per_second:.1f}/s"
-
-
-def size_text(size: int) -> str:
-    """Format a size in bytes: `212 B`, `3.4 kB`, `5.0 MB`, `1.2 GB`."""
-    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 1_000)):
-        if size >= 0.99995 * factor and size >= 1_000:  # values that round to 1000.0 use the next unit
-            return f"{size / factor:.1f} {unit}"
-    return f"{size} B"

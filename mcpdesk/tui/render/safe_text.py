@@ -19,6 +19,26 @@ def one_line(text: str, width: int = 0) -> str:
     return set_cell_size(line, width - 1).rstrip() + "…"
 
 
+ROOM_FOR_ENDS = 18
+"""Cells below which the end of a text says nothing beside its beginning."""
+REASON_TAIL = 0.5
+"""Share of the room for the end of a text that begins with a name and ends with a reason."""
+
+
+def shortened(text: str, width: int, tail: float = 1 / 3) -> str:
+    """`text` cleaned, on one line, and without its middle where it is longer than `width` cells.
+
+    `tail` is the share of the room that its end has; below `ROOM_FOR_ENDS` cells only the beginning is left.
+    """
+    line = clean(text, newlines=False)
+    if cell_len(line) <= width:
+        return line
+    if width < ROOM_FOR_ENDS:
+        return one_line(line, max(width, 1))
+    end = ending(line, int((width - 1) * tail) + 1)
+    return f"{set_cell_size(line, width - cell_len(end)).rstrip()}{end}"
+
+
 def flowing(items: Iterable[str], width: int) -> str:
     """Join items on lines of at most `width` cells, separated by dots; items are broken only if longer than a
     line."""
@@ -36,9 +56,10 @@ def ending(text: str, width: int = 0) -> str:
     line = clean(text, newlines=False)
     if not width or cell_len(line) <= width:
         return line
-    while cell_len(line) >= width:
-        line = line[1:]
-    return "…" + line
+    at = max(0, len(line) - width + 1)
+    while cell_len(line[at:]) >= width:
+        at += 1
+    return "…" + line[at:]
 
 
 _INDENT = "  "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from itertools import islice
@@ -50,9 +51,31 @@ def failed_code(line: LogLine) -> tuple[int, str]:
     return len(rows) - 1, ""
 
 
-def log_blocks(logged: Sequence[LogLine]) -> Iterator[Widget]:
-    """What a call logged, a widget a line; those of several lines have the class `lines`."""
-    for line in logged[-MOST_LOGGED:]:
+class LogBlock(Static):
+    """A log line of a call, or several equal ones."""
+
+    def __init__(self, text: Content, line: LogLine, classes: str) -> None:
+        super().__init__(text, classes=classes)
+        self._line = line
+
+    def shows(self, line: LogLine) -> bool:
+        """Whether this line, or an equal one, is shown here."""
+        return (line.level, line.text) == (self._line.level, self._line.text)
+
+
+def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
+    """Log lines of a call, a widget each; those of several lines have the class `lines`.
+
+    Equal tracebacks are one widget with their number, at the place of the last.
+    """
+    shown = logged[-MOST_LOGGED:]
+    counts = Counter((line.level, line.text) for line in shown if "\n" in line.text)
+    last = {(line.level, line.text): at for at, line in enumerate(shown)}
+    for at, line in enumerate(shown):
+        key = line.level, line.text
+        if counts[key] > 1 and last[key] != at:
+            continue
+        count = f" ×{counts[key]}" if counts[key] > 1 else ""
         style = "$text-error" if line.level in _BAD else ""
         first, *rest = (row.rstrip() for row in clean(mask_text(line.text)).split("\n"))
         is_long = bool(rest)
@@ -61,10 +84,8 @@ def log_blocks(logged: Sequence[LogLine]) -> Iterator[Widget]:
         if not first.startswith(" "):
             said = dedent(said)  # rich indents it by its columns of time and level
         text = (f"{first}\n{said}" if is_long else first, style)
-        yield Static(
-            Content.assemble((f"{line.level}{apart}", "$text-muted"), text),
-            classes="lines" if is_long else "",
-        )
+        shown_text = Content.assemble((f"{line.level}{count}{apart}", "$text-muted"), text)
+        yield LogBlock(shown_text, line, "lines" if is_long else "")
 
 
 def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:

@@ -148,11 +148,18 @@ def _segment(text: str, start: int) -> tuple[int, int]:
 def _rows(line: str, width: int, is_hard: bool) -> list[str]:
     """A line in rows, a blank at a break at the end of the upper one, where it may stand out."""
     shown = clean(line, newlines=False)
+    if not is_hard:
+        return list(word_rows(shown, width))
     if not shown.isascii() and cell_len(shown) != len(shown):
-        return chop_cells(shown, width) or [""] if is_hard else list(_broken_cells(shown, width))
-    if is_hard:
-        return [shown[at : at + width] for at in range(0, len(shown), width)] or [""]
-    return list(_broken(shown, width))
+        return chop_cells(shown, width) or [""]
+    return [shown[at : at + width] for at in range(0, len(shown), width)] or [""]
+
+
+def word_rows(line: str, width: int) -> Iterator[str]:
+    """Rows of a plain line, broken between words where they fit; a blank at a break ends the upper row."""
+    if line.isascii() or cell_len(line) == len(line):
+        return _broken(line, width)
+    return _broken_cells(line, width)
 
 
 def _broken(line: str, width: int) -> Iterator[str]:
@@ -168,8 +175,11 @@ def _broken(line: str, width: int) -> Iterator[str]:
 def _broken_cells(line: str, width: int) -> Iterator[str]:
     """Rows of a line whose characters are not all one cell wide."""
     at = 0
-    while (rows := chop_cells(line[at : at + 4 * width], width)) and at + len(rows[0]) < len(line):
+    # The first row is empty where a character is wider than the room.
+    while rows := list(filter(None, chop_cells(line[at : at + 4 * width], width))):
         row = rows[0]
+        if at + len(row) >= len(line):
+            break
         if line[at + len(row)] == " ":
             row += " "
         elif (blank := row.rfind(" ")) >= 0:

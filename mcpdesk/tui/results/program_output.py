@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from rich.ansi import AnsiDecoder
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
@@ -22,6 +22,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpdesk.tui.render.safe_text import clean
+from mcpdesk.tui.results.long_text import word_rows
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
@@ -200,16 +201,12 @@ def spans(line: str) -> Iterator[tuple[str, Style]]:
 
 
 def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each row of a plain line, so that a row fits into `width` cells."""
+    """Start and end of each row of a plain line, broken between words where they fit into `width` cells."""
     if width <= 0 or (len(text) <= width and cell_len(text) <= width):
         yield 0, len(text)
         return
-    if text.isascii():
-        for start in range(0, len(text), width):
-            yield start, min(start + width, len(text))
-        return
     at = 0
-    for row in chop_cells(text, width):
+    for row in word_rows(text, width):
         yield at, at + len(row)
         at += len(row)
 

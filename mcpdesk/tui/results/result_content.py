@@ -13,7 +13,8 @@ from enum import Enum
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from mcpdesk.tui.render.amounts import counted, size_text
+from mcpdesk.byte_size import size_text
+from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import pretty
 from mcpdesk.tui.results.records import Records, as_csv, as_table, records_of
 

@@ -11,13 +11,14 @@ import orjson
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress
 from mcpdesk.plain_text import json_escaped
@@ -25,7 +26,7 @@ from mcpdesk.protocol.catalogue.schema_shapes import Schema
 from mcpdesk.protocol.jsonrpc import ErrorCode
 from mcpdesk.recorder.exchange_summary import LEAST_PROGRESS
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.amounts import duration, size_text
+from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.json_text import Path, pretty
 from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.results.after_call import differences, logged_lines
@@ -36,6 +37,7 @@ from mcpdesk.tui.results.record_table import RecordTable
 from mcpdesk.tui.results.records import Records, as_csv
 from mcpdesk.tui.results.required_links import link_widgets
 from mcpdesk.tui.results.result_content import Block, BlockKind, blocks, content_text, table_of
+from mcpdesk.tui.results.text_place import KeepsTextPlace
 from mcpdesk.tui.widgets.choice_box import Chip, TabStrip
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 from mcpdesk.tui.widgets.typed_query import TypedQuery
@@ -55,7 +57,7 @@ _MARKDOWN_LIMIT = 16_000
 """Characters of Markdown rendered as such; longer text is shown plain."""
 
 
-class ResultContent(TypedQuery, VerticalScroll, can_focus=True):
+class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
     """The blocks of the content, which scroll, and whose texts are searched together."""
 
     ALLOW_MAXIMIZE = True

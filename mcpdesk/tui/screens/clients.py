@@ -12,6 +12,7 @@ from textual import work
 from textual.binding import BindingType
 from textual.content import Content
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import (
     ClientDetail,
@@ -30,7 +31,7 @@ from mcpdesk.recorder.index.statistics import CallTally
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import ClientConfigs, answer_of
 from mcpdesk.tui.following import TICK_S
-from mcpdesk.tui.render.amounts import duration, since, since_lasts, size_text
+from mcpdesk.tui.render.amounts import duration, since, since_lasts
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection

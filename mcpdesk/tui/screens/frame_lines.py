@@ -24,7 +24,7 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.tui.actions import BY_ID, SCREENS, Action, key_name
 from mcpdesk.tui.render.amounts import clock, countdown, rate, sparkline
-from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
@@ -35,14 +35,19 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
         "bold $text-error",
         "Callers need no key, although tools run programs or other machines can reach it.",
     ),
-    Protection.STARTING: ("starting …", "$text-muted", "Nobody can call yet."),
-    Protection.OFFLINE: ("not listening ✕", "$text-warning", "Nothing listens on TCP."),
+    Protection.SOCKET: (
+        "listening ●",
+        "$text-success",
+        "HTTP is served on a Unix socket that only your programs can reach.",
+    ),
+    Protection.STARTING: ("starting …", "$text-muted", "The desk does not listen yet."),
+    Protection.OFFLINE: ("not listening ✕", "$text-warning", "Nothing listens for HTTP."),
 }
 """Text with glyph, style, and meaning."""
 TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
 TOKENS = {Protection.KEY: ("key, token ●", "$text-success", "Callers need the key and a bearer token.")}
 """Texts for a server that requires tokens; the default is `TOKEN`."""
-GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN)
+GUARDED = (Protection.KEY, Protection.LOOPBACK, Protection.OPEN, Protection.SOCKET)
 """Protections under which a token requirement is shown, because clients can call."""
 STATES = {
     "connecting": ("… connecting", "$text-warning"),
@@ -303,7 +308,7 @@ class NewsRow(PartLine):
         sign, style = NEWS_SIGNS.get(severity, ("·", ""))
         more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " all news ")
         room = self.size.width - more.cell_length - cell_len(hint) - len(" 12:03:40 ! ")
-        told = one_line(text, max(20, room)) + hint
+        told = shortened(text, max(20, room), REASON_TAIL) + hint
         said = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), told)
         action = "app.show_news"
         self.show([LinePart(said, action, rank=90), LinePart(more, action, rank=50, right=True)])

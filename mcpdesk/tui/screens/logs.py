@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from mcpdesk.recorder.index.exchange import Exchange, Id
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, counted
-from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, ending, one_line, shortened
 from mcpdesk.tui.screens.log_histogram import LogHistogram, place_of
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Choice, Menu, ask_moment
@@ -86,7 +86,10 @@ MOST_UNFOLDED = 30
 
 
 class LogList(RowList[LogLine]):
-    """Keeps the last `BOUND` lines and shows those that match the filter. Multi-line errors are unfolded."""
+    """Keeps the last `BOUND` lines and shows those that match the filter. Multi-line errors are unfolded.
+
+    Equal tracebacks are one entry at the place of the newest, folded and with their number.
+    """
 
     DEFAULT_CSS = """
     LogList { height: 1fr; }
@@ -99,6 +102,12 @@ class LogList(RowList[LogLine]):
         self.lines: list[LogLine] = []
         self.rows = []
         """Shown entries; an unfolded entry is repeated for each line below it."""
+        self.entries: list[LogLine] = []
+        """All lines that the filter admits, also those that are shown together with an equal one."""
+        self._newest: dict[TracebackKey, LogLine] = {}
+        """The newest line with each traceback."""
+        self._counts: dict[int, int] = {}
+        """Number of the newest line with a traceback -> number of lines with it."""
         self._parts: list[int] = []
         """Line number within the entry, for each row; 0 is the entry itself."""
         self._has_replicas = False
@@ -107,45 +116,61 @@ class LogList(RowList[LogLine]):
         """Cells of the longest source so far, within the limits."""
         self._folds: dict[int, bool] = {}
         """Number of an entry -> True if the person unfolded it, False if folded."""
-        self.shown = 0
-        """Number of entries that match the filter."""
         self.filter = LogFilter()
 
     @property
-    def entries(self) -> list[LogLine]:
-        """Shown entries, each once."""
-        return [row for row, part in zip(self.rows, self._parts, strict=True) if not part]
+    def shown(self) -> int:
+        """Number of lines that match the filter."""
+        return len(self.entries)
+
+    def count_of(self, line: LogLine) -> int:
+        """Number of lines that are shown by the entry of this one."""
+        return self._counts.get(line.number, 1)
+
+    def entry_of(self, line: LogLine) -> LogLine:
+        """The line whose entry shows this one: itself, or the newest with an equal traceback."""
+        key = _traceback_key(line)
+        return line if key is None else self._newest.get(key, line)
 
     def extend(self, lines: Sequence[LogLine]) -> None:
         """Add newer lines. Lines of several replicas are sorted by time."""
         chosen = self.selected
         self._has_replicas = self._has_replicas or any(line.replica for line in lines)
         self._widest = max([self._widest, *(min(len(line.source), BROAD) for line in lines)])
+        later: list[LogLine] = []
         if self._has_replicas:
-            lines = self._merged(lines)
+            later, lines = self._merged(lines)
         self.lines.extend(lines)
-        self._add(lines)
-        if len(self.lines) > BOUND:
+        is_full = len(self.lines) > BOUND
+        if is_full:
             del self.lines[: len(self.lines) - BOUND * 4 // 5]
-            self.narrow(self.filter)
+        if is_full or any(map(_traceback_key, later)):  # which entry shows which lines is another then
+            self._rebuild(chosen)
         else:
+            self._add(lines)
             self._restore_cursor(chosen)
 
-    def _merged(self, lines: Sequence[LogLine]) -> Sequence[LogLine]:
-        """Remove the lines that are later than some new ones; return both sorted by time."""
+    def _merged(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
+        """Remove the lines that are later than some new ones; return them, and both sorted by time."""
         ordered = sorted(lines, key=_time)
         start = bisect_right(self.lines, ordered[0].time, key=_time)
         later, self.lines[start:] = self.lines[start:], []
         numbers = {line.number for line in later}
         while self.rows and self.rows[-1].number in numbers:
             self.rows.pop()
-            self.shown -= self._parts.pop() == 0
-        return sorted([*later, *ordered], key=_time)
+            self._parts.pop()
+        while self.entries and self.entries[-1].number in numbers:
+            self.entries.pop()
+        return later, sorted([*later, *ordered], key=_time)
 
     def narrow(self, wanted: LogFilter) -> None:
         """Apply another filter; the selected line stays selected if it is still shown."""
         chosen, self.filter = self.selected, wanted
-        self.rows, self._parts, self.shown = [], [], 0
+        self._rebuild(chosen)
+
+    def _rebuild(self, chosen: LogLine | None) -> None:
+        self.rows, self._parts, self.entries = [], [], []
+        self._newest, self._counts = {}, {}
         self._add(self.lines)
         self._restore_cursor(chosen)
 
@@ -158,13 +183,34 @@ class LogList(RowList[LogLine]):
 
     def _add(self, lines: Iterable[LogLine]) -> None:
         for line in filter(self.filter.admits, lines):
-            self.shown += 1
+            self.entries.append(line)
+            if (key := _traceback_key(line)) is not None:
+                self._join(key, line)
             below = min(len(_below(_shown(line.text))), MOST_UNFOLDED) if self._is_unfolded(line) else 0
             self.rows.extend([line] * (1 + below))
             self._parts.extend(range(1 + below))
 
+    def _join(self, key: TracebackKey, line: LogLine) -> None:
+        """Remove the entry of an equal traceback, which `line` replaces."""
+        before = self._newest.get(key)
+        self._newest[key], self._counts[line.number] = line, 1
+        if before is None:
+            return
+        self._counts[line.number] += self._counts.pop(before.number)
+        if before.number in self._folds:
+            self._folds[line.number] = self._folds.pop(before.number)
+        order = _time if self._has_replicas else _number
+        start = bisect_left(self.rows, order(before), key=order)
+        while start < len(self.rows) and self.rows[start] is not before:
+            start += 1
+        stop = start
+        while stop < len(self.rows) and self.rows[stop] is before:
+            stop += 1
+        del self.rows[start:stop], self._parts[start:stop]
+
     def _is_unfolded(self, line: LogLine) -> bool:
-        return self._folds.get(line.number, rank(line.level) >= rank("error"))
+        is_first = self.count_of(line) == 1
+        return self._folds.get(line.number, is_first and rank(line.level) >= rank("error"))
 
     def spans(self, index: int, width: int) -> Iterable[Span]:
         line, part = self.rows[index], self._parts[index]
@@ -191,11 +237,14 @@ class LogList(RowList[LogLine]):
             width -= REPLICA_CELLS + 1
         named = NARROW if width < ROOMY else self._widest
         yield column(line.source, named) + " ", "lines--key"
-        where = f"  {one_line(line.where, 40)} " if line.where and width >= 90 else ""
-        room = max(10, width - (26 if is_wide else 22) - named - cell_len(where))
+        where = f"  {ending(line.where, 40)} " if line.where and width >= 90 else ""
+        repeated = f"×{count:,} " if (count := self.count_of(line)) > 1 else ""
+        if repeated:
+            yield repeated, style
+        room = max(10, width - (26 if is_wide else 22) - named - cell_len(where) - len(repeated))
         others = len(_below(_shown(line.text)))
         more = f" (+{others} line{'s' * (others > 1)})" if others and not self._is_unfolded(line) else ""
-        text = one_line(_main_line(_shown(line.text)), room - len(more)) + more
+        text = shortened(_main_line(_shown(line.text)), room - len(more), REASON_TAIL) + more
         yield text + " " * max(0, room - cell_len(text)), "lines--muted" if line.level == "debug" else ""
         yield where, "lines--muted"
 
@@ -250,11 +299,22 @@ class LogList(RowList[LogLine]):
         if self.following or chosen is None:
             self.cursor = len(self.rows) - 1
         else:
-            self.cursor = next((n for n, row in enumerate(self.rows) if self._is_from(row, chosen)), 0)
+            entry = self.entry_of(chosen)
+            self.cursor = next((n for n, row in enumerate(self.rows) if self._is_from(row, entry)), 0)
         self.post_message(self.Moved())
 
 
 _time = attrgetter("time")
+_number = attrgetter("number")
+TracebackKey = tuple[str, str, str, str, str]
+"""Level, source, server, replica and text: lines that have them in common are one entry."""
+
+
+def _traceback_key(line: LogLine) -> TracebackKey | None:
+    """The key of an error of several lines; None for any other line."""
+    if rank(line.level) < rank("error") or "\n" not in line.text.rstrip():
+        return None
+    return line.level, line.source, line.server, line.replica, line.text
 
 
 def lines_of(lines: Iterable[LogLine], exchange: Exchange) -> list[LogLine]:
@@ -446,7 +506,7 @@ class LogsPane(FilterPane):
         self._narrow(call=None)
         if found[0] not in self.listing.entries:
             self.listing.narrow(LogFilter())
-        self.listing.cursor = self.listing.rows.index(found[0])
+        self.listing.cursor = self.listing.rows.index(self.listing.entry_of(found[0]))
         self.listing.cursor_was_moved()
 
     @on(LogList.Opened)

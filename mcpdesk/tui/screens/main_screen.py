@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -28,7 +28,6 @@ from mcpdesk.tui.following import PERIOD_S
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
 from mcpdesk.tui.screens.frame_lines import (
     SPARK_SECONDS,
-    STATES,
     DeskFooter,
     DeskHeader,
     DeskTabs,
@@ -37,6 +36,8 @@ from mcpdesk.tui.screens.frame_lines import (
 from mcpdesk.tui.screens.refreshing import ScreenRefresher, WaitingQuestions
 from mcpdesk.tui.terminal import HandsOff, is_typed
 
+News = tuple[str, SeverityLevel, str]
+"""Text, severity, and the key that helps."""
 Panes = Mapping[str, Callable[["Link"], Widget]]
 """Screen name -> factory of its pane."""
 
@@ -85,6 +86,9 @@ class Desk(Protocol):
 
     def tell(self, message: str, severity: SeverityLevel, hint: str = "") -> None:
         """Show news; `hint`, a key that helps, is not cut off."""
+
+    def tell_all(self, news: Sequence[News]) -> None:
+        """Store all news, and show the gravest of them."""
 
 
 @runtime_checkable
@@ -433,14 +437,16 @@ class MainScreen(Screen[None]):
     @work
     async def action_pick_server(self) -> None:
         """Switch to another server."""
+        from mcpdesk.tui.screens.server_page import REASON_ROWS, server_choice
         from mcpdesk.tui.widgets.menu import Choice, Menu
 
         servers = self.link.view().servers
-        choices = [Choice(one.name, one.name, _server_hint(one)) for one in servers]
+        choices = [server_choice(one) for one in servers]
         choices.append(Choice("add a server", "", "a folder, a URL, a program, a file"))
         names = [one.name for one in servers]
         cursor = names.index(self.server) if self.server in names else 0
-        menu = Menu("Servers", choices, filtered=True, cursor=cursor)
+        rows = REASON_ROWS if any(one.problems for one in servers) else 1
+        menu = Menu("Servers", choices, filtered=True, cursor=cursor, help_rows=rows)
         chosen = await self.app.push_screen_wait(menu)
         if chosen:
             self.server = chosen
@@ -522,14 +528,6 @@ class MainScreen(Screen[None]):
         server = self.server_view
         is_ours = server is None or server.upstream is None
         self.notify(f"{'Looking at' if is_ours else 'Connecting to'} {self.server} again.", markup=False)
-
-
-def _server_hint(server: ServerView) -> str:
-    """Return the location of a server, and its state if it is not connected."""
-    if server.upstream is None:
-        return server.url or server.place
-    word, _ = STATES[server.upstream.state]
-    return server.place if server.upstream.state == "ready" else f"{word} · {server.place}"
 
 
 def _takes_letters(widget: Widget) -> bool:

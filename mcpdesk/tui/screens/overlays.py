@@ -131,11 +131,15 @@ _MOST_COPIED = 10_000
 class NewsScreen(PageDialog):
     """Recent news, the newest first, and the text that was copied last."""
 
-    def __init__(self, told: Iterable[tuple[float, str, str]], copied: str = "") -> None:
-        """Create the dialog; `told` are Unix time in seconds, severity and text, the oldest first."""
+    def __init__(self, told: Iterable[tuple[float, str, str]], copied: str = "", dropped: int = 0) -> None:
+        """Create the dialog; `told` are Unix time in seconds, severity and text, the oldest first.
+
+        `dropped` is the number of older news that are no longer stored.
+        """
         super().__init__("The last news")
         self._told = list(told)
         self._copied = copied
+        self._dropped = dropped
 
     def page(self) -> Content:
         lines = []
@@ -143,9 +147,13 @@ class NewsScreen(PageDialog):
             sign, style = NEWS_SIGNS.get(severity, ("·", ""))
             time = (f"{clock(when)[:8]} ", "$text-muted")
             lines.append(Content.assemble(time, (f"{sign} {clean(text)}", style)))
+        if self._dropped:
+            lines.append(Content.styled(f"{self._dropped:,} older ones are no longer stored", "$text-muted"))
         if self._copied:
             lines.append(
                 Content.styled("\nCopied last, should the terminal not have taken it:", "$text-muted")
             )
             lines.append(Content(clean(self._copied[:_MOST_COPIED])))
+            if (more := len(self._copied) - _MOST_COPIED) > 0:
+                lines.append(Content.styled(f"… and {more:,} more characters", "$text-muted"))
         return Content("\n").join(lines or [Content("nothing yet")])

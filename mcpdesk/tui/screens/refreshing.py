@@ -28,7 +28,7 @@ from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.safe_text import one_line
 
 if TYPE_CHECKING:
-    from mcpdesk.tui.screens.main_screen import MainScreen
+    from mcpdesk.tui.screens.main_screen import MainScreen, News
 
 TRAILING_TICKS = 2
 """Ticks after the last change, for panes that show part of it later."""
@@ -50,7 +50,6 @@ ELSEWHERE_S = 0.35
 """The same if clients are in another process; the screen may then use the larger share."""
 CATCH_UP_S, PAUSE_S = 0.008, 0.002
 """Seconds of one step that pairs frames left over from a busy period, and of the pause before the next."""
-TOASTS_AT_ONCE = 3
 _log = logging.getLogger(__name__)
 
 
@@ -295,10 +294,7 @@ class ScreenRefresher:
         if not notices:
             return
         self._notice = notices[-1].number
-        for notice in notices[-TOASTS_AT_ONCE:]:
-            self._toast(notice)
-        if (hidden := len(notices) - TOASTS_AT_ONCE) > 0:
-            self._main.desk.tell(f"and {hidden} more", "information", _way_to("logs"))
+        self._main.desk.tell_all([self._news_of(notice) for notice in notices])
 
     def _report_failed_jobs(self, view: CoreView) -> None:
         """Show the jobs that failed since the last call. Jobs that failed before the first call are not
@@ -309,14 +305,18 @@ class ScreenRefresher:
         failed = {job.id: job for job in self._link.jobs() if job.state is JobState.FAILED}
         known, self._failed = self._failed, failed.keys()
         new = [] if known is None else [job for job in failed.values() if job.id not in known]
-        for job in new[-TOASTS_AT_ONCE:]:
+        news = []
+        for job in new:
             which = f"Job {job.number}" if job.number else job.kind.value.capitalize()
             because = job.message.removeprefix(f"{job.name} failed with ")
             because = f" ({because})" if because else ""
             text = f"{which} of {job.server} failed{because}: {job.name}"
-            self._toast(Notice(0, text, Severity.WARNING, "activity/jobs"))
+            news.append(self._news_of(Notice(0, text, Severity.WARNING, "activity/jobs")))
+        if news:
+            self._main.desk.tell_all(news)
 
-    def _toast(self, notice: Notice) -> None:
+    def _news_of(self, notice: Notice) -> News:
+        """The news that report a notice. The screen that it names opens at the part that it names."""
         screen, _, part = notice.screen.partition("/")
         if part and part == f"save/{self._main.server}":
             hint = " · R compares"
@@ -324,7 +324,7 @@ class ScreenRefresher:
             hint = _way_to(screen) if screen != self._main.shown else ""
         if screen == "activity":
             self._main.lead_to(part)
-        self._main.desk.tell(notice.text, notice.severity.value, hint)
+        return notice.text, notice.severity.value, hint
 
     def _try(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
         """Run one step; log and show an exception once, until the step succeeds again."""
@@ -337,7 +337,7 @@ class ScreenRefresher:
             if self._problems.get(what) != problem:
                 self._problems[what] = problem
                 _log.exception("the %s could not be shown", what)
-                text = one_line(f"The {what} could not be shown: {problem}", 110)
+                text = one_line(f"The {what} could not be shown: {problem}")
                 self._main.notify(text, severity="error", markup=False)
             return None
         self._problems.pop(what, None)

@@ -11,7 +11,7 @@ from textual.content import Content
 from mcpdesk.link.values import ReplicaState, ReplicaView, ServerView
 from mcpdesk.tui.render.safe_text import clean
 from mcpdesk.tui.screens.frame_lines import STATES
-from mcpdesk.tui.widgets.menu import PageDialog
+from mcpdesk.tui.widgets.menu import Choice, PageDialog
 
 
 def server_text(server: ServerView) -> Content:
@@ -40,6 +40,23 @@ def server_text(server: ServerView) -> Content:
         parts += [Content(""), Content.styled("Its instructions for models", "bold $text-primary")]
         parts += [Content(clean(upstream.instructions.strip()))]
     return Content("\n").join(parts)
+
+
+REASON_ROWS = 3
+"""Rows of the picker for the reason why a server is down."""
+
+
+def server_choice(server: ServerView) -> Choice:
+    """The line of the picker for a server: its location, or the reason why it is down."""
+    upstream, reason = server.upstream, " ".join("; ".join(server.problems).split())
+    if upstream is None:
+        hint = f"✕ {reason}" if reason else server.url or server.place
+        return Choice(server.name, server.name, hint, help=reason)
+    if upstream.state == "ready":
+        return Choice(server.name, server.name, server.place)
+    word, _ = STATES[upstream.state]
+    told = f"{reason.rstrip('.')}. {upstream.hint}" if reason and upstream.hint else reason or upstream.hint
+    return Choice(server.name, server.name, f"{word} · {reason or server.place}", help=told or server.place)
 
 
 def _replica(replica: ReplicaView) -> Content:

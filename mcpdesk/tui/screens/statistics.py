@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.widget import Widget
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.link.definition_costs import DefinitionCosts
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
@@ -24,7 +25,7 @@ from mcpdesk.recorder.index.statistics import OTHER, CallTally, Subject
 from mcpdesk.recorder.index.statistics_rows import ALL, ALL_REQUESTS, StatisticsRow, as_csv, as_json, rows_of
 from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.amounts import chart, clock, counted, duration, rate, size_text
+from mcpdesk.tui.render.amounts import chart, clock, counted, duration, rate
 from mcpdesk.tui.render.safe_text import flowing, one_line
 from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.choice_box import TabStrip

@@ -81,7 +81,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
     WorkbenchPane #upper { height: 1fr; }
     WorkbenchPane CataloguePane { width: 32; border-right: vkey $foreground 15%; }
     WorkbenchPane #strip {
-        display: none; height: 9; border-top: solid $foreground 20%; border-title-color: $text-muted;
+        display: none; height: 2; border-top: solid $foreground 20%; border-title-color: $text-muted;
         border-title-style: bold;
     }
     WorkbenchPane #strip:focus-within { border-top: solid $primary; border-title-color: $text-primary; }
@@ -179,6 +179,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         self.set_class(event.size.width >= 160, "-broad")
         self.set_class(event.size.height >= _STRIP_FROM, "-high")
         self._add_strip()
+        self._fit_strip()
 
     def show_view(self, view: CoreView) -> None:
         """Update the catalogue and the running calls of the selected server."""
@@ -199,6 +200,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         if self._strip is not None and self._strip.is_mounted and self.has_class("-high"):
             self._strip.show_held(self._link.held().messages)
             self._strip.update_lines()
+            self._fit_strip()
 
     def tick_s(self) -> float | None:
         """Return one second while a call runs, otherwise None."""
@@ -654,6 +656,11 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         box = self.query_one("#strip", Vertical)
         box.border_title = "Traffic"
         box.mount(self._strip)
+
+    def _fit_strip(self) -> None:
+        """Make the strip as high as its lines, at most a quarter; the result has the rest."""
+        lines = 0 if self._strip is None else len(self._strip.lines)
+        self.query_one("#strip").styles.height = 1 + max(1, min(lines, self.size.height // 4 - 1))
 
     def on_traffic_list_opened(self, event: TrafficList.Opened) -> None:
         """Open an exchange on the traffic screen, which has space for its details."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from textual.content import Content
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.recorder.index.traffic_index import Index, is_round
 from mcpdesk.recorder.masking import mask_text
@@ -22,7 +23,7 @@ from mcpdesk.recorder.readable_message import (
     http_checked,
     message,
 )
-from mcpdesk.tui.render.amounts import duration, size_text
+from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import clean, one_line
 
 _TELLING = ("params", "result", "error", "arguments", "content", "structuredContent", "isError")

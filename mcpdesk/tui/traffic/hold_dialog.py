@@ -30,7 +30,7 @@ from mcpdesk.tui.forms.argument_editor import JsonEditor
 from mcpdesk.tui.render.amounts import countdown, since
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
-from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Dialog
 
@@ -150,7 +150,7 @@ class HoldDialog(Dialog[bool]):
         """Compose filter, direction, messages, editor and keys."""
         with Vertical(classes="box") as box:
             box.border_title = "Held messages"
-            yield LineField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
+            yield SearchField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
             yield WayStrip(WAYS)
             yield Static(_LESSON, classes="lesson", markup=False)
             yield HeldList()
@@ -163,7 +163,7 @@ class HoldDialog(Dialog[bool]):
         self.query_one(WayStrip).current = WAYS.index(view.ways)
         self._show()
         follow_core(self, self._link, self._look, poll_s=_LOOK_S)
-        (self.listing if view.messages or view.rule else self.query_one(LineField)).focus()
+        (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
 
     def on_descendant_focus(self) -> None:
         """Show the keys of the focused widget; if it is the list, the editor shows the message again."""
@@ -186,7 +186,7 @@ class HoldDialog(Dialog[bool]):
 
     def action_to_filter(self) -> None:
         """Move the focus from the list to the filter."""
-        self.query_one(LineField).focus()
+        self.query_one(SearchField).focus()
 
     def action_to_list(self) -> None:
         """Move the focus from the directions to the list, and hold what matches the filter."""
@@ -231,7 +231,7 @@ class HoldDialog(Dialog[bool]):
     def rule_entered(self, event: Input.Submitted) -> None:
         """Hold messages that match the entered filter, and focus the list; an empty filter ends holding."""
         event.stop()
-        has_rule = bool(self.query_one(LineField).true_text.strip())
+        has_rule = bool(self.query_one(SearchField).true_text.strip())
         self._hold(self.listing.focus if has_rule else None)
 
     @on(TabStrip.Picked)
@@ -297,7 +297,7 @@ class HoldDialog(Dialog[bool]):
             self._show_keys()
 
     def _hold(self, then: Callable[[], object] | None = None) -> None:
-        rule, ways = self.query_one(LineField).true_text, WAYS[self.query_one(WayStrip).current]
+        rule, ways = self.query_one(SearchField).true_text, WAYS[self.query_one(WayStrip).current]
 
         def tell() -> None:
             if not rule.strip():
@@ -384,7 +384,7 @@ class HoldDialog(Dialog[bool]):
         if self.query_one(WayStrip).has_focus:
             yield "← → choose the direction"
             yield "enter to the list"
-        elif self.query_one(LineField).has_focus:
+        elif self.query_one(SearchField).has_focus:
             yield "enter holds what it lets pass" if view.rule else "enter begins to hold"
             if view.rule:
                 yield "an empty filter ends it"

@@ -20,6 +20,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.link.values import LogLine
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
@@ -29,9 +30,9 @@ from mcpdesk.recorder.readable_message import changed_request, end_at_desk, mess
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import frames_of
-from mcpdesk.tui.render.amounts import clock, duration, size_text
+from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.safe_text import ending, flowing, one_line
-from mcpdesk.tui.results.after_call import failed_code, failed_line, log_blocks
+from mcpdesk.tui.results.after_call import LogBlock, failed_code, failed_line, log_blocks
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.results.long_text import LongText
 from mcpdesk.tui.traffic.colour_rules import ColourRules
@@ -456,14 +457,12 @@ class TrafficDetail(KnowsFirstSize, Vertical):
     def _show_failed_line(self) -> None:
         """Scroll the log to the description of the failure."""
         log = self.query_one(".log", VerticalScroll)
-        blocks = list(log.query(Static))
-        shown = self.logged[-len(blocks) :] if blocks else ()
-        failed = next(
-            (each for line, each in zip(shown, blocks, strict=False) if line is self._failed_at), None
-        )
-        if failed is not None and self._failed_at is not None:
+        line = self._failed_at
+        blocks = () if line is None else log.query(LogBlock)
+        failed = next((each for each in blocks if line is not None and each.shows(line)), None)
+        if failed is not None and line is not None:
             place, height = failed.virtual_region, log.scrollable_content_region.height
-            row = place.y + 1 + failed_code(self._failed_at)[0]  # below the level
+            row = place.y + 1 + failed_code(line)[0]  # below the level
             end = place.bottom - height
             log.scroll_to(0, end if row >= end else row - height // 2, animate=False, immediate=True)
         else:

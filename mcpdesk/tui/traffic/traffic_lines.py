@@ -15,14 +15,15 @@ from textual.filter import LineFilter
 from textual.strip import Strip
 from textual.widget import Widget
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.exchange_summary import Summary, summary
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Id, Status
 from mcpdesk.recorder.index.traffic_index import Index, parts_in_words
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.recorder.record import BY_MOCK, FAULT, ConnectionInfo, Direction, Frame
-from mcpdesk.tui.render.amounts import clock, duration, size_text
-from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.render.amounts import clock, duration
+from mcpdesk.tui.render.safe_text import clean, one_line, shortened
 from mcpdesk.tui.traffic.colour_rules import THEME_COLOURS, ColourRule, ColourRules
 from mcpdesk.tui.traffic.line_columns import LineColumn, bar_columns, columns_for
 from mcpdesk.tui.traffic.waterfall import Waterfall
@@ -293,8 +294,6 @@ def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fo
 _LEAST_SAID = 8
 """Minimum cells of arguments and result; below, they are left out."""
 _ARROW = " → "
-_ROOM_FOR_ENDS = 18
-"""Cells from which a cut text keeps its end, too."""
 _ROOM_FOR_BOTH = 20
 """Cells from which the arguments are shown with the result."""
 
@@ -308,7 +307,7 @@ def _said(said: Summary, width: int) -> list[Cell]:
     asked, answered, values = one_line(said.asked), one_line(said.answered), one_line(said.values)
     if not answered:
         asked = values if values and cell_len(asked) > width else asked
-        return [(f" {cut(asked, width)}", "traffic--muted")] if asked else []
+        return [(f" {shortened(asked, width)}", "traffic--muted")] if asked else []
     style = "traffic--bad" if said.has_failed else "traffic--good"
     room = width - len(_ARROW)
     free = room - cell_len(answered)
@@ -317,7 +316,7 @@ def _said(said: Summary, width: int) -> list[Cell]:
     is_short = cell_len(asked) <= max(room // 2, free)
     if not asked or (width < _ROOM_FOR_BOTH and not is_short):
         return [(_ARROW, "traffic--muted"), (_cut_answer(said, answered, width - 2), style)]
-    asked = asked if is_short else cut(asked, max(room // (4 if said.has_failed else 2), free))
+    asked = asked if is_short else shortened(asked, max(room // (4 if said.has_failed else 2), free))
     return [
         (f" {asked}{_ARROW}", "traffic--muted"),
         (_cut_answer(said, answered, room - cell_len(asked)), style),
@@ -326,18 +325,8 @@ def _said(said: Summary, width: int) -> list[Cell]:
 
 def _cut_answer(said: Summary, answered: str, width: int) -> str:
     if not said.has_failed or cell_len(answered) <= width:
-        return cut(answered, width)
+        return shortened(answered, width)
     return f"{set_cell_size(answered, max(0, width - 1)).rstrip()}…"
-
-
-def cut(text: str, width: int) -> str:
-    """Cut the middle out of a text that is too long; in little space, keep only its beginning."""
-    if cell_len(text) <= width:
-        return text
-    if width < _ROOM_FOR_ENDS:
-        return f"{set_cell_size(text, max(0, width - 1)).rstrip()}…"
-    end = max(0, (width - 1) // 3)
-    return f"{set_cell_size(text, max(0, width - 1 - end)).rstrip()}…{text[len(text) - end :]}"
 
 
 def _operation_glyphs(exchange: Exchange) -> str:

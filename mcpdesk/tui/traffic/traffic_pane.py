@@ -534,8 +534,8 @@ class TrafficPane(FilterPane):
     def _show_rules(self) -> None:
         """Apply the colour rules, and show their errors."""
         self.listing.set_rules(self._rules)
-        for problem in self._rules.problems[:3]:
-            self.notify(one_line(problem, 160), severity="warning", markup=False)
+        for problem in self._rules.problems:
+            self.notify(one_line(problem), severity="warning", markup=False)
 
     def _show_empty_text(self, view: CoreView) -> None:
         """Show instructions while there are no lines."""

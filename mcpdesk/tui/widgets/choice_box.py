@@ -56,6 +56,11 @@ class ChoiceBox(Widget, can_focus=True):
         self.set_reactive(ChoiceBox.index, index)
 
     @property
+    def count(self) -> int:
+        """Number of labels, without that for an unset choice."""
+        return len(self._labels) - self._optional
+
+    @property
     def is_folded(self) -> bool:
         """Return True if the labels do not fit side by side."""
         return 0 < self.size.width < sum(cell_len(label) + 4 for label in self._labels) - 2
@@ -79,7 +84,7 @@ class ChoiceBox(Widget, can_focus=True):
 
     def action_step(self, by: int) -> None:
         """Select the next or previous label."""
-        self._pick((self._place + by) % len(self._labels) if self._place is not None else 0)
+        self.pick((self._place + by) % len(self._labels) if self._place is not None else 0)
 
     def action_open(self) -> None:
         """Open the menu, or select the next label if all are shown."""
@@ -88,17 +93,17 @@ class ChoiceBox(Widget, can_focus=True):
             return
         choices = [Choice(label, at) for at, label in enumerate(self._labels)]
         menu = Menu("Choose", choices, filtered=len(choices) > _FILTERED_ABOVE, cursor=self._place or 0)
-        self.app.push_screen(menu, self._pick)
+        self.app.push_screen(menu, self.pick)
 
     def on_click(self, event: events.Click) -> None:
         """Select the label under the mouse."""
         if self.is_folded:
             self.action_open()
         else:
-            self._pick(event.style.meta.get("at"))
+            self.pick(event.style.meta.get("at"))
 
-    def _pick(self, place: int | None) -> None:
-        """Select a label by its position; None changes nothing."""
+    def pick(self, place: int | None) -> None:
+        """Pick a label by its place; None changes nothing."""
         index = None if self._optional and place == len(self._labels) - 1 else place
         if place is not None and index != self.index:
             self.index = index

@@ -30,6 +30,15 @@ def character_of(key: str) -> str | None:
     return _CHARACTERS.get(key)
 
 
+MOST_TYPED = 1_000
+"""Characters of a search or a filter."""
+
+
+def too_long(left_out: int) -> str:
+    """The news that a text was cut which is longer than a search may be."""
+    return f"A search has at most {MOST_TYPED:,} characters: {left_out:,} were left out."
+
+
 class LineField(Input):
     """Text field of one line. `value` is the text as shown, `true_text` the real text."""
 
@@ -44,6 +53,19 @@ class LineField(Input):
         """Replace control characters by substitutes; Textual calls this whenever the value is set."""
         return stand_ins(value)
 
+    def replace(self, text: str, start: int, end: int) -> None:
+        """Insert as much of a text as `max_length` leaves room for, instead of nothing."""
+        if left_out := self._excess(text, start, end):
+            text = text[:-left_out]
+            self.restricted()
+        super().replace(text, start, end)
+
+    def _excess(self, text: str, start: int, end: int) -> int:
+        """Number of characters of `text` for which `max_length` leaves no room."""
+        if not self.max_length:
+            return 0
+        return max(0, min(len(text), len(self.value) - abs(end - start) + len(text) - self.max_length))
+
     @property
     def true_text(self) -> str:
         """Entered text, with its control characters."""
@@ -52,3 +74,17 @@ class LineField(Input):
     @true_text.setter
     def true_text(self, text: str) -> None:
         self.value = to_field(text)
+
+
+class SearchField(LineField):
+    """A field for a search or a filter, which has a limit; what is left out of a paste is reported."""
+
+    def __init__(self, text: str = "", **options: Any) -> None:
+        super().__init__(text, max_length=MOST_TYPED, **options)
+
+    def replace(self, text: str, start: int, end: int) -> None:
+        """Insert a text, and report what there is no room for."""
+        left_out = self._excess(text, start, end)
+        super().replace(text, start, end)
+        if left_out:
+            self.notify(too_long(left_out), severity="warning", markup=False)

@@ -21,9 +21,9 @@ from textual.visual import VisualType
 from textual.widgets import Input, Static
 
 from mcpdesk.plain_text import from_field
-from mcpdesk.tui.render.safe_text import one_line
+from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.terminal import HandsOff, is_typed
-from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.fields import LineField, SearchField
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 
 Result = TypeVar("Result")
@@ -109,6 +109,10 @@ class PageDialog(Dialog[None]):
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
 
+WIDTH = 66
+"""Cells of a line of a menu before it is laid out."""
+LOST_CELLS = 8
+"""Cells of a row that words which wrap may leave empty."""
 HANDS_OFF_S = 0.5
 """Seconds after a careful menu opens, and after each letter typed in that time, in which letters choose
 nothing."""
@@ -151,7 +155,7 @@ class ChoiceList(RowList[Choice]):
         room = max(4, width - cell_len(key) - 1)
         start = min(self._hints_at, room)
         label = one_line(choice.label, start if choice.hint else room)
-        hint = one_line(choice.hint, room - start - 2) if room - start > 4 else ""
+        hint = shortened(choice.hint, room - start - 2, REASON_TAIL) if room - start > 4 else ""
         named = column(label, start + 2) if hint else label
         yield f" {named}", ""
         yield column(hint, room - cell_len(named)), "lines--muted"
@@ -201,9 +205,12 @@ class Menu(Dialog[Any]):
         cursor: int = 0,
         passed: Callable[[Any], None] | None = None,
         is_careful: bool = False,
+        help_rows: int = 1,
     ) -> None:
-        """Create a menu; with `is_careful`, text that was being typed when the menu opened chooses
-        nothing."""
+        """With `is_careful` a text that was meant for the screen below chooses nothing.
+
+        `help_rows` is the height of the help below the lines, which wraps where it has several.
+        """
         super().__init__()
         self._hands_off = HandsOff(HANDS_OFF_S if is_careful else 0.0)
         self._was_typed = False
@@ -212,6 +219,7 @@ class Menu(Dialog[Any]):
         self.filtered = filtered
         self._start = cursor
         self._passed = passed
+        self._help_rows = help_rows
         self.set_class(not any(choice.help for choice in choices), "-bare")
 
     def compose(self) -> ComposeResult:
@@ -221,10 +229,13 @@ class Menu(Dialog[Any]):
         box.border_subtitle = "enter choose · esc close"
         with box:
             if self.filtered:
-                yield LineField(placeholder="type to search", compact=True)
+                yield SearchField(placeholder="type to search", compact=True)
             yield ChoiceList(self.choices)
             yield Static("", classes="nothing", markup=False)
-            yield Static("", classes="help", markup=False)
+            about = Static("", classes="help", markup=False)
+            about.styles.height = self._help_rows
+            about.styles.text_wrap = "wrap" if self._help_rows > 1 else "nowrap"
+            yield about
 
     def on_mount(self) -> None:
         """Put the cursor on the initial line."""
@@ -290,9 +301,16 @@ class Menu(Dialog[Any]):
     def _moved(self) -> None:
         """Show the help of the line and call the preview."""
         if (choice := self.listing.selected) is not None:
-            self.query_one(".help", Static).update(Content(one_line(choice.help)))
+            self.query_one(".help", Static).update(Content(self._help_of(choice)))
             if self._passed is not None:
                 self._passed(choice.value)
+
+    def _help_of(self, choice: Choice) -> str:
+        """The help of a line, without its middle where it is longer than the rows it has."""
+        room = self.query_one(".help", Static).content_size.width or WIDTH
+        return shortened(
+            choice.help, self._help_rows * room - (self._help_rows - 1) * LOST_CELLS, REASON_TAIL
+        )
 
 
 async def is_confirmed(app: App[Any], question: str, do: Choice, instead: str) -> bool:

@@ -23,7 +23,7 @@ from textual.widgets import Input, Static
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import CoreView
 from mcpdesk.plain_text import from_field
-from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import CURSOR_BINDINGS, SCROLL_BINDINGS, RowList, Span
 from mcpdesk.tui.widgets.menu import Choice
@@ -59,7 +59,7 @@ class FilterPane(KnowsFirstSize, Vertical):
 
     def __init__(self, placeholder: str) -> None:
         super().__init__()
-        self.filter_field = LineField(placeholder=placeholder, compact=True)
+        self.filter_field = SearchField(placeholder=placeholder, compact=True)
         self.words: tuple[str, ...] = ()
         """Words in lower case that a row must contain to be shown."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from textual import events
+from textual.widget import Widget
 
-from mcpdesk.tui.widgets.fields import character_of
+from mcpdesk.tui.widgets.fields import MOST_TYPED, character_of, too_long
 
 
 class TypedQuery:
@@ -51,8 +52,16 @@ class TypedQuery:
         if self.is_typing:
             event.stop()
             event.prevent_default()
-            self.query_text += event.text.partition("\n")[0].rstrip("\r")
+            line = event.text.partition("\n")[0].rstrip("\r")
+            self._add(line)
             self.query_changed()
+
+    def _add(self, text: str) -> None:
+        """Append as much of a text as there is room for, and report the rest."""
+        room = MOST_TYPED - len(self.query_text)
+        self.query_text += text[:room]
+        if len(text) > room and isinstance(self, Widget):
+            self.notify(too_long(len(text) - room), severity="warning", markup=False)
 
     def on_key(self, event: events.Key) -> None:
         """Edit the line during typing; escape ends it."""
@@ -64,8 +73,10 @@ class TypedQuery:
                 self.query_text = ""
             self.query_kept()
         elif event.key == "backspace" or event.is_printable:
-            is_back = event.key == "backspace"
-            self.query_text = self.query_text[:-1] if is_back else self.query_text + (event.character or "")
+            if event.key == "backspace":
+                self.query_text = self.query_text[:-1]
+            else:
+                self._add(event.character or "")
             self.query_changed()
         else:
             return

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
 from mcpdesk.tui.core_answers import answer_of, fetch_exchanges
 from mcpdesk.tui.forms.question_text import DESK
-from mcpdesk.tui.render.amounts import clock, duration, size_text
+from mcpdesk.tui.render.amounts import clock, duration
 from mcpdesk.tui.render.json_text import pretty, preview, same
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.results.result_content import Savable, plain_text, savables

@@ -19,8 +19,8 @@ from textual.widgets import Input
 from mcpdesk.link.values import CatalogueItem, ItemKind, ModeView, Policy
 from mcpdesk.plain_text import from_field
 from mcpdesk.tui.actions import bindings_for
-from mcpdesk.tui.render.safe_text import one_line
-from mcpdesk.tui.widgets.fields import LineField
+from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
+from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.line_list import LineList, Span
 
 _TITLES = {
@@ -229,7 +229,8 @@ class CatalogueList(LineList):
         if isinstance(row, GroupRow):
             yield from self._heading(row, width)
         elif isinstance(row, ProblemRow):
-            yield f"      {one_line(row.item.problem)}", "lines--warn" if row.item.stale else "lines--bad"
+            reason = shortened(row.item.problem, max(1, width - 6), REASON_TAIL)
+            yield f"      {reason}", "lines--warn" if row.item.stale else "lines--bad"
         else:
             yield from self._item_spans(row, width)
 
@@ -370,11 +371,11 @@ class CataloguePane(Vertical):
     CataloguePane > Input:focus { background: $primary 20%; }
     """
     rows = query_one(CatalogueList)
-    filter = query_one(LineField)
+    filter = query_one(SearchField)
 
     def compose(self) -> ComposeResult:
         """Compose the filter above the rows."""
-        yield LineField(placeholder="/ filter", compact=True, select_on_focus=False)
+        yield SearchField(placeholder="/ filter", compact=True, select_on_focus=False)
         yield CatalogueList()
 
     def reveal(self, item: CatalogueItem) -> None:

@@ -13,6 +13,7 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.geometry import Size
 from textual.getters import query_one
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -22,7 +23,7 @@ from mcpdesk.tui.forms.access_prompts import token_line
 from mcpdesk.tui.forms.argument_editor import Arguments
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.json_text import Path, path_text
-from mcpdesk.tui.render.safe_text import clean, one_line
+from mcpdesk.tui.render.safe_text import clean, one_line, shortened
 from mcpdesk.tui.results.result_view import ResultView, schema_marks, verdict
 from mcpdesk.tui.screens.server_page import server_text
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
@@ -32,9 +33,21 @@ from mcpdesk.tui.workbench.split import STEP, Split
 
 _STACKED_BELOW = 80
 """Width in cells below which the result is below the arguments instead of beside them."""
+MOST_ARGUMENTS = 60
+"""Percent of the room that arguments above their result have at most; a short form has less."""
 _MAX_CHECKED = 1_000_000
 """Maximum bytes of a result that is validated against the output schema."""
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
+
+
+class WorkArea(KnowsFirstSize, Container):
+    """The room of arguments and result."""
+
+    class Resized(Message):
+        """The room became another."""
+
+    def on_resize(self) -> None:
+        self.post_message(self.Resized())
 
 
 class ItemPane(KnowsFirstSize, Vertical):
@@ -47,6 +60,8 @@ class ItemPane(KnowsFirstSize, Vertical):
         border: round $foreground 20%; border-title-color: $text-muted; border-title-style: bold;
         width: 1fr; height: 1fr;
     }
+    ItemPane .box.-fitted { height: auto; }
+    ItemPane .box.-fitted.-json { height: 1fr; }
     ItemPane .box:focus-within { border: round $primary; border-title-color: $text-primary; }
     ItemPane FirstToolLesson { display: none; padding: 1 2; color: $text-muted; height: 1fr; }
     ItemPane.-empty FirstToolLesson { display: block; }
@@ -64,9 +79,6 @@ class ItemPane(KnowsFirstSize, Vertical):
         self._drawing = asyncio.Lock()
         self.draft: Draft | None = None
         self._split = Split()
-        self._is_fresh = False
-        """True if there was no call yet. Not a CSS class, because a class would recompute all styles in the
-        pane."""
         self._is_dragged = False
         """True while the mouse drags the border between arguments and result."""
         self._expected: CatalogueItem | None = None
@@ -75,7 +87,7 @@ class ItemPane(KnowsFirstSize, Vertical):
     def compose(self) -> ComposeResult:
         yield ItemHeader()
         yield FirstToolLesson()
-        with Container(id="work"):
+        with WorkArea(id="work"):
             for box, title in ((Arguments(), "Arguments"), (ResultView(), "Result")):
                 box.border_title = title
                 yield box.add_class("box")
@@ -84,21 +96,32 @@ class ItemPane(KnowsFirstSize, Vertical):
         self.set_class(event.size.width < _STACKED_BELOW, "-stacked")
         self._divide()
 
+    def on_work_area_resized(self) -> None:
+        """Divide the room again: the header became higher or lower."""
+        self._divide()
+
     @property
     def _is_stacked(self) -> bool:
         return self.has_class("-stacked")
 
     def widen_result(self, by: int) -> None:
         """Increase the share of the result, in steps, and remember it."""
-        self._split.move(by * STEP, stacked=self._is_stacked, is_fresh=self._is_fresh)
+        self._split.move(by * STEP, stacked=self._is_stacked)
         self._split.store()
         self._divide()
 
     def _divide(self) -> None:
-        parts = self._split.parts(stacked=self._is_stacked, is_fresh=self._is_fresh)
+        is_stacked = self._is_stacked
+        parts = self._split.parts(stacked=is_stacked)
         for box, part in zip((self.arguments, self.result), parts, strict=True):
-            box.styles.width = "1fr" if self._is_stacked else f"{part}fr"
-            box.styles.height = f"{part}fr" if self._is_stacked else "1fr"
+            box.styles.width = "1fr" if is_stacked else f"{part}fr"
+            box.styles.height = f"{part}fr" if is_stacked else "1fr"
+        if is_stacked and self._split.share(stacked=True) is None:
+            room = self.query_one("#work").size.height
+            self.arguments.fit_form(max(1, room * MOST_ARGUMENTS // 100))
+            self.result.styles.height = "1fr"
+        else:
+            self.arguments.fit_form(None)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Start dragging the border between arguments and result."""
@@ -204,8 +227,6 @@ class ItemPane(KnowsFirstSize, Vertical):
         if title != self._title:
             self._title = title
             self.result.border_title = Content.styled(title, style)
-            self._is_fresh = title == "Result"
-            self._divide()
 
 
 def _faults(draft: Draft, marks: Mapping[Path, str]) -> list[str]:
@@ -299,7 +320,8 @@ class ItemHeader(Widget):
         if item.problem:
             word = "stale, the previous version serves" if item.stale else "unavailable"
             # The pane below shows the full problem of an item that cannot be called.
-            told = one_line(f"✕ {word}: {item.problem}", 0 if item.stale else max(10, self._width))
+            problem = f"✕ {word}: {item.problem}"
+            told = one_line(problem) if item.stale else shortened(problem, max(10, self._width))
             lines.append(Content.styled(told, "$text-warning" if item.stale else "$text-error"))
         if self._token[0]:
             lines.append(Content.styled(*self._token))

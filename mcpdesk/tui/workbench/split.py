@@ -9,10 +9,10 @@ from mcpdesk.paths import state_folder
 
 LEAST, MOST = 20, 85
 """Limits of the share of the result in percent."""
+NOT_CHOSEN = 0
+"""Stored for a share that no person chose."""
 STEP = 5
-_DEFAULT = 60
-_FRESH = {False: 50, True: 33}
-"""Default share of the result before the first one, by whether it is below the arguments."""
+_DEFAULT = 55
 
 
 class Split:
@@ -20,7 +20,8 @@ class Split:
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory or state_folder() / "split"
-        self._shares: dict[bool, int] = dict(zip((False, True), self._remembered(), strict=False))
+        remembered = zip((False, True), self._remembered(), strict=False)
+        self._shares: dict[bool, int] = {stacked: share for stacked, share in remembered if share}
 
     def share(self, *, stacked: bool) -> int | None:
         """Return the share that the person chose, or None."""
@@ -30,21 +31,21 @@ class Split:
         """Set a share; it is limited to the allowed range."""
         self._shares[stacked] = max(LEAST, min(MOST, round(share)))
 
-    def move(self, by: int, *, stacked: bool, is_fresh: bool) -> None:
+    def move(self, by: int, *, stacked: bool) -> None:
         """Increase the share of the result by `by` percentage points."""
-        self.set(self.parts(stacked=stacked, is_fresh=is_fresh)[1] + by, stacked=stacked)
+        self.set(self.parts(stacked=stacked)[1] + by, stacked=stacked)
 
-    def parts(self, *, stacked: bool, is_fresh: bool) -> tuple[int, int]:
-        """Return the shares of arguments and result; before the first result the arguments may have more."""
+    def parts(self, *, stacked: bool) -> tuple[int, int]:
+        """Return the shares of arguments and result, the same before the first call as after it."""
         chosen = self.share(stacked=stacked)
-        share = chosen if chosen is not None else _FRESH[stacked] if is_fresh else _DEFAULT
+        share = _DEFAULT if chosen is None else chosen
         return 100 - share, share
 
     def store(self) -> None:
         """Store the shares."""
         with contextlib.suppress(OSError):
             self._memory.parent.mkdir(parents=True, exist_ok=True)
-            shares = (self._shares.get(stacked, _DEFAULT) for stacked in (False, True))
+            shares = (self._shares.get(stacked, NOT_CHOSEN) for stacked in (False, True))
             self._memory.write_text(" ".join(map(str, shares)) + "\n", "utf-8")
 
     def _remembered(self) -> list[int]:
@@ -53,4 +54,4 @@ class Split:
         except (OSError, UnicodeDecodeError):
             return []
         shares = [int(word) for word in words if word.isdecimal() and len(word) < 3]
-        return shares if all(LEAST <= share <= MOST for share in shares) else []
+        return shares if all(share == NOT_CHOSEN or LEAST <= share <= MOST for share in shares) else []
