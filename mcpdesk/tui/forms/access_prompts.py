@@ -1,4 +1,4 @@
-"""Access: the prompt for a token that the desk calls a server with, and the menu of standing approvals."""
+"""Access: the prompt for the desk's token for a server, the dashboard, and standing approvals."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from mcpdesk.tui.screens.main_screen import MainScreen
 
 _BEFORE = re.compile(r"\s*(?:Authorization\s*:)?\s*Bearer\s+", re.IGNORECASE)
-"""A header that a token may have been copied with."""
+"""Header that a token may have been copied with."""
 
 
 def open_token_prompt(main: MainScreen) -> None:
-    """Ask for a token for the server shown, or begin the login to an upstream server that has one.
+    """Ask for a token for the selected server, or start the login to an upstream that supports it.
 
-    The person is told where tokens have no effect.
+    If the server ignores tokens, only a warning is shown.
     """
     server = next((one for one in main.link.view().servers if one.name == main.server), None)
     if server is None:
@@ -52,11 +52,11 @@ def open_token_prompt(main: MainScreen) -> None:
 
 
 class TokenInput(LineField):
-    """The field for a token. It accepts a pasted header, and nothing can be copied out of it."""
+    """Field for a token. It accepts a pasted header, and nothing can be copied out of it."""
 
     @property
     def selected_text(self) -> str:
-        """Nothing, so that nothing can be copied."""
+        """Always empty, so that nothing can be copied."""
         return ""
 
     def action_cut(self) -> None:
@@ -64,16 +64,16 @@ class TokenInput(LineField):
         self.delete_selection()
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert all lines, because terminals break long ones, without the header around the token."""
+        """Insert all pasted lines joined, because terminals break long ones, and without the header."""
         event.prevent_default()
         event.stop()
         self.replace("".join(_BEFORE.sub("", event.text, count=1).split()), *sorted(self.selection))
 
 
 class TokenPrompt(Dialog[None]):
-    """Asks for a token, which is never shown. An empty one ends the present one.
+    """Asks for a token, which is never shown. An empty one removes the current one.
 
-    `item` is the open item: the token is checked for the scopes it needs, too.
+    The token is also checked for the scopes that the open `item` needs.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", "Close", show=False)]
@@ -92,7 +92,7 @@ class TokenPrompt(Dialog[None]):
         self._item = item
         self._needs = None if item is None else scopes_for(item, server)
         self._insists = False
-        """Whether a token without the needed scopes is taken, too."""
+        """True if a token without the needed scopes is accepted."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -127,7 +127,7 @@ class TokenPrompt(Dialog[None]):
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
-        """Check what was entered; an empty token ends the present one."""
+        """Check the entered token; an empty one removes the current one."""
         event.stop()
         if event.value.strip():
             self._check()
@@ -141,7 +141,7 @@ class TokenPrompt(Dialog[None]):
     async def _check(self) -> None:
         name, needs = self._server.name, () if self._insists else self._needs or ()
         self._show_message("… checking")
-        # Not kept in a local variable: tracebacks show local variables.
+        # Not kept in a local variable, because tracebacks show local variables.
         given = self._link.give_token(name, self.query_one(TokenInput).value.strip(), needs)
         try:
             lacking = await asyncio.wrap_future(given)
@@ -172,14 +172,14 @@ NO_JWT = "no token counts here: mcp.json has no auth.jwt"
 
 
 def scopes_for(item: CatalogueItem, server: ServerView) -> tuple[str, ...] | None:
-    """The scopes that a token for an item must have; None: no token is needed."""
+    """Return the scopes that a token for an item must have; None if no token is needed."""
     if not item.needs_token and not server.wants_token:
         return None
     return tuple(dict.fromkeys((*server.token_scopes, *item.scopes)))
 
 
 def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str, str]:
-    """The line about tokens above an item, and its colour; both empty for none. `now` is Unix time."""
+    """Return the line about tokens above an item, and its colour; both empty for none. `now` is Unix time."""
     needed, token = scopes_for(item, server), server.token
     if needed is None:
         if token is None or token.ended:
@@ -197,13 +197,13 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
 
 
 def scope_words(scopes: Iterable[str], before: str = "") -> str:
-    """`scope wallet:send` or `scopes a, b` after the words `before`; empty without any."""
+    """Return `scope wallet:send` or `scopes a, b` after the words `before`; empty without scopes."""
     named = [one_line(scope, 60) for scope in scopes]
     return f"{before}scope{'s' if len(named) > 1 else ''} {', '.join(named)}" if named else ""
 
 
 def _holder(token: TokenView, now: float) -> str:
-    """Who the desk calls as, and for how long: `ada, 59 min left`."""
+    """Return the subject of the token and its remaining time: `ada, 59 min left`."""
     left = f", {since(token.expires - now)} left" if token.expires is not None else ""
     return _subject(token) + left
 
@@ -213,7 +213,7 @@ def _subject(token: TokenView) -> str:
 
 
 async def open_dashboard(main: MainScreen) -> None:
-    """Open the dashboard with a link that signs in, copy such a link, or sign out all browsers."""
+    """Open the dashboard with a sign-in link, copy such a link, or sign out all browsers."""
     choices = [
         Choice("Open it in a browser", "open", help="With a link that signs in one browser, once."),
         Choice("Copy a sign-in link", "copy", help="It signs in one browser, once, within 10 minutes."),
@@ -238,7 +238,7 @@ NO_GRANTS = "Nothing is approved for good. Tools of policy ask offer that with e
 
 
 async def choose_grant(main: MainScreen) -> None:
-    """List the standing approvals of all servers, and end the chosen one."""
+    """List the standing approvals of all servers, and revoke the selected one."""
     granted = main.link.grants()
     if not granted:
         main.notify(NO_GRANTS, markup=False)
@@ -250,7 +250,7 @@ async def choose_grant(main: MainScreen) -> None:
 
 
 def grant_choice(grant: GrantView, now: float) -> Choice:
-    """The line of a standing approval, with a sentence that says what it allows. `now` is Unix time."""
+    """Return the menu line of a standing approval, with a sentence about its effect. `now` is Unix time."""
     kind, _, name = grant.peer.partition(":")
     who = f"Whoever has the token of {name}" if kind == "token" else f"Clients called {name}"
     allows = one_line(f"{who} may call {grant.tool} of {grant.server}.")

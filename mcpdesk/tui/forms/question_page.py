@@ -1,4 +1,4 @@
-"""One page of a question: its text, its options or link, a field for a free answer, and its draft."""
+"""One page of a question: its text, options or link, a field for a free answer, and its draft."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ from mcpdesk.tui.widgets.text_field import TextField
 AROUND_DETAIL = 6
 """Rows besides the detail: question, margins and the field for the answer."""
 LABEL_CELLS = 26
-"""Cells of a label beside its description; longer labels wrap."""
+"""Maximum cells of a label beside its description; longer labels wrap."""
 
 
 class AnswerDraft:
-    """The answer to one page, as far as the person has chosen and written it."""
+    """Answer to one page, as far as the person has selected and written it."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.count = len(page.options)
-        """The number of options, which is also the index of the free answer."""
+        """Number of options, which is also the index of the free answer."""
         filled = page.default
         self.chosen = {at for at, option in enumerate(page.options) if option.label in filled.selected}
-        """Indices of what is chosen."""
+        """Indexes of the selected options."""
         self.other = ""
-        """The free answer, whether it is chosen or not."""
+        """Free answer, even if it is not selected."""
         self.write(filled.other)
 
     def toggle(self, index: int) -> None:
-        """Choose an option or undo that; on a page with a single choice the others are undone."""
+        """Toggle an option; on a page with a single choice the others are deselected."""
         if index in self.chosen:
             self.chosen.discard(index)
         else:
             self._choose(index)
 
     def write(self, text: str) -> None:
-        """Store the free answer; it is chosen unless it is empty."""
+        """Store the free answer; it is selected unless it is empty."""
         self.other = text
         if text.strip():
             self._choose(self.count)
@@ -62,22 +62,22 @@ class AnswerDraft:
 
     @property
     def answer(self) -> Answer:
-        """The answer as it stands."""
+        """Current answer."""
         labels = tuple(option.label for at, option in enumerate(self.page.options) if at in self.chosen)
         return Answer(labels, self.other.strip() if self.count in self.chosen else "")
 
     @property
     def problem(self) -> str:
-        """Why the page cannot be answered yet; empty when it can."""
+        """Reason why the page cannot be answered yet; empty if it can."""
         return problem(self.page, self.answer)
 
     def mark(self, index: int) -> str:
-        """The glyph before an option or the free answer."""
+        """Return the glyph before an option or the free answer."""
         return mark(self.page, index in self.chosen)
 
 
 class OptionRow(Horizontal):
-    """One option, which a click chooses; or the line for the free answer."""
+    """One option, selected by a click; or the line for the free answer."""
 
     DEFAULT_CSS = """
     OptionRow { height: auto; padding: 0 1; }
@@ -97,7 +97,8 @@ class OptionRow(Horizontal):
         index: int
 
     def __init__(self, index: int, draft: AnswerDraft, label_cells: int) -> None:
-        """`label_cells` is the width of the label; 0: no option of the page has a description."""
+        """Create a row; `label_cells` is the width of the label, 0 if no option of the page has a
+        description."""
         super().__init__()
         self.index = index
         self._draft = draft
@@ -122,14 +123,14 @@ class OptionRow(Horizontal):
         self.post_message(self.Clicked(self.index))
 
     def show(self, cursor: int) -> None:
-        """Show whether the row is chosen and has the cursor, which a field shows by its focus."""
+        """Update the selection and the cursor of the row; a field shows the cursor by its focus."""
         self.query_one(".mark", Static).update(self._draft.mark(self.index))
         self.set_class(self.index in self._draft.chosen, "-chosen")
         self.set_class(self.index == cursor and cursor < self._draft.count, "-cursor")
 
 
 class QuestionPage(VerticalScroll, can_focus=False):
-    """The contents of the dialog between its title and its line of keys."""
+    """Contents of the dialog between its title and its line of keys."""
 
     DEFAULT_CSS = """
     QuestionPage { height: auto; scrollbar-size-vertical: 1; }
@@ -155,9 +156,9 @@ class QuestionPage(VerticalScroll, can_focus=False):
         self._count = draft.count
         self.cursor = min(draft.chosen, default=0)
         self._is_shown = bool(draft.chosen) or draft.page.multi_select
-        """Whether the option under the cursor is highlighted: at first only what is chosen is."""
+        """True if the option under the cursor is highlighted; initially only selected options are."""
         self._last = draft.count if draft.page.own_words else draft.count - 1
-        """The last row of the cursor; -1 when there is nothing to choose or write."""
+        """Last row of the cursor; -1 if there is nothing to select or write."""
 
     def compose(self) -> ComposeResult:
         page = self.draft.page
@@ -187,16 +188,16 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     @property
     def words(self) -> OwnWords | LongWords | None:
-        """The field for a free answer, where one is allowed."""
+        """Field for a free answer, or None if it is not allowed."""
         return next((each for each in self.query(".words") if isinstance(each, OwnWords | LongWords)), None)
 
     @property
     def is_writing(self) -> bool:
-        """Whether the field for a free answer has the focus."""
+        """True if the field for a free answer has the focus."""
         return self.words is not None and self.words.has_focus
 
     def fit(self, rows: int) -> None:
-        """Take at most so many rows; a long detail scrolls by itself."""
+        """Limit the height to `rows`; a long detail scrolls separately."""
         self.styles.max_height = rows
         # The options stay visible below the detail.
         below = 0 if self.draft.page.is_long else self._count
@@ -204,25 +205,25 @@ class QuestionPage(VerticalScroll, can_focus=False):
             detail.styles.max_height = max(3, rows - AROUND_DETAIL - below)
 
     def scroll_by(self, screens: int) -> None:
-        """Scroll the detail, or the whole page when the detail is short."""
+        """Scroll the detail, or the whole page if the detail is short."""
         found = [*self.query(".detail").results(VerticalScroll), self]
         area = next((each for each in found if each.max_scroll_y), self)
         area.scroll_relative(y=screens * max(1, area.size.height - 1), animate=False)
 
     def move(self, by: int) -> None:
-        """Move the cursor, or show where it is; below the last option is the field for a free answer."""
+        """Move the cursor, or make it visible; the field for a free answer is below the last option."""
         if self._is_shown or not self._count:
             self.cursor = max(0, min(self.cursor + by, self._last))
         self._is_shown = True
         self._follow()
 
     def choose(self, index: int | None = None) -> None:
-        """Choose an option or undo that, by default the one under the cursor; the last row is for writing.
+        """Toggle an option, by default the one under the cursor; the last row is for writing.
 
-        On a page with a single choice, `index` (a digit or a click) never undoes the choice.
+        On a page with a single choice, `index` (a digit or a click) never deselects.
         """
         if index is None and not self._is_shown:
-            self.move(0)  # nobody sees yet what would be chosen
+            self.move(0)  # the cursor is not visible yet
             return
         is_named = index is not None
         index = self.cursor if index is None else index
@@ -239,14 +240,14 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
     @property
     def would_choose(self) -> bool:
-        """Whether another option is highlighted than is chosen, where there can be one only."""
+        """True if the highlighted option is not selected yet, on a page with a single choice."""
         is_option = self._is_shown and self.cursor < self._count and not self.draft.page.multi_select
         return is_option and self.cursor not in self.draft.chosen
 
     def leave_words(self) -> None:
-        """Go from the free answer to the options, or only remove the focus where there are none.
+        """Move the focus from the free answer to the options, or only remove it if there are none.
 
-        What is written is still the answer: no other option is highlighted then.
+        The written text stays the answer: no other option is highlighted then.
         """
         if self._count:
             self.cursor = self._count - 1
@@ -282,7 +283,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
             self.words.focus()
             return
         self.screen.set_focus(None)
-        if self._count and (rows := list(self.query(OptionRow))):  # a fresh page has none yet
+        if self._count and (rows := list(self.query(OptionRow))):  # a new page has none yet
             rows[self.cursor].scroll_visible(animate=False)
 
     def _show(self) -> None:
@@ -291,7 +292,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
 
 
 class OwnWords(LineField):
-    """A free answer of one line. Up and esc lead back to the options."""
+    """Free answer of one line. Up and esc move the focus back to the options."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,escape", "screen.leave_words", "Options", show=False),
@@ -302,14 +303,14 @@ class OwnWords(LineField):
 
 
 class LongWords(TextField):
-    """A free answer of several lines. Enter answers, ctrl+j begins a new line, esc leaves the field."""
+    """Free answer of several lines. Enter answers, ctrl+j begins a new line, esc leaves the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "screen.leave_words", "Leave the text", show=False),
         Binding("pageup", "screen.scroll(-1)", "Page up", show=False),
         Binding("pagedown", "screen.scroll(1)", "Page down", show=False),
         Binding("enter", "screen.next_page", "Answer", show=False, priority=True),
-        # Which of these differ from enter depends on the terminal.
+        # The terminal determines which of these differ from enter.
         Binding("ctrl+j,shift+enter,alt+enter", "begin_line", "New line", show=False, priority=True),
     ]
     DEFAULT_CSS = """
@@ -320,5 +321,5 @@ class LongWords(TextField):
     """
 
     def action_begin_line(self) -> None:
-        """Begin a new line."""
+        """Insert a line break."""
         self.insert("\n")

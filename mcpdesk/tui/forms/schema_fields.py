@@ -1,6 +1,6 @@
-"""A JSON Schema as the fields of a form: what each value must be, and which control fits it.
+"""JSON Schema as form fields: the constraints of each value, and the control for it.
 
-References are followed, `allOf` is merged and null is split off. Knows no widget.
+References are resolved, `allOf` is merged and null is split off. This module depends on no widget.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _MOMENTS = {"date": "2026-01-31", "time": "13:45:00Z", "date-time": "2026-01-31T
 
 
 class FieldChoice(NamedTuple):
-    """One value to choose, and its label."""
+    """Value that can be selected, and its label."""
 
     label: str
     value: Any
 
 
 def constants(shapes: Iterable[Schema]) -> list[FieldChoice]:
-    """The values of a union whose members are constants, by title or as JSON; empty when a member is not."""
+    """Return the values of a union of constants, by title or as JSON; empty if a member is not a constant."""
     found: list[FieldChoice] = []
     for shape in shapes:
         values = [shape["const"]] if "const" in shape else shape.get("enum", [])
@@ -50,7 +50,7 @@ def _label(value: Any) -> str:
 
 
 def limits(shape: Schema) -> str:
-    """The limits of a value in a few words; empty when there are none."""
+    """Describe the limits of a value; empty if there are none."""
     if "minimum" in shape and "maximum" in shape:
         parts = [f"{shape['minimum']} … {shape['maximum']}"]
     else:
@@ -75,25 +75,25 @@ def _range(shape: Schema, word: str, unit: str) -> str:
 
 
 MAX_DEPTH = 12
-"""Nesting below which a field is edited as JSON text, so that recursive schemas end."""
+"""Nesting depth from which a field is edited as JSON text, so that recursive schemas end."""
 LONG_TEXT = 200
-"""A `maxLength` above which a text field has several lines."""
+"""`maxLength` above which a text field has several lines."""
 _LONG_NAME = re.compile("text|body|content|code|diff|html|markdown|message|notes|plan|prompt|script")
 _LONG_FORMATS = frozenset({"textarea", "markdown", "html", "multiline"})
 
 
 class Unset(Enum):
-    """The type of `UNSET`."""
+    """Type of `UNSET`."""
 
     UNSET = "unset"
 
 
 UNSET: Final = Unset.UNSET
-"""No value: the member is left out."""
+"""Marks a missing value; its member is left out."""
 
 
 class FieldKind(Enum):
-    """The kinds of controls."""
+    """Kind of control."""
 
     TEXT = "text"
     LONG_TEXT = "long text"
@@ -114,7 +114,7 @@ class FieldKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """What one value must be. `shape` is its schema with references followed, `root` the whole schema."""
+    """Constraints of one value. `shape` is its schema with resolved references, `root` the whole schema."""
 
     kind: FieldKind
     key: str
@@ -126,22 +126,22 @@ class FormField:
 
     @property
     def title(self) -> str:
-        """The title of the schema, else its type."""
+        """Title of the schema, else its type."""
         return str(self.shape.get("title") or _type_name(self.shape) or self.kind.value)
 
     @property
     def description(self) -> str:
-        """The description in the schema."""
+        """Description in the schema."""
         return str(self.shape.get("description") or "")
 
     @property
     def default(self) -> Any:
-        """The prefilled value, or `UNSET` if the schema has none or its default breaks its own rules."""
+        """Prefilled value, or `UNSET` if the schema has no default or an invalid one."""
         return UNSET if self.bad_default is not UNSET else self.shape.get("default", UNSET)
 
     @property
     def bad_default(self) -> Any:
-        """The default in the schema that breaks the schema's own rules, or `UNSET`."""
+        """Default in the schema that violates the schema, or `UNSET`."""
         if "default" not in self.shape:
             return UNSET
         value = self.shape["default"]
@@ -151,13 +151,13 @@ class FormField:
 
     @property
     def example(self) -> str:
-        """An example of a value; empty when there is none."""
+        """Example of a value; empty if there is none."""
         examples = self.shape.get("examples") or [_MOMENTS.get(self.shape.get("format", ""), "")]
         return examples[0] if isinstance(examples[0], str) else compact(examples[0])
 
     @property
     def choices(self) -> tuple[FieldChoice, ...]:
-        """The values to choose from, for `SWITCH`, `CHOICE` and `MANY`."""
+        """Values that can be selected, for `SWITCH`, `CHOICE` and `MANY`."""
         if self.kind is FieldKind.MANY:
             return tuple(_choices(resolve(self.shape.get("items"), self.root), self.root))
         found = _choices(self.shape, self.root)
@@ -166,27 +166,27 @@ class FormField:
         return (*found, FieldChoice("null", None)) if self.nullable else tuple(found)
 
     def properties(self) -> tuple[FormField, ...]:
-        """The members of an object: required ones first, otherwise in the order of the schema."""
+        """Return the members of an object: required ones first, otherwise in the order of the schema."""
         needed = set(self.shape.get("required", ()))
         members = self.shape.get("properties", {})
         fields = (self._inside(schema, key, key in needed) for key, schema in members.items())
         return tuple(sorted(fields, key=lambda field: not field.required))
 
     def item(self) -> FormField:
-        """An item of a list."""
+        """Return the field of a list item."""
         return self._inside(self.shape.get("items"), "", True)
 
     @property
     def takes_others(self) -> bool:
-        """Whether an object may have members that its schema does not name."""
+        """True if an object may have members that its schema does not name."""
         return self.shape.get("additionalProperties") not in (None, False)
 
     def entry(self) -> FormField:
-        """A member of an object under a free name."""
+        """Return the field of a member with a free name."""
         return self._inside(self.shape.get("additionalProperties"), "", True)
 
     def alternatives(self) -> tuple[FormField, ...]:
-        """The members of a union."""
+        """Return the fields of a union's alternatives."""
         return tuple(self._inside(shape, self.key, True) for shape in alternatives(self.shape, self.root))
 
     def _inside(self, schema: Any, key: str, required: bool) -> FormField:
@@ -194,7 +194,7 @@ class FormField:
 
 
 def form_for(schema: Schema) -> FormField:
-    """The field for the arguments of a tool: an object, even where the schema does not say so."""
+    """Return the field for the arguments of a tool: an object, even if the schema does not declare it."""
     shape = with_branches(resolve(schema, schema), schema)
     if not alternatives(shape, schema):
         shape = {**shape, "type": "object"}
@@ -203,7 +203,7 @@ def form_for(schema: Schema) -> FormField:
 
 
 def field_for(schema: Any, root: Schema, key: str = "", required: bool = True, depth: int = 0) -> FormField:
-    """The field for one schema; JSON text where no control fits."""
+    """Return the field for a schema; JSON text if no control fits."""
     shape, nullable = split_null(with_branches(resolve(schema, root), root), root)
     kind = _kind(shape, root, key) if depth < MAX_DEPTH else FieldKind.JSON
     if kind is FieldKind.FIXED and not required:

@@ -1,4 +1,4 @@
-"""The question whether a configuration file may be used: what it would start, reach and read."""
+"""Question whether a configuration file is trusted, with everything it would start, contact and read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mcpdesk.tui.widgets.menu import Dialog
 
 
 class TrustPrompt(Dialog[bool]):
-    """Shows a file's commands, URLs and variables; the result is True if the person agrees to them.
+    """Shows a file's commands, URLs and variables; the result is True if the person trusts the file.
 
-    Enter does not agree: it is the key that was pressed last.
+    Enter does not agree, because it is the key that was pressed last.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,5 +47,5 @@ class TrustPrompt(Dialog[bool]):
             yield Static(Content("Its programs run with your rights and your environment."))
 
     def on_mount(self) -> None:
-        """Let arrow keys scroll what the file names."""
+        """Focus the lines, so that arrow keys scroll them."""
         self.query_one(VerticalScroll).focus()

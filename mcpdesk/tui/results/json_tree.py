@@ -1,6 +1,6 @@
-"""A JSON value as foldable rows, and the widget that shows, searches and copies them.
+"""Outline of a JSON value as foldable rows, and the widget that shows, searches and copies it.
 
-Only what is unfolded is laid out, so that large values stay quick.
+Only unfolded values are laid out, so that large values stay fast.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.widgets.typed_query import TypedQuery
 
 SLICE = 200
-"""Children that are laid out at once."""
+"""Number of children that are laid out at a time."""
 FOLDED_TEXT = 100
-"""Cells above which a string can be unfolded, and the width of its lines then, where there is room."""
+"""Width in cells above which a string can be unfolded, and the maximum width of its lines."""
 LEAST_TEXT = 20
-"""The width of the lines of a string in the narrowest tree."""
+"""Width in cells of the lines of a string in the narrowest tree."""
 
 LOW = 6
-"""Rows of a tree that is too low to begin with those that say least."""
+"""Height in rows up to which a tree skips its least informative rows."""
 LONG_TEXT = 65_536
-"""Characters from which the lines of a string are counted once."""
+"""Length in characters from which the number of lines of a string is cached."""
 
 
 class RowKind(Enum):
-    """The kinds of rows."""
+    """Kind of a row."""
 
     VALUE = "value"
     TEXT = "text"
     """One line of an unfolded string."""
     MORE = "more"
-    """Stands for the children that are not laid out yet."""
+    """Placeholder for children that are not laid out yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutlineRow:
-    """One line. `path` is the path of its value, or for `TEXT` and `MORE` of the value they belong to."""
+    """One row. `path` is the path of its value; for `TEXT` and `MORE`, of the value it belongs to."""
 
     kind: RowKind
     path: Path
     depth: int
     value: Any
-    """The value, the line of text, or the number of children that are left."""
+    """Value, line of text, or number of remaining children."""
 
     @property
     def key(self) -> str | int | None:
@@ -66,10 +66,10 @@ class OutlineRow:
 
 
 class Outline:
-    """The rows of a value, the root first. `marks` are messages at paths, such as schema violations.
+    """Rows of a value, the root first. `marks` are messages at paths, such as schema violations.
 
-    At first as many levels are unfolded as fit `room` lines, except below the keys in `folded`. The lines
-    of a string are at most `text_width` cells wide.
+    Initially as many levels are unfolded as fit `room` lines, except below the keys in `folded`. The lines of
+    a string are at most `text_width` cells wide.
     """
 
     def __init__(
@@ -94,15 +94,15 @@ class Outline:
             self.reveal(path)
 
     def is_open(self, row: OutlineRow) -> bool:
-        """Whether the row's children are laid out."""
+        """Return True if the row's children are laid out."""
         return row.kind is RowKind.VALUE and row.path in self._shown
 
     def can_open(self, row: OutlineRow) -> bool:
-        """Whether the row has anything to unfold."""
+        """Return True if the row can be unfolded."""
         return row.kind is RowKind.VALUE and self._count_children(row) > 0
 
     def set_text_width(self, width: int) -> None:
-        """Break the lines of strings at another width."""
+        """Wrap the lines of strings to another width."""
         if width == self._text_width:
             return
         self._text_width = width
@@ -114,11 +114,11 @@ class Outline:
         self._open_texts_up_to(self._room)
 
     def holds_mark(self, row: OutlineRow) -> bool:
-        """Whether there is a message somewhere below the row."""
+        """Return True if there is a message anywhere below the row."""
         return row.kind is RowKind.VALUE and row.path in self._marked_above
 
     def toggle(self, index: int) -> None:
-        """Fold or unfold a row; lay out the next slice where more is left."""
+        """Fold or unfold a row; for a `MORE` row, lay out the next slice."""
         row = self.rows[index]
         if row.kind is RowKind.MORE:
             self.more(index)
@@ -128,7 +128,7 @@ class Outline:
             self.open(index)
 
     def open(self, index: int) -> None:
-        """Unfold a row, and below it what was unfolded before."""
+        """Unfold a row, and the rows below it that were unfolded before."""
         row = self.rows[index]
         if self.can_open(row) and not self.is_open(row):
             self._shown[row.path] = SLICE
@@ -140,7 +140,7 @@ class Outline:
             del self.rows[index + 1 : self._end(index)]
 
     def more(self, index: int) -> None:
-        """Replace a `MORE` row by the next slice."""
+        """Replace a `MORE` row by the next slice of children."""
         parent = self.rows[self.parent(index)]
         done = self._shown[parent.path]
         self._shown[parent.path] = done + SLICE
@@ -156,18 +156,18 @@ class Outline:
                 return
 
     def close_all(self) -> None:
-        """Fold everything but the root."""
+        """Fold everything except the root."""
         self._shown.clear()
         self.rows = self.rows[:1]
         self.open(0)
 
     def parent(self, index: int) -> int:
-        """The index of the parent of a row; the root is its own parent."""
+        """Return the index of the parent of a row; the root is its own parent."""
         depth = self.rows[index].depth
         return next((at for at in range(index - 1, -1, -1) if self.rows[at].depth < depth), 0)
 
     def reveal(self, path: Path) -> int:
-        """Unfold what hides a path; returns the index of its row, or of the nearest parent that exists."""
+        """Unfold the parents of a path; return the index of its row, or of the nearest existing parent."""
         at = 0
         for key in path:
             position = _position(self.rows[at].value, key)
@@ -178,7 +178,7 @@ class Outline:
         return at
 
     def find(self, query: str, limit: int = 500, budget: int = 200_000) -> list[Path]:
-        """Paths whose key or scalar contains `query`, in order; searches at most `budget` values."""
+        """Return paths whose key or scalar contains `query`, in order; searches at most `budget` values."""
         needle = query.casefold()
         walk = islice(_walk(self.value), budget)
         hits = (path for path, value in walk if _matches(path, value, needle))
@@ -226,7 +226,7 @@ class Outline:
                 self.open(at)
 
     def _open_texts_up_to(self, room: int) -> None:
-        """Unfold the strings that stand in several lines, the first ones first."""
+        """Unfold strings of several lines while they fit, the first ones first."""
         folded_below = inf
         texts = []
         for at, row in enumerate(self.rows):
@@ -244,11 +244,11 @@ class Outline:
             self.open(at)
 
     def _width_below(self, row: OutlineRow) -> int:
-        """Cells that a line of the text below a row has."""
+        """Return the width in cells of a line of text below a row."""
         return max(LEAST_TEXT, self._text_width - 2 * row.depth)
 
     def _count_children(self, row: OutlineRow) -> int:
-        """How many rows a row unfolds to. A string that fits behind its key has none."""
+        """Return the number of rows that a row unfolds to; 0 for a string that fits behind its key."""
         value = row.value
         if _is_container(value):
             return len(value)
@@ -262,13 +262,13 @@ class Outline:
         )
 
 
-@lru_cache(maxsize=4)  # the same few long strings are asked about for each row that is drawn
+@lru_cache(maxsize=4)  # each drawn row needs the counts of the same few long strings
 def _count_long_text_lines(text: str, width: int) -> int:
     return len(text_lines(text, width))
 
 
 def text_lines(text: str, width: int) -> list[str]:
-    """The lines of a string, long ones broken at a space into pieces of at most `width` cells."""
+    """Return the lines of a string; long ones are broken at a space into pieces of at most `width` cells."""
     return [part for line in text.split("\n") for part in _broken(line, width)]
 
 
@@ -329,11 +329,11 @@ def _matches(path: Path, value: Any, needle: str) -> bool:
 
 _FOLDED, _UNFOLDED, _LEAF = "▸ ", "▾ ", "  "
 _INDENT = 6
-"""Cells in which no text stands: the glyph of a row, and quotes, colon and space behind its key."""
+"""Cells without text: the glyph of a row, and quotes, colon and space after its key."""
 
 
 class JsonTree(TypedQuery, LineList):
-    """Shows one value. Keys: enter folds, `/` searches, `y` copies the value and `Y` its path."""
+    """Tree of one value. Enter folds, `/` searches, `y` copies the value and `Y` its path."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "choose", "Fold", show=False),
@@ -343,7 +343,7 @@ class JsonTree(TypedQuery, LineList):
 
     @dataclass
     class CopyRequested(Message):
-        """`text` is to be copied to the clipboard; `what` names it in a few words."""
+        """Request to copy `text` to the clipboard; `what` is a short description of it."""
 
         text: str
         what: str
@@ -355,17 +355,17 @@ class JsonTree(TypedQuery, LineList):
         self._hits: list[Path] = []
         self._hit = -1
         self._begin = 0
-        """The row that a low tree begins with."""
+        """First row that a low tree shows."""
         self._has_skipped = False
 
     @property
     def row_count(self) -> int:
-        """The number of rows; the root of a container is hidden, unless it has a mark."""
+        """Number of rows; the root of a container is hidden, unless it has a mark."""
         return len(self._outline.rows) - self._hidden
 
     @property
     def selected(self) -> Path:
-        """The path of the value under the cursor."""
+        """Path of the value under the cursor."""
         return self._row(self.cursor).path if self.row_count else ()
 
     def load(
@@ -377,8 +377,8 @@ class JsonTree(TypedQuery, LineList):
     ) -> None:
         """Show another value; `marks` are messages at paths, drawn in red with a cross.
 
-        What is under the keys in `folded` stays folded until the person unfolds it. A tree of few lines
-        begins with the row `begin`, where not all fit.
+        Values under the keys in `folded` stay folded until the person unfolds them. A low tree begins with
+        the row `begin` if not all rows fit.
         """
         self._outline = Outline(value, marks, folded=folded, text_width=self._text_width)
         self._hidden = self._hidden_rows()
@@ -389,7 +389,7 @@ class JsonTree(TypedQuery, LineList):
         self._skip_first_rows()
 
     def _skip_first_rows(self) -> None:
-        """Leave them above while the tree is low, and the person has not moved."""
+        """Scroll the first rows out of view while the tree is low and the person has not moved."""
         is_low = 0 < self.size.height <= min(LOW, self.row_count - 1)
         before, after = (0, self._begin) if is_low else (self._begin, 0)
         if self._begin and is_low != self._has_skipped and self.cursor == before:
@@ -398,12 +398,12 @@ class JsonTree(TypedQuery, LineList):
 
     @property
     def _text_width(self) -> int:
-        """Cells for the lines of a string at the left edge."""
+        """Width in cells of the lines of a string at the left edge."""
         width = self.size.width - _INDENT
         return FOLDED_TEXT if width <= 0 else min(FOLDED_TEXT, width)
 
     def on_resize(self) -> None:
-        """Break the lines of strings at the new width."""
+        """Wrap the lines of strings to the new width."""
         self._outline.set_text_width(self._text_width)
         self.rows_changed()
         super().on_resize()
@@ -424,13 +424,13 @@ class JsonTree(TypedQuery, LineList):
         self.rows_changed()
 
     def action_cursor(self, by: int) -> None:
-        """Move by rows; a row that stands for more children is replaced by them."""
+        """Move by rows; a `MORE` row is replaced by the children."""
         super().action_cursor(by)
         if by > 0 and self.row_count and self._row(self.cursor).kind is RowKind.MORE:
             self.row_chosen(self.cursor)
 
     def action_unfold(self) -> None:
-        """Unfold the row, or step into it."""
+        """Unfold the row, or move into it."""
         if self.row_count:
             row = self._row(self.cursor)
             if self._outline.is_open(row):
@@ -457,7 +457,7 @@ class JsonTree(TypedQuery, LineList):
         self.rows_changed()
 
     def action_copy_value(self) -> None:
-        """Copy the value under the cursor as JSON, a string as it is."""
+        """Copy the value under the cursor as JSON, or a string unchanged."""
         value = at_path(self._outline.value, self.selected)
         text = value if isinstance(value, str) else pretty(value)
         self.post_message(self.CopyRequested(text, f"value of {path_text(self.selected)}"))
@@ -468,12 +468,12 @@ class JsonTree(TypedQuery, LineList):
 
     @property
     def foot(self) -> int:
-        """One line for the search while there is one."""
+        """One line for the search while it is active, otherwise 0."""
         return int(self.has_query)
 
     def _show_cursor(self) -> None:
         super()._show_cursor()
-        if self.has_focus:  # the tree itself may be inside something that scrolls
+        if self.has_focus:  # the tree may be inside another scrolling widget
             self.scroll_visible(animate=False, force=True, immediate=True)
 
     def action_search(self) -> None:
@@ -491,7 +491,7 @@ class JsonTree(TypedQuery, LineList):
         self.rows_changed()
 
     def render_line(self, y: int) -> Strip:
-        """A row; in the last line the search, or the mark of the selected value."""
+        """Draw a row; the last line shows the search, or the mark of the selected value."""
         is_last = y == self.size.height - 1
         if is_last and self.has_query:
             return self._search_line()
@@ -534,20 +534,20 @@ class JsonTree(TypedQuery, LineList):
         return Strip([Segment(text, style)]).adjust_cell_length(self.size.width, style)
 
     def query_kept(self) -> None:
-        """Forget what was found with the search."""
+        """Clear the hits if the search was cleared."""
         if not self.query_text:
             self._hits = []
         self.rows_changed()
 
     def query_changed(self) -> None:
-        """Search for what is typed by now."""
+        """Search for the typed text."""
         self._hits = self._outline.find(self.query_text)
         self._hit = -1
         self.rows_changed()
         self.action_next_hit()
 
     def reveal(self, path: Path) -> None:
-        """Unfold what hides the value at a path, and go to it."""
+        """Unfold the parents of a path, and go to its value."""
         at = self._outline.reveal(path) - self._hidden
         self.rows_changed()
         self.cursor = at

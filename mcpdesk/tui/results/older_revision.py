@@ -1,4 +1,4 @@
-"""The offer to make a call again in a revision in which the server may ask while the call runs."""
+"""Offer to repeat a call in a revision in which the server may send requests during the call."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from mcpdesk.link.values import UpstreamView
 
 OLDER = LATEST_HANDSHAKE.name
-"""The newest revision in which servers send requests of their own."""
+"""Newest revision in which servers send requests of their own."""
 _HINT = "V speaks an older revision with this server, in which it may ask while a call runs."
 PATIENCE_S = 30.0
-"""How long a server may take to be ready in another revision."""
+"""Timeout in seconds for a server to be ready in another revision."""
 _LOOK_S = 0.05
 
 
 class OlderRevision(Vertical):
-    """The hint, and a button that makes the call again in an older revision."""
+    """Hint, and a button that repeats the call in an older revision."""
 
     DEFAULT_CSS: ClassVar[str] = """
     OlderRevision { height: auto; }
@@ -38,7 +38,7 @@ class OlderRevision(Vertical):
     """
 
     class CallAgain(Message):
-        """The button was pressed: the person wants the call to be made again, with all its effects."""
+        """The button was pressed: the call, with all its effects, must be repeated."""
 
     def compose(self) -> ComposeResult:
         yield Static(Content(_HINT), classes="note")
@@ -51,15 +51,15 @@ class OlderRevision(Vertical):
 
 
 def offer_older(text: str) -> Iterator[OlderRevision]:
-    """The offer, if a server says in a text that it cannot ask its client in this revision."""
+    """Yield the offer if a server's error text says that it cannot ask its client in this revision."""
     if wants_older_revision(text):
         yield OlderRevision()
 
 
 async def speak_older(link: Link, server: str) -> bool:
-    """Connect to a server again in `OLDER`, unless an older revision is spoken already; False if that fails.
+    """Reconnect to a server in `OLDER`, unless it already uses an older revision; return False on failure.
 
-    A folder of this desk can ask in every revision, and has none of its own.
+    A hosted server can ask in all revisions, and has no revision of its own.
     """
     if (known := _upstream(link, server)) is None:
         return False

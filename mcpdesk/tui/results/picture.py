@@ -1,7 +1,8 @@
-"""A picture in a result: decoded within bounds, and drawn by the best means that the terminal has.
+"""Pictures in results: decoded within limits, and drawn by the best method the terminal supports.
 
-The means are half blocks, sixels and kitty graphics. Decoding and drawing take long, so a worker thread does
-them. Pillow is imported with the first picture.
+The methods are half blocks, sixels and kitty graphics. Decoding and drawing are slow and run on a worker
+thread. Pillow is imported with the first picture.
+
 Source of kitty's protocol (direct transmission, Unicode placeholders):
 https://sw.kovidgoyal.net/kitty/graphics-protocol/.
 """
@@ -42,10 +43,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "ICO")
-"""The formats that are read; some other readers of the library start programs."""
+"""Supported formats; some other readers of Pillow start programs."""
 MAX_BYTES = 20_000_000
 MAX_PIXELS = 40_000_000
-"""Pixels of a decoded picture."""
+"""Maximum pixels of a decoded picture."""
 _ORIENTATION = 0x0112
 _SIDEWAYS = frozenset({5, 6, 7, 8})
 """EXIF orientations with width and height exchanged."""
@@ -54,7 +55,7 @@ Colour: TypeAlias = tuple[int, int, int]
 
 
 class PictureError(Exception):
-    """The bytes cannot be drawn as a picture; the message says why."""
+    """Bytes that cannot be drawn as a picture; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class PictureFacts:
 
 
 def unpacked(encoded: str) -> bytes:
-    """The bytes of a picture in base64.
+    """Decode a picture from base64.
 
     Raises: PictureError.
     """
@@ -85,7 +86,7 @@ def unpacked(encoded: str) -> bytes:
 
 
 def examine(data: bytes) -> PictureFacts:
-    """Format and size, without decoding the pixels.
+    """Return format and size, without decoding the pixels.
 
     Raises: PictureError, also for more than `MAX_PIXELS`.
     """
@@ -99,17 +100,15 @@ def examine(data: bytes) -> PictureFacts:
 
 
 def shrunk(data: bytes, size: tuple[int, int], room: tuple[int, int], background: Colour) -> Image:
-    """The first frame, upright and scaled to `size`, at the top left of an image of the size `room`.
+    """Return the first frame, upright and scaled to `size`, at the top left of an image of the size `room`.
 
-    `background` fills the rest and what is transparent.
-
-    Raises: PictureError.
+    `background` fills the rest and transparent pixels. Raises: PictureError.
     """
     from PIL import Image, ImageOps
 
     with _opened(data) as image:
         longest = max(size)
-        image.draft("RGB", (longest, longest))  # a JPEG is then decoded no larger than needed
+        image.draft("RGB", (longest, longest))  # decodes a JPEG no larger than needed
         image.load()
         plain = _plain(image)
         if (factor := max(image.size) // (2 * longest)) > 1:
@@ -123,7 +122,7 @@ def shrunk(data: bytes, size: tuple[int, int], room: tuple[int, int], background
 
 
 def _plain(image: Image) -> Image:
-    """The image in a mode that can be resized."""
+    """Convert the image to a mode that can be resized."""
     if image.mode in ("L", "LA", "RGB", "RGBA"):
         return image
     if image.mode.startswith("I"):
@@ -134,17 +133,17 @@ def _plain(image: Image) -> Image:
 def _orientation(image: Image) -> int:
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # odd metadata is no reason not to draw
+    except Exception:  # invalid metadata must not prevent drawing
         return 1
 
 
 @contextmanager
 def _opened(data: bytes) -> Iterator[Image]:
-    """Open a picture; whatever a reader raises becomes a PictureError."""
+    """Open a picture; every exception of a reader becomes a PictureError."""
     from PIL import Image, UnidentifiedImageError
 
-    Image.MAX_IMAGE_PIXELS = None  # `examine` checks it before anything is decoded
-    warnings.filterwarnings("ignore", module=r"PIL\.")  # of odd metadata
+    Image.MAX_IMAGE_PIXELS = None  # `examine` checks the size before anything is decoded
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # about invalid metadata
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             yield image
@@ -152,7 +151,7 @@ def _opened(data: bytes) -> Iterator[Image]:
         raise
     except UnidentifiedImageError:
         raise PictureError(f"not one of {', '.join(FORMATS)}") from None
-    except Exception as error:  # decoders raise anything at bytes of strangers
+    except Exception as error:  # decoders raise any exception for untrusted bytes
         _log.debug("a picture that cannot be read", exc_info=True)
         raise PictureError(f"broken: {error}") from error
 
@@ -161,7 +160,7 @@ _UPPER = "▀"
 
 
 def half_blocks(image: Image) -> list[Strip]:
-    """The lines of an RGB picture of even height: each cell shows two pixels, one above the other."""
+    """Return the lines of an RGB picture of even height; each cell shows two pixels, one above the other."""
     pixels, across = image.tobytes(), image.width
     return [_strip(pixels, across, row) for row in range(0, image.height, 2)]
 
@@ -188,9 +187,9 @@ _RUN = re.compile(rb"(.)\1{3,}")
 
 
 def sixel_rows(image: Image, cell_height: int) -> Iterator[str]:
-    """The sequences that draw an RGB picture, one for each row of cells from the top.
+    """Yield the sequences that draw an RGB picture, one for each row of cells from the top.
 
-    Sixels do not belong to cells: text written onto them erases them, so each row is drawn on its own.
+    Sixels do not belong to cells, and text written over them erases them, so each row is drawn separately.
     """
     from PIL.Image import Quantize
 
@@ -202,7 +201,8 @@ def sixel_rows(image: Image, cell_height: int) -> Iterator[str]:
 
 
 def _sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
-    """Lines of colour numbers as one sixel picture. `palette` has red, green and blue of each number."""
+    """Return lines of colour numbers as one sixel picture. `palette` has red, green and blue of each
+    number."""
     percent = [round(level / 2.55) for level in palette]
     colours = "".join(
         "#{};2;{};{};{}".format(number, *percent[3 * number : 3 * number + 3])
@@ -213,7 +213,7 @@ def _sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
 
 
 def _band(lines: Sequence[bytes]) -> str:
-    """Up to six lines: the most frequent colour as a solid bar, the other ones painted over it in turn."""
+    """Encode up to six lines: the most frequent colour as a solid bar, then each other colour over it."""
     (ground, _), *others = Counter(b"".join(lines)).most_common()
     bar = f"#{ground}!{len(lines[0])}{chr(62 + (1 << len(lines)))}"
     return "$".join([bar, *(f"#{colour}{_one_colour(lines, colour)}" for colour, _ in others)])
@@ -227,7 +227,7 @@ def _one_colour(lines: Sequence[bytes], colour: int) -> str:
 
 
 class SixelStrip(Strip):
-    """Blanks with a row of a picture over the first `columns` of them."""
+    """Blank strip with a row of a picture over its first `columns` cells."""
 
     __slots__ = ("_columns", "_sequence", "_style")
 
@@ -238,7 +238,7 @@ class SixelStrip(Strip):
         self._style = style
 
     def divide(self, cuts: Iterable[int]) -> list[Strip]:
-        """The first piece keeps the picture if it fits; the other pieces are blank."""
+        """Divide the strip. The first piece keeps the picture if it fits; the other pieces are blank."""
         edges = [cut for cut in cuts if cut <= self.cell_length]
         pieces: list[Strip] = []
         for start, end in zip([0, *edges], edges, strict=False):
@@ -249,14 +249,15 @@ class SixelStrip(Strip):
         return pieces
 
     def crop(self, start: int, end: int | None = None) -> Strip:
-        """A part that begins at the left draws the whole picture: nothing covers the rest of it."""
+        """Crop the strip. A part from the left edge draws the whole picture, because nothing covers the
+        rest."""
         end = self.cell_length if end is None else min(self.cell_length, end)
         if start <= 0:
             return self if end == self.cell_length else self._as_wide(max(end, 0))
         return Strip([Segment(" " * max(0, end - start), self._style)], max(0, end - start))
 
     def render(self, console: Console) -> str:
-        """Blanks, the picture over them, then the cursor to their end."""
+        """Return blanks, the picture over them, then a move of the cursor to their end."""
         blanks = super().render(console)
         return f"{_SAVE}{blanks}{_RESTORE}{self._sequence}{_RESTORE}\x1b[{self.cell_length}C"
 
@@ -266,7 +267,7 @@ class SixelStrip(Strip):
 
 _PLACEHOLDER = "\U0010eeee"
 _CHUNK = 4_096
-"""Characters of a payload in one message."""
+"""Maximum characters of a payload in one message."""
 _DIACRITICS = """
 305 30d-30e 310 312 33d-33f 346 34a-34c 350-352 357 35b 363-36f 483-487 592-595 597-599 59c-5a1 5a8-5a9
 5ab-5ac 5af 5c4 610-617 657-65b 65d-65e 6d6-6dc 6df-6e2 6e4 6e7-6e8 6eb-6ec 730 732-733 735-736 73a 73d
@@ -276,7 +277,7 @@ _DIACRITICS = """
 a6f0-a6f1 a8e0-a8f1 aab0 aab2-aab3 aab7-aab8 aabe-aabf aac1 fe20-fe26 10a0f 10a38 1d185-1d189 1d1aa-1d1ad
 1d242-1d244
 """
-"""The combining characters that stand for the numbers of rows and columns, in hex, as ranges."""
+"""Combining characters for the numbers of rows and columns, as ranges of hex code points."""
 
 
 def _combining() -> list[str]:
@@ -285,15 +286,15 @@ def _combining() -> list[str]:
 
 
 NUMBERS = _combining()
-"""The combining character of each number."""
+"""Combining character of each number."""
 MAX_CELLS = len(NUMBERS)
-"""Rows, and columns, that one picture can take."""
+"""Maximum rows, and columns, of one picture."""
 
 
 def transmission(image: Image, number: int, columns: int, rows: int) -> str:
-    """The messages that send a picture to the terminal and scale it to the cells.
+    """Return the messages that send a picture to the terminal and scale it to the cells.
 
-    `number` identifies it from then on; it must be below 2**24.
+    `number` identifies the picture; it must be below 2**24.
     """
     packed = io.BytesIO()
     image.save(packed, "PNG", compress_level=2)
@@ -307,12 +308,12 @@ def transmission(image: Image, number: int, columns: int, rows: int) -> str:
 
 
 def deletion(number: int) -> str:
-    """The message that deletes a picture in the terminal."""
+    """Return the message that deletes a picture in the terminal."""
     return _message(f"a=d,d=I,i={number},q=2")
 
 
 def placeholders(number: int, columns: int, rows: int) -> list[Strip]:
-    """The cells that show a picture: their colour is its number, combining characters give row and column."""
+    """Return cells that show a picture: colour encodes its number, combining characters row and column."""
     style = Style(color=Color.from_rgb(number >> 16 & 255, number >> 8 & 255, number & 255))
     lines = ("".join(_PLACEHOLDER + row + column for column in NUMBERS[:columns]) for row in NUMBERS[:rows])
     return [Strip([Segment(line, style)], columns) for line in lines]
@@ -323,23 +324,23 @@ def _message(keys: str, payload: str = "") -> str:
 
 
 LEAST_ROWS = 12
-"""Rows a picture may always take; in a pane that is higher it may fill the pane."""
+"""Rows that a picture may always take; in a higher pane it may fill the pane."""
 _WORDS = 3
-"""Rows left for text: the line of the picture itself, and what a tool says before it."""
+"""Rows left for text: the line of facts, and the tool's text before the picture."""
 HEAVY = 128_000
-"""Characters of sixels above which a picture is not drawn while it scrolls, because terminals are slow."""
+"""Characters of sixels above which a picture is not drawn during scrolling, because terminals are slow."""
 STILL_S = 0.1
-"""Seconds after which a picture no longer counts as scrolling."""
+"""Seconds without movement after which scrolling has ended."""
 _T = TypeVar("_T")
 _painter = ThreadPoolExecutor(1, thread_name_prefix="mcpdesk-picture")
-"""A single thread, so that one picture at a time is decoded."""
+"""Executor with a single thread, so that one picture at a time is decoded."""
 _numbers: Iterator[int] = count(randrange(1 << 8, 1 << 23))
-"""Numbers of pictures in the memory of the terminal; random, because other programs share it."""
+"""Numbers of pictures in the terminal's memory, from a random start, because other programs share it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What a drawing depends on: a picture is drawn again when one of these changes."""
+    """Parameters of a drawing; a picture is drawn again when one of them changes."""
 
     graphics: Graphics
     columns: int
@@ -349,7 +350,7 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class _Drawing:
-    """A picture as lines of the screen."""
+    """Picture as lines of the screen."""
 
     frame: _Frame
     strips: list[Strip] = field(default_factory=list)
@@ -357,13 +358,13 @@ class _Drawing:
     sixels: list[str] = field(default_factory=list)
     """Sequences, one for each line."""
     number: int = 0
-    """The number of the picture in the terminal; 0: the terminal has none."""
+    """Number of the picture in the terminal; 0 if the terminal does not store it."""
     sent: str = ""
-    """The messages that send it to the terminal."""
+    """Messages that send it to the terminal."""
 
 
 class PictureView(Widget):
-    """A line of facts, and below it the picture as large as fits, or the reason why it cannot be drawn."""
+    """Line of facts, and below it the picture as large as fits, or the reason why it cannot be drawn."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"picture--note", "picture--trouble"}
     DEFAULT_CSS = """
@@ -373,7 +374,7 @@ class PictureView(Widget):
     """
 
     def __init__(self, encoded: str, note: str = "") -> None:
-        """`encoded` is base64; `note` is what the result says about the picture."""
+        """Create the view; `encoded` is base64, `note` the description of the picture in the result."""
         super().__init__()
         self._encoded = encoded
         self._note = note
@@ -406,7 +407,7 @@ class PictureView(Widget):
         return 1 + self._cells[1]
 
     def render_line(self, y: int) -> Strip:
-        """The line of facts or a line of the picture; a drawing that is missing is begun."""
+        """Draw the line of facts or a line of the picture; start a missing drawing."""
         width, style = self.size.width, self.rich_style
         if y == 0:
             return _text_line(self._facts_line(), width, style + self._partial("picture--note"))
@@ -420,7 +421,7 @@ class PictureView(Widget):
         return drawing.strips[y - 1].adjust_cell_length(width, style)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Lines with sixels are strips of their own: they are not text that can be cut and styled."""
+        """Draw lines with sixels as separate strips, because they cannot be cut and styled like text."""
         if self._graphics.kind is not GraphicsKind.SIXEL or self._trouble or self._facts is None:
             return super().render_lines(crop)
         drawing = self._current()
@@ -438,7 +439,7 @@ class PictureView(Widget):
         return SixelStrip(drawing.sixels[y - 1], drawing.frame.columns, crop.width, self.rich_style)
 
     def _is_scrolling(self, drawing: _Drawing, crop: Region) -> bool:
-        """Whether a large picture was at another place a moment ago; it is drawn once it stays."""
+        """Return True if a large picture moved a moment ago; it is drawn when it stays in place."""
         if sum(map(len, drawing.sixels)) < HEAVY:
             return False
         place = (self.region, crop)
@@ -454,7 +455,7 @@ class PictureView(Widget):
         self.refresh()
 
     def _current(self) -> _Drawing | None:
-        """The drawing so far; a new one is begun when it no longer fits."""
+        """Return the last drawing; start a new one if its parameters changed."""
         red, green, blue = self.background_colors[1].rgb
         frame = _Frame(self._graphics, *self._cells, (red, green, blue))
         if self._facts is not None and frame.columns and frame != self._wanted:
@@ -520,7 +521,7 @@ def _decode(encoded: str) -> tuple[bytes, PictureFacts]:
 
 
 def _draw(data: bytes, facts: PictureFacts, frame: _Frame, is_wanted: Callable[[], bool]) -> _Drawing | None:
-    """The drawing, or None when it is no longer wanted. Raises: PictureError."""
+    """Return the drawing, or None if it is no longer wanted. Raises: PictureError."""
     if not is_wanted():
         return None
     graphics, columns, rows = frame.graphics, frame.columns, frame.rows

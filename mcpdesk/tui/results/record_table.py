@@ -1,4 +1,4 @@
-"""The table of a list of objects: sorted by a column, filtered, copied; enter leads to the object."""
+"""Table of a list of objects: sort by a column, filter, copy, and open an object."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 _MEASURED = 500
-"""Rows whose cells say how wide a column is."""
+"""Rows whose cells determine the width of a column."""
 _WIDEST = 40
 _GAP = 2
 
 
 class RecordTable(TypedQuery, LineList):
-    """One row an object under heads. `left` and `right` choose a column, `s` sorts by it, `/` filters."""
+    """One row per object below headers. `left` and `right` select a column, `s` sorts by it, `/` filters."""
 
     app: DeskApp
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("table")
@@ -41,7 +41,7 @@ class RecordTable(TypedQuery, LineList):
 
     @dataclass
     class Opened(Message):
-        """The object at `path` is to be shown as it is."""
+        """Request to show the object at `path` in the result."""
 
         path: Path
 
@@ -49,19 +49,19 @@ class RecordTable(TypedQuery, LineList):
         super().__init__(id=id)
         self.records: Records | None = None
         self._order: list[int] = []
-        """Places of the records that are shown."""
+        """Indexes of the shown records."""
         self._widths: list[int] = []
         self._column = 0
-        """The chosen column."""
+        """Selected column."""
         self._first = 0
-        """The leftmost column that is drawn."""
+        """Leftmost visible column."""
         self._sorted: tuple[str, bool] | None = None
-        """The column the rows are sorted by, and whether the largest comes first."""
+        """Sort column, and True if the largest value comes first."""
         self._texts: dict[int, str] = {}
-        """What the filter looks at, of the rows it has looked at."""
+        """Index of a record -> its text for the filter, cached."""
 
     def load(self, records: Records | None) -> None:
-        """Show another list; one with the same columns keeps its order and its filter."""
+        """Show another list; one with the same columns keeps sort order and filter."""
         before = () if self.records is None else self.records.columns
         self.records, self._texts = records, {}
         if records is None:
@@ -85,11 +85,11 @@ class RecordTable(TypedQuery, LineList):
 
     @property
     def foot(self) -> int:
-        """The heads, which stand above the rows, and a line for the filter while there is one."""
+        """Number of lines for the headers and, while it is active, the filter."""
         return 1 + self.has_query
 
     def render_line(self, y: int) -> Strip:
-        """The heads, a row, or the filter."""
+        """Draw the headers, a row, or the filter."""
         if y == 0:
             return self._head()
         if y == self.size.height - 1 and self.has_query:
@@ -114,7 +114,7 @@ class RecordTable(TypedQuery, LineList):
             yield shown + " " * (_GAP if width > 0 else 0), style
 
     def _places(self, width: int) -> Iterator[tuple[int, int]]:
-        """The columns that are drawn, and how wide; the last one has the rest of the room."""
+        """Yield the visible columns with their widths; the last one takes the remaining space."""
         left, at = width, self._first
         while left > 0 and at < len(self._widths):
             is_last = at == len(self._widths) - 1
@@ -155,20 +155,20 @@ class RecordTable(TypedQuery, LineList):
         return self._texts[at]
 
     def query_changed(self) -> None:
-        """Show the rows with what is typed by now."""
+        """Show the rows that match the typed text."""
         self._arrange()
         self.rows_changed()
 
     def query_kept(self) -> None:
-        """Show all rows again where the filter was dropped."""
+        """Show all rows again if the filter was cleared."""
         self.query_changed()
 
     def action_filter(self) -> None:
-        """Type words that must occur."""
+        """Start to type words that must occur."""
         self.begin_query()
 
     def action_column(self, by: int) -> None:
-        """Choose another column, and bring it into view."""
+        """Select another column, and scroll it into view."""
         self._column = max(0, min(len(self._widths) - 1, self._column + by))
         self._first = min(self._first, self._column)
         while self._first < self._column and not self._is_whole(self._column):
@@ -182,7 +182,7 @@ class RecordTable(TypedQuery, LineList):
         )
 
     def action_sort(self) -> None:
-        """Sort by the chosen column; again turns the order, once more ends it."""
+        """Sort by the selected column; repeated, reverse the order, then end sorting."""
         if self.records is None:
             return
         name = self.records.columns[self._column]
@@ -192,7 +192,7 @@ class RecordTable(TypedQuery, LineList):
         self.rows_changed()
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a head sorts by it."""
+        """Sort by the column whose header is clicked."""
         place = event.style.meta.get("head")
         if place is None:
             super().on_click(event)
@@ -208,7 +208,7 @@ class RecordTable(TypedQuery, LineList):
 
     @work
     async def action_copy(self) -> None:
-        """Copy a cell, an object, or the rows that are shown."""
+        """Copy a cell, an object, or the shown rows."""
         records = self.records
         if records is None or not self._order:
             return

@@ -1,4 +1,4 @@
-"""Lists of objects in a result: found, sorted, filtered, and written as CSV or Markdown. Knows no widget."""
+"""Lists of objects in a result: finding, sorting, CSV and Markdown. This module depends on no widget."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Objects that stand in a list."""
+    """List of objects."""
 
     rows: Sequence[Record]
     columns: tuple[str, ...]
-    """All keys, in the order in which they first appear."""
+    """All keys, in the order of their first occurrence."""
     path: Path
-    """Where the list is in its value."""
+    """Path of the list in its value."""
     is_structured: bool
-    """Whether the value is the structured content, and not a JSON text."""
+    """True if the value is the structured content, False if it is a JSON text."""
 
 
 def records_of(structured: Any, values: Sequence[Any]) -> Records | None:
-    """The list of objects that a result consists of; None where there is none, or more than one.
+    """Return the list of objects that a result consists of; None if there is no list, or more than one.
 
-    `values` are those of its JSON texts; of several texts each may be one object.
+    `values` are those of its JSON texts; of several texts, each may be one object.
     """
     if structured is not None:
         return _found(structured, is_structured=True)
@@ -57,13 +57,13 @@ def _is_list_of_objects(value: Any) -> bool:
 
 
 def cell(record: Record, column: str) -> str:
-    """The text of one value; empty where there is none, or null."""
+    """Return the text of one value; empty if it is missing or null."""
     value = record.get(column)
     return value if isinstance(value, str) else "" if value is None else compact(value)
 
 
 def in_order(rows: Iterable[int], records: Records, column: str, *, falls: bool) -> list[int]:
-    """Places of records, sorted by a column: numbers as such, then texts; those without a value last."""
+    """Return indexes of records sorted by a column: numbers, then texts, then records without a value."""
     found = [(_rank(records.rows[row].get(column)), row) for row in rows]
     present = [each for each in found if each[0][0] < _NOTHING]
     present.sort(key=lambda each: each[0], reverse=falls)
@@ -82,7 +82,7 @@ def _rank(value: Any) -> tuple[int, float, str]:
 
 
 def as_csv(rows: Iterable[Record], columns: Sequence[str]) -> str:
-    """Records as CSV with a head; nested values are JSON."""
+    """Format records as CSV with a header; nested values are JSON."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -91,7 +91,7 @@ def as_csv(rows: Iterable[Record], columns: Sequence[str]) -> str:
 
 
 def as_table(rows: Iterable[Record], columns: Sequence[str]) -> str:
-    """Records as a table in Markdown."""
+    """Format records as a Markdown table."""
     lines = [columns, ["---"] * len(columns), *([cell(row, column) for column in columns] for row in rows)]
     return "\n".join("| " + " | ".join(_in_table(each) for each in line) + " |" for line in lines) + "\n"
 

@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
 
 URL_REQUIRED = -32042
-"""Code of the error that names links."""
+"""Code of the error with links."""
 MOST_LINKS = 10
-"""Links that get buttons; the data of the error has all of them."""
+"""Maximum links with buttons; the data of the error has all of them."""
 
 
 class RequiredLink(NamedTuple):
-    """One link, and the server's words about it."""
+    """Link, with the server's message about it."""
 
     url: str
     message: str
 
 
 def required_links(error: dict[str, Any]) -> list[RequiredLink]:
-    """Links in the data of an error; none if it is another error, or its data has another shape."""
+    """Return the links in the data of an error; empty for another error, or invalid data."""
     data = error.get("data")
     asked = data.get("elicitations") if error.get("code") == URL_REQUIRED and isinstance(data, dict) else None
     items = [each for each in asked if isinstance(each, dict)] if isinstance(asked, list) else []
@@ -49,7 +49,7 @@ def required_links(error: dict[str, Any]) -> list[RequiredLink]:
 
 
 def link_widgets(error: dict[str, Any]) -> Iterator[Widget]:
-    """The links of an error with their buttons, and what to do with them."""
+    """Yield the links of an error with their buttons, and instructions."""
     links = required_links(error)
     if not links:
         return
@@ -61,7 +61,7 @@ def link_widgets(error: dict[str, Any]) -> Iterator[Widget]:
 
 
 class LinkActions(Vertical):
-    """One link with the buttons that open and copy it."""
+    """Link with the buttons that open and copy it."""
 
     DEFAULT_CSS: ClassVar[str] = """
     LinkActions { height: auto; margin-top: 1; }

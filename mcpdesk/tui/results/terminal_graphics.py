@@ -1,4 +1,4 @@
-"""What a terminal can draw pictures with, how it is asked, and how many cells a picture takes."""
+"""Graphics capabilities of a terminal, the query for them, and the size of a picture in cells."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from enum import Enum
 from math import ceil
 
 CELL = (10, 20)
-"""Width and height of a cell in pixels where the terminal does not say; those of a VT340."""
+"""Default width and height of a cell in pixels, those of a VT340."""
 LEAST_COLUMNS = 16
-"""Smaller pictures are enlarged to about this many cells across."""
+"""Width in cells to which smaller pictures are enlarged."""
 _ALMOST = 1e-6
 MAX_SIXEL_PIXELS = 1_200_000
-"""Pixels of a picture in sixels; more take too long to write."""
+"""Maximum pixels of a picture in sixels; more take too long to write."""
 
 
 class GraphicsKind(Enum):
-    """How a picture gets onto the screen."""
+    """Method of drawing a picture."""
 
     HALF_BLOCKS = "half blocks"
     SIXEL = "sixel"
     KITTY = "kitty"
     WORDS = "words"
-    """Not drawn: the terminal shows no colours."""
+    """Only a description, because the terminal shows no colours."""
 
 
 @dataclass(frozen=True, slots=True)
 class Graphics:
-    """What one terminal can draw. `cell` is the width and height of a cell in pixels."""
+    """Graphics capabilities of one terminal. `cell` is the width and height of a cell in pixels."""
 
     kind: GraphicsKind = GraphicsKind.HALF_BLOCKS
     cell: tuple[int, int] = CELL
 
     @property
     def dots(self) -> tuple[float, float]:
-        """How many pixels of an unscaled picture a cell shows across and down."""
+        """Pixels of an unscaled picture per cell, across and down."""
         across, down = self.cell
         return (1.0, down / across) if self.kind is GraphicsKind.HALF_BLOCKS else (float(across), float(down))
 
     def cells(self, width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
-        """Columns and rows that a picture of `width` by `height` pixels takes of `columns` by `rows`.
+        """Return columns and rows, within `columns` by `rows`, of a picture of `width` by `height` pixels.
 
-        Its proportions are kept, and it is not drawn larger than it is unless it is tiny.
+        The proportions are kept, and only tiny pictures are enlarged.
         """
         across, down = self.dots
         largest = max(1.0, LEAST_COLUMNS * across / max(width, height))
@@ -55,14 +55,15 @@ class Graphics:
         return min(columns, max(1, wide)), min(rows, max(1, high))
 
     def pixels(self, columns: int, rows: int) -> tuple[int, int]:
-        """Width and height in pixels of what is drawn into so many cells."""
+        """Return width and height in pixels of a drawing in these cells."""
         if self.kind is GraphicsKind.HALF_BLOCKS:
             return columns, 2 * rows
         across, down = self.cell
         return columns * across, rows * down
 
     def within(self, width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
-        """Width and height of a picture scaled into the pixels of so many cells, its proportions kept."""
+        """Return width and height of a picture scaled into the pixels of these cells, with its
+        proportions."""
         wide, high = columns * self.dots[0] / width, rows * self.dots[1] / height
         most = self.pixels(columns, rows)
         scale = min(wide, high)
@@ -72,11 +73,11 @@ class Graphics:
 NUMBER = 31
 QUESTION = (
     f"\x1b_Gi={NUMBER},s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # kitty's protocol, with one pixel
-    "\x1b[16t"  # the size of a cell
-    "\x1b[c"  # what kind of terminal it is: all of them answer this, and answers come in order
+    "\x1b[16t"  # size of a cell
+    "\x1b[c"  # device attributes: all terminals answer this, and answers come in order
 )
 WITHIN_S = 2.0
-"""Seconds after the question during which half an answer is held back until the rest arrives."""
+"""Seconds after the query in which a partial answer is held back until the rest arrives."""
 _ANSWERS = re.compile(
     r"\x1b_Gi=31;(?P<kitty>[^\x1b]*)\x1b\\"
     r"|\x1b\[6;(?P<height>\d+);(?P<width>\d+)t"
@@ -87,20 +88,20 @@ _SIXEL = "4"
 
 
 class TerminalAnswers:
-    """Collects the answers among what is typed. Only the reading thread may call `extract`."""
+    """Collects the answers among typed keys. Only the reading thread may call `extract`."""
 
     def __init__(self, on_last: Callable[[], object]) -> None:
-        """`on_last` is called by the reading thread when the last answer has arrived."""
+        """Create a collector; the reading thread calls `on_last` when the last answer has arrived."""
         self.knows_kitty = False
         self.knows_sixel = False
         self.cell: tuple[int, int] | None = None
-        """Width and height of a cell in pixels, if the terminal said it."""
+        """Width and height of a cell in pixels, if the terminal reported it."""
         self._on_last = on_last
         self._asked = time.monotonic()
         self._begun = ""
 
     def extract(self, typed: str) -> str:
-        """The characters that were typed, without the answers among them."""
+        """Return the typed characters, without the answers among them."""
         typed, self._begun = self._begun + typed, ""
         left = _ANSWERS.sub(self._note, typed)
         begun = _BEGUN.search(left)
