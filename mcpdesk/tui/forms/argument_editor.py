@@ -1,4 +1,4 @@
-"""The arguments of an item, edited as a form or as JSON, with a line of hints below."""
+"""Editor of an item's arguments, as a form or as JSON, with a line of hints below."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MAX_HIGHLIGHTED = 32_000
 AROUND_FORM = 2
 """Rows of the arguments besides the form and its hints: title and tabs."""
 MOST_SUGGESTED = 8
-"""Suggestions in the line of hints."""
+"""Maximum suggestions in the line of hints."""
 
 
 GRAMMAR = ("tree-sitter", "tree-sitter-json")
@@ -41,7 +41,7 @@ GRAMMAR = ("tree-sitter", "tree-sitter-json")
 
 @cache
 def installed_grammar() -> str:
-    """Distributions of the extra `syntax` that are installed, with their versions; empty if none is."""
+    """Return the installed distributions of the extra `syntax`, with versions; empty if none is installed."""
     found: list[str] = []
     for name in GRAMMAR:
         try:
@@ -52,7 +52,7 @@ def installed_grammar() -> str:
 
 
 class JsonEditor(Vertical):
-    """A text area for JSON, and a line that says where the text is wrong."""
+    """Text area for JSON, and a line with the syntax error."""
 
     DEFAULT_CSS = """
     JsonEditor { height: 1fr; }
@@ -64,7 +64,7 @@ class JsonEditor(Vertical):
     """
     area = query_one(TextField)
     _is_broken = False
-    """Whether the grammar is installed and cannot be used; a person was notified of that."""
+    """True if the grammar is installed but unusable, and the person was notified."""
 
     def compose(self) -> ComposeResult:
         yield TextField(
@@ -74,19 +74,19 @@ class JsonEditor(Vertical):
 
     @property
     def problem(self) -> str:
-        """Where the text stops being JSON; empty when it is JSON."""
+        """Location of the JSON syntax error; empty if the text is valid."""
         text = self.area.true_text
         return json_problem(text) if text.strip() else ""
 
     def load(self, text: str) -> None:
-        """Edit another text; control characters become JSON escapes, which mean the same."""
+        """Edit another text; control characters become equivalent JSON escapes."""
         text = json_escaped(text)
         self._highlight(bool(installed_grammar()) and not self._is_broken and len(text) <= MAX_HIGHLIGHTED)
         self.area.load_text(text)
         self.complain("")
 
     def _highlight(self, is_wanted: bool) -> None:
-        """Highlight the text or not; a grammar that is installed and does not work is reported once."""
+        """Switch highlighting; an installed grammar that does not work is reported once."""
         reason = "it cannot be loaded"
         try:
             self.area.language = "json" if is_wanted else None
@@ -100,9 +100,9 @@ class JsonEditor(Vertical):
         self.app.notify(one_line(f"{told}. {hint}"), severity="warning", markup=False)
 
     def value(self) -> Any:
-        """The value of the text; an empty text is an empty object.
+        """Return the value of the text; an empty text is an empty object.
 
-        Raises: ValueError with line and column when it is not JSON.
+        Raises: ValueError with line and column if it is not JSON.
         """
         if self.problem:
             raise ValueError(self.problem)
@@ -110,20 +110,20 @@ class JsonEditor(Vertical):
         return json.loads(text) if text.strip() else {}
 
     def complain(self, message: str) -> None:
-        """Show what is wrong; an empty message hides the line."""
+        """Show an error; an empty message hides the line."""
         label = self.query_one(".problem", Label)
         label.update(Content(f"✗ {one_line(message)}"))
         label.set_class(bool(message), "-shown")
 
     @on(TextArea.Changed)
     def _stop_highlighting(self, event: TextArea.Changed) -> None:
-        """Highlight no longer when the text has become long."""
+        """Stop highlighting when the text becomes too long."""
         if event.text_area.language and len(event.text_area.text) > MAX_HIGHLIGHTED:
             event.text_area.language = None
 
 
 class Arguments(Vertical):
-    """Edits the arguments of a draft, and validates them after each change. Hidden where there are none."""
+    """Edits the arguments of a draft, and validates them after each change. Hidden if there are none."""
 
     DEFAULT_CSS = """
     Arguments > ContentSwitcher { height: 1fr; }
@@ -162,7 +162,7 @@ class Arguments(Vertical):
 
     @property
     def is_json(self) -> bool:
-        """Whether the arguments are edited as JSON."""
+        """True if the arguments are edited as JSON."""
         return self.draft is not None and self.draft.text is not None
 
     async def load(self, draft: Draft) -> None:
@@ -176,7 +176,7 @@ class Arguments(Vertical):
         self._show_view()
 
     async def put(self, value: Any) -> None:
-        """Edit these arguments; as JSON where the form cannot show them."""
+        """Edit these arguments; as JSON if the form cannot show them."""
         draft = self.draft
         if draft is None:
             return
@@ -185,9 +185,9 @@ class Arguments(Vertical):
         await self.load(draft)
 
     def value(self) -> Any:
-        """The arguments as they are entered.
+        """Return the entered arguments.
 
-        Raises: ValueError when a text that must be JSON is not.
+        Raises: ValueError if a text that must be JSON is not.
         """
         if self.is_json:
             return self.editor.value()
@@ -197,7 +197,7 @@ class Arguments(Vertical):
         return self.draft.node.value() if self.draft else {}
 
     async def toggle(self) -> None:
-        """Change between form and JSON; what the form cannot show stays JSON."""
+        """Toggle between form and JSON; values that the form cannot show stay JSON."""
         draft = self.draft
         if draft is None:
             return
@@ -217,14 +217,14 @@ class Arguments(Vertical):
         self.focus_first()
 
     def focus_first(self) -> bool:
-        """Move the focus to the first input; False when there is none."""
+        """Focus the first input; return False if there is none."""
         if self.is_json:
             self.editor.area.focus()
             return True
         return self.form.focus_first()
 
     def complain(self, failures: Sequence[SchemaFailure]) -> None:
-        """Show all failures, and move the focus to the first."""
+        """Show all failures, and focus the first."""
         if self.is_json:
             self.editor.complain(_summary(failures))
         else:
@@ -232,7 +232,7 @@ class Arguments(Vertical):
             self.form.focus_failure()
 
     def warn(self, text: str) -> None:
-        """Show a warning about what is entered, until that changes; an empty one ends it."""
+        """Show a warning about the entered arguments until they change; an empty text hides it."""
         self._warning = text
         self.set_class(bool(text), "-warned")
         self._show_hint(self._hint)
@@ -240,7 +240,7 @@ class Arguments(Vertical):
     @on(Form.Changed)
     @on(TextArea.Changed)
     def revalidate(self) -> None:
-        """Validate what is entered, and show the failures."""
+        """Validate the entered arguments, and show the failures."""
         draft = self.draft
         if draft is None:
             return
@@ -257,7 +257,7 @@ class Arguments(Vertical):
 
     @on(Form.Hinted)
     def _hinted(self, event: Form.Hinted) -> None:
-        """Show the hint of the field with the focus, unless each field shows its own."""
+        """Show the hint of the focused field, unless each field shows its own."""
         self._show_hint("" if self.form.has_class("-roomy") else event.text)
 
     @on(Form.Placed)
@@ -268,7 +268,7 @@ class Arguments(Vertical):
 
     @on(TextPart.Suggested)
     def _suggested(self, event: TextPart.Suggested) -> None:
-        """Show the suggestions; the field shows the first that fits behind the cursor already."""
+        """Show the suggestions; the field already shows the first match after the cursor."""
         event.stop()
         shown = " · ".join(one_line(value, 30) for value in event.values[:MOST_SUGGESTED])
         others = len(event.values) - MOST_SUGGESTED
@@ -277,7 +277,7 @@ class Arguments(Vertical):
 
     @on(TabStrip.Picked)
     async def _tab_picked(self, event: TabStrip.Picked) -> None:
-        """Change the view; the tabs go back when that fails."""
+        """Switch the view; if that fails, the tabs are reset."""
         event.stop()
         await self.toggle()
         self._show_view()

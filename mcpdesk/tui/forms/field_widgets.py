@@ -1,4 +1,4 @@
-"""The fields of a form that hold one value: typed or chosen, with label, hint and failure."""
+"""Form fields with one value: typed or selected, with label, hint and failure."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from mcpdesk.tui.widgets.line_list import LineList, Span
 from mcpdesk.tui.widgets.text_field import TextField
 
 Ask = Callable[[str, str], Awaitable[Sequence[str]]]
-"""Asks for suggestions for a field: from its name and text to values, the best first."""
+"""Function that returns suggestions for a field's name and text, the best first."""
 LABEL_WIDTH = 22
-"""Cells that a label takes at most."""
+"""Maximum cells of a label."""
 
 
 def _fault(field: FormField) -> str:
-    """Fault of a field's own schema that the person should know; empty without one."""
+    """Return a fault of the field's own schema that the person should know; empty if there is none."""
     if field.bad_default is UNSET:
         return ""
     return f"left unset: the default {compact(field.bad_default):.60} does not fit the schema"
@@ -43,7 +43,7 @@ def _fault(field: FormField) -> str:
 class FormPart(Vertical):
     """One field: label and control, a line for hint or failure, and nested fields below.
 
-    Subclasses override `controls`, and `compose_body` where fields are nested.
+    Subclasses override `controls`, and also `compose_body` if fields are nested.
     """
 
     DEFAULT_CSS = """
@@ -82,7 +82,7 @@ class FormPart(Vertical):
         with Horizontal(classes="row"):
             yield self._head()
             yield from self.controls()
-            if self.node.field.nullable and not isinstance(self.node, ChoiceNode):  # which offers null itself
+            if self.node.field.nullable and not isinstance(self.node, ChoiceNode):  # a ChoiceNode has its own null
                 yield Chip("null", "null -on" if self.node.is_null else "null", "Send null")
         if self.hint or self._failure:
             yield self._note()
@@ -92,15 +92,15 @@ class FormPart(Vertical):
                 yield from body
 
     def controls(self) -> Iterable[Widget]:
-        """The control, right of the label."""
+        """Return the controls, right of the label."""
         return ()
 
     def compose_body(self) -> Iterable[Widget]:
-        """Nested parts."""
+        """Return the nested parts."""
         return ()
 
     def fail(self, message: str) -> None:
-        """Show why the value is wrong; an empty message shows the hint again."""
+        """Show why the value is invalid; an empty message shows the hint again."""
         if message != self._failure:
             self._failure = message
             self.set_class(bool(message), "-failed")
@@ -111,13 +111,13 @@ class FormPart(Vertical):
                 self.mount(self._note(), after=0)
 
     def edited(self) -> None:
-        """Report to the form that the value was changed."""
+        """Report a change of the value to the form."""
         self.is_touched = True
         self.post_message(self.Edited())
 
     @on(Chip.Pressed, ".null")
     def toggle_null(self, event: Chip.Pressed) -> None:
-        """Switch between null and what is entered."""
+        """Toggle between null and the entered value."""
         event.stop()
         self.node.is_null = not self.node.is_null
         event.chip.set_class(self.node.is_null, "-on")
@@ -158,14 +158,15 @@ class Suggestions(Suggester):
         self._asked = 0
 
     async def get_suggestion(self, value: str) -> str | None:
-        """The first suggestion that continues the text, as the field shows it; None when typing goes on."""
+        """Return the first suggestion that continues the text, as the field shows it; None if typing
+        continues."""
         values = await self.values(from_field(value), PAUSE_S)
         typed = value.casefold()
         shown = (to_field(one) for one in values)
         return next((one for one in shown if one.casefold().startswith(typed) and one != value), None)
 
     async def values(self, value: str, pause_s: float = 0.0) -> Sequence[str]:
-        """All suggestions; none when another text was typed meanwhile."""
+        """Return all suggestions; empty if another text was typed in the meantime."""
         self._asked += 1
         mine = self._asked
         await asyncio.sleep(pause_s)
@@ -178,13 +179,13 @@ class Suggestions(Suggester):
 
 _NUMBER_CHARACTERS = {FieldKind.INTEGER: r"[-+0-9]*", FieldKind.NUMBER: r"[-+0-9.eE]*"}
 _NAMELESS = {FieldKind.SECRET: "", FieldKind.LONG_TEXT: "", FieldKind.JSON: "JSON value"}
-"""Placeholders of kinds whose name says nothing."""
+"""Placeholders of kinds whose name is not informative."""
 SHORT_EXAMPLE = 20
-"""Characters up to which an example is shown with the prefix `e.g.`."""
+"""Maximum characters of an example with the prefix `e.g.`."""
 
 
 class TextPart(FormPart):
-    """A text: of several lines where the field is meant for them or holds them already; tab leaves these.
+    """Text field; of several lines if the schema suggests it or the value has several. Tab leaves it.
 
     The placeholder of an empty field shows an example, the limits or the kind of value.
     """
@@ -199,7 +200,7 @@ class TextPart(FormPart):
 
     @dataclass
     class Suggested(Message):
-        """The server suggests values for the field with the focus."""
+        """The server suggests values for the focused field."""
 
         values: Sequence[str]
 
@@ -228,17 +229,17 @@ class TextPart(FormPart):
         return (self.control,)
 
     def suggest(self, ask: Ask) -> None:
-        """Show suggestions while typing, which `ask` gets from the server."""
+        """Show suggestions of the server during typing, obtained with `ask`."""
         if isinstance(self.control, LineField):
             self.control.suggester = Suggestions(self.node.field.key, ask, self._found)
 
     async def suggestions(self) -> Sequence[str]:
-        """The suggestions for the present text."""
+        """Return the suggestions for the current text."""
         asking = self.control.suggester if isinstance(self.control, LineField) else None
         return await asking.values(self.control.true_text) if isinstance(asking, Suggestions) else ()
 
     def on_descendant_focus(self) -> None:
-        """Ask for suggestions before anything is typed."""
+        """Request suggestions before anything is typed."""
         if isinstance(self.control, LineField) and self.control.suggester is not None:
             self.run_worker(self.suggestions(), group="suggest", exclusive=True)
 
@@ -259,7 +260,7 @@ class TextPart(FormPart):
         field = self.node.field
         if self.node.is_null:
             return "null"
-        # A long example that is one word would be wrapped after the prefix, out of sight.
+        # A long example of one word would be wrapped after the prefix, out of view.
         example = f"e.g. {field.example}" if 0 < len(field.example) <= SHORT_EXAMPLE else field.example
         return one_line(example or limits(field.shape) or _NAMELESS.get(field.kind, field.kind.value), 60)
 
@@ -314,7 +315,7 @@ class CheckList(LineList):
         self.post_message(self.Ticked())
 
     def action_cursor(self, by: int) -> None:
-        """Move the cursor; beyond the first or last line move the focus to the neighbouring field."""
+        """Move the cursor; beyond the first or last line, focus the neighbouring field."""
         if not 0 <= self.cursor + by < self.row_count:
             self.screen.focus_next() if by > 0 else self.screen.focus_previous()
         else:
@@ -337,7 +338,7 @@ class ManyPart(FormPart):
 
 
 class FixedPart(FormPart):
-    """A constant, which is shown but cannot be edited."""
+    """Constant, which is shown but cannot be edited."""
 
     node: FixedNode
 

@@ -1,4 +1,4 @@
-"""The form of a node: fields within fields, their failures, and the keys that move between them."""
+"""Form of a node: nested fields, their failures, and the keys that move between them."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ from mcpdesk.tui.widgets.menu import Choice, Menu
 
 
 class NestedPart(FormPart):
-    """A field that holds fields."""
+    """Field that contains fields."""
 
     def nested(self, nodes: Iterable[tuple[str | int, Node]]) -> list[FormPart]:
-        """Parts for nested nodes, with aligned labels."""
+        """Return parts for nested nodes, with aligned labels."""
         found = [(str(key), node) for key, node in nodes]
         width = min(LABEL_WIDTH, max((len(key) + 2 for key, _ in found), default=0))
         return [part_for(node, key, width) for key, node in found]
 
     async def rebuild(self) -> None:
-        """Compose the part again, after nested nodes were added or removed."""
+        """Compose the part again after nested nodes were added or removed."""
         await self.recompose()
         self.edited()
 
 
 class ObjectPart(NestedPart):
-    """The members of an object; an optional object is added and removed as a whole.
+    """Members of an object; an optional object is added and removed as a whole.
 
-    The outermost object and the chosen alternative of a union have no label, and no frame.
+    The outermost object and the selected alternative of a union have neither label nor frame.
     """
 
     DEFAULT_CSS = """
@@ -94,11 +94,11 @@ class ObjectPart(NestedPart):
 
 
 class GrowingPart(NestedPart):
-    """A field whose members are added and removed one by one."""
+    """Field whose members are added and removed individually."""
 
     node: GrowingNode
     brackets: ClassVar[str]
-    """Shown around the number of members."""
+    """Brackets around the number of members."""
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("form")
     DEFAULT_CSS = """
     GrowingPart .member { height: auto; }
@@ -113,34 +113,34 @@ class GrowingPart(NestedPart):
         yield Chip("+ add", "add", "Add one (ctrl+n)")
 
     def row(self, *widgets: Widget) -> Horizontal:
-        """A row with a member and its buttons."""
+        """Return a row with a member and its buttons."""
         remove = Chip("✕", "remove", "Remove (alt+x)", focusable=False)
         return Horizontal(*widgets, remove, classes="member")
 
     @property
     def rows(self) -> list[Horizontal]:
-        """The rows of the members, in order."""
+        """Rows of the members, in order."""
         body = self.query_one_optional(".body")
         return [] if body is None else list(body.query_children(".member").results(Horizontal))
 
     def index_of(self, widget: Widget | None) -> int | None:
-        """The index of the member that a widget belongs to."""
+        """Return the index of the member that contains a widget, or None."""
         above = set(widget.ancestors_with_self) if widget else set()
         return next((at for at, row in enumerate(self.rows) if row in above), None)
 
     async def rebuild_at(self, index: int) -> None:
-        """Compose the part again, and move the focus to this member or the last one."""
+        """Compose the part again, and focus this member or the last one."""
         await self.rebuild()
         rows = self.rows
         focus_first(rows[min(index, len(rows) - 1)] if rows else None, self)
 
     async def action_add_item(self) -> None:
-        """Add a member and move the focus to it."""
+        """Add a member and focus it."""
         self.node.add()
         await self.rebuild_at(len(self.node.entries))
 
     async def action_remove_item(self) -> None:
-        """Remove the member with the focus."""
+        """Remove the focused member."""
         await self._remove(self.screen.focused)
 
     @on(Chip.Pressed, ".add")
@@ -161,7 +161,7 @@ class GrowingPart(NestedPart):
 
 
 class ListPart(GrowingPart):
-    """The items of a list, which can be reordered."""
+    """Items of a list, which can be reordered."""
 
     node: ListNode
     brackets = "[]"
@@ -173,7 +173,7 @@ class ListPart(GrowingPart):
             yield self.row(part, up, down)
 
     async def action_move_item(self, by: int) -> None:
-        """Move the item with the focus."""
+        """Move the focused item."""
         await self._move(self.screen.focused, by)
 
     @on(Chip.Pressed, ".up, .down")
@@ -188,7 +188,7 @@ class ListPart(GrowingPart):
 
 
 class MapPart(GrowingPart):
-    """Members under free names: each name beside its value."""
+    """Members with free names: each name beside its value."""
 
     node: MapNode
     brackets = "{}"
@@ -240,18 +240,18 @@ _PARTS: dict[FieldKind, type[FormPart]] = {
     FieldKind.MAP: MapPart,
     FieldKind.UNION: UnionPart,
 }
-"""The widgets of all kinds but texts."""
+"""Widgets of all kinds except texts."""
 
 
 def part_for(node: Node, name: str, width: int = 0) -> FormPart:
-    """The widget that edits a node. `width` is that of its label in cells; 0: as wide as it is."""
+    """Return the widget that edits a node. `width` is that of its label in cells; 0 is the natural width."""
     if isinstance(node, TextNode):
         return TextPart(node, name, width)
     return _PARTS[node.field.kind](node, name, width)
 
 
 def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
-    """Move the focus to the first input inside `widget`, or inside `otherwise`; False when there is none."""
+    """Focus the first input inside `widget`, or inside `otherwise`; return False if there is none."""
     for place in (widget, otherwise):
         controls = [found for found in place.query("*") if found.focusable] if place else []
         entered = [found for found in controls if not isinstance(found, Chip)]
@@ -262,7 +262,7 @@ def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
 
 
 class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
-    """Edits a node. A failure is shown at its field once that was edited; after `show_all`, all are."""
+    """Edits a node. A failure is shown once its field was edited; after `show_all`, all are shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "app.focus_next", "Next field", show=False),
@@ -283,7 +283,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
 
     @dataclass
     class Hinted(Message):
-        """The hint of the field that now has the focus."""
+        """Hint of the field that received the focus."""
 
         text: str
 
@@ -305,7 +305,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
 
     @property
     def has_fields(self) -> bool:
-        """Whether there is anything to enter."""
+        """True if there is anything to enter."""
         node = self.node
         if isinstance(node, ObjectNode):
             return node.field.takes_others or bool(node.children())
@@ -318,9 +318,9 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
             yield Label(Content("No arguments."), classes="empty")
 
     async def load(self, node: Node, ask: Ask | None = None) -> None:
-        """Edit another node. `ask` gets suggestions for its texts from the server.
+        """Edit another node. `ask` returns suggestions of the server for its texts.
 
-        Shielded: Textual would close the screen if this were cancelled while fields are removed.
+        Shielded, because Textual would close the screen if this were cancelled while fields are removed.
         """
         await asyncio.shield(self._swap(node, ask))
 
@@ -336,12 +336,12 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
                     part.suggest(ask)
 
     def focus_first(self) -> bool:
-        """Move the focus to the first field; False when there is none."""
+        """Focus the first field; return False if there is none."""
         return focus_first(self, self)
 
     @work(exclusive=True, group="suggest")
     async def action_suggest(self) -> None:
-        """Choose one of the suggestions of the server for the field with the focus."""
+        """Choose a suggestion of the server for the focused field."""
         part = next((one for one in self.query(TextPart) if one.has_focus_within), None)
         values = await part.suggestions() if part is not None else ()
         if part is None or not values:
@@ -354,7 +354,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
             part.control.true_text = chosen
 
     def problems(self) -> list[SchemaFailure]:
-        """Texts that are not values, such as broken JSON."""
+        """Return texts that are not values, such as invalid JSON."""
         nodes = walk(self.node) if self.node else ()
         return [SchemaFailure(path, node.problem) for path, node in nodes if node.problem]
 
@@ -375,7 +375,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
             part.fail(messages.get(part, "") if self._show_all or part.is_touched else "")
 
     def focus_failure(self) -> None:
-        """Move the focus to the first field with a failure."""
+        """Focus the first field with a failure."""
         failed = next(iter(self.query("FormPart.-failed")), None)
         if failed is not None:
             focus_first(failed, self)
@@ -387,7 +387,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
 
     @on(Input.Submitted)
     def _next_field(self, event: Input.Submitted) -> None:
-        """Enter moves to the next field; in the last field it submits the form."""
+        """Focus the next field on enter; in the last field, submit the form."""
         event.stop()
         inside = [found for found in self.screen.focus_chain if self in found.ancestors]
         if inside and inside[-1] is event.input:
@@ -415,7 +415,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         self._fit()
 
     def _fit(self) -> None:
-        """Show a hint below every field where all of them fit."""
+        """Show a hint below every field if all of them fit."""
         fields = len(list(walk(self.node))) if self.node else 0
         room = self.size.height if self._most is None else self._most
         self.set_class(0 < 2 * fields <= room, "-roomy")
@@ -436,7 +436,8 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
 
 
 def _place(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
-    """Path and message of the field to show a failure at: the missing member, else the nearest parent."""
+    """Return path and message of the field that shows a failure: the missing member, else the nearest
+    parent."""
     if "required" in failure.message:
         for name in failure.message.split('"')[1::2]:
             if (*failure.path, name) in at:

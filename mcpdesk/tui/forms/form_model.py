@@ -1,6 +1,6 @@
-"""What a form holds: one node for each field, and nodes within nodes for objects, lists and unions.
+"""State of a form: one node per field, with nested nodes for objects, lists and unions.
 
-A node without a value has the value `UNSET` and is left out of its parent. Knows no widget.
+A node without a value has the value `UNSET` and is left out of its parent. This module depends on no widget.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from mcpdesk.tui.forms.schema_fields import UNSET, FieldChoice, FieldKind, FormF
 from mcpdesk.tui.render.json_text import Path, json_problem, pretty, same
 
 MAX_PREFILLED = 5
-"""Items that a required list begins with at most."""
+"""Maximum items that a required list begins with."""
 
 
 class Node(ABC):
-    """The state of one field."""
+    """State of one field."""
 
     def __init__(self, field: FormField) -> None:
         self.field = field
         self.clear()
 
     def clear(self) -> None:
-        """Go back to the default, or to no value.
+        """Reset to the default, or to no value.
 
         An optional field whose default is null starts with no value: it is shown as empty and is not sent.
         """
@@ -41,27 +41,27 @@ class Node(ABC):
             self.put(default)
 
     def empty(self) -> None:
-        """Go back to no value."""
+        """Reset to no value."""
         self.is_null = False
         self._empty()
 
     def value(self) -> Any:
-        """The value of the node, or `UNSET`."""
+        """Return the value of the node, or `UNSET`."""
         return None if self.is_null else self._value()
 
     def put(self, value: Any) -> None:
-        """Hold this value, as far as it fits the field."""
+        """Set a value, as far as it fits the field."""
         self.is_null = value is None and self.field.nullable
         if not self.is_null:
             self._put(value)
 
     @property
     def problem(self) -> str:
-        """Why the text that was typed is not a value; empty when it is."""
+        """Reason why the typed text is not a value; empty if it is one."""
         return ""
 
     def children(self) -> Iterable[tuple[str | int, Node]]:
-        """Nodes inside this one, by key or index."""
+        """Return nodes inside this one, by key or index."""
         return ()
 
     @abstractmethod
@@ -81,7 +81,7 @@ class TextNode(Node):
     given: bool
 
     def edit(self, text: str) -> None:
-        """Hold the text that was typed."""
+        """Set the typed text."""
         self.text, self.is_null = text, False
         self.given = bool(text) or self.field.required
 
@@ -92,14 +92,14 @@ class TextNode(Node):
         return self.text if self.given else UNSET
 
     def _put(self, value: Any) -> None:
-        if value is None:  # which a field that is not nullable cannot send
+        if value is None:  # a field that is not nullable cannot send null
             self._empty()
             return
         self.text, self.given = value if isinstance(value, str) else pretty(value), True
 
 
 class NumberNode(TextNode):
-    """A number as typed; text that is not a number stays text, so that the validator reports it."""
+    """Number as typed; text that is not a number stays text, so that the validator reports it."""
 
     def _value(self) -> Any:
         text = self.text.strip()
@@ -125,7 +125,7 @@ class JsonNode(TextNode):
 
     @property
     def problem(self) -> str:
-        """Where the text stops being JSON; empty when it is JSON."""
+        """Location of the JSON syntax error; empty if the text is valid."""
         return json_problem(self.text) if self.text.strip() else ""
 
 
@@ -134,7 +134,7 @@ class ChoosingNode(Node):
 
     @cached_property
     def choices(self) -> tuple[FieldChoice, ...]:
-        """The values to choose from."""
+        """Values that can be selected."""
         return self.field.choices
 
     def _index(self, value: Any) -> int | None:
@@ -147,7 +147,7 @@ class ChoiceNode(ChoosingNode):
     index: int | None
 
     def pick(self, index: int | None) -> None:
-        """Choose a value, or none."""
+        """Select a value, or none."""
         self.index, self.is_null = index, False
 
     def _empty(self) -> None:
@@ -166,7 +166,7 @@ class ManyNode(ChoosingNode):
     chosen: frozenset[int]
 
     def pick(self, chosen: frozenset[int]) -> None:
-        """Choose these values."""
+        """Select these values."""
         self.chosen, self.is_null = chosen, False
 
     def _empty(self) -> None:
@@ -182,7 +182,7 @@ class ManyNode(ChoosingNode):
 
 
 class FixedNode(Node):
-    """The constant of a `const` schema."""
+    """Constant of a `const` schema."""
 
     def _empty(self) -> None:
         pass
@@ -196,32 +196,32 @@ class FixedNode(Node):
 
 @dataclass(slots=True)
 class Entry:
-    """A member of a list or map; `key` is its free name, empty in a list."""
+    """Member of a list or map; `key` is its free name, empty in a list."""
 
     key: str
     node: Node
 
 
 class GrowingNode(Node):
-    """Members of one kind, which are added and removed one by one."""
+    """Members of one kind, which are added and removed individually."""
 
     entries: list[Entry]
     given: bool
-    """Whether members were added or removed; an empty optional value that was not is left out."""
+    """True if members were added or removed; otherwise an empty optional value is left out."""
 
     @abstractmethod
     def member(self) -> FormField:
-        """What each member must be."""
+        """Return the field of each member."""
 
     def add(self, key: str = "") -> Node:
-        """Append a member; returns its node."""
+        """Append a member; return its node."""
         node = node_for(self.member())
         self.entries.append(Entry(key, node))
         self.given, self.is_null = True, False
         return node
 
     def remove(self, index: int) -> None:
-        """Remove a member; without its last one an optional field has no value."""
+        """Remove a member; without members an optional field has no value."""
         del self.entries[index]
         self.given = bool(self.entries)
 
@@ -234,20 +234,20 @@ class GrowingNode(Node):
 
 
 class ListNode(GrowingNode):
-    """The items of a list."""
+    """Items of a list."""
 
     def member(self) -> FormField:
-        """What each item must be."""
+        """Return the field of each item."""
         return self.field.item()
 
     def move(self, index: int, by: int) -> int:
-        """Move an item; returns its new index."""
+        """Move an item; return its new index."""
         target = max(0, min(len(self.entries) - 1, index + by))
         self.entries.insert(target, self.entries.pop(index))
         return target
 
     def children(self) -> Iterable[tuple[str | int, Node]]:
-        """Items by index."""
+        """Return items by index."""
         return enumerate(entry.node for entry in self.entries)
 
     def _empty(self) -> None:
@@ -268,14 +268,14 @@ class ListNode(GrowingNode):
 
 
 class MapNode(GrowingNode):
-    """Members under free names; members without a name are left out of the value."""
+    """Members with free names; members without a name are left out of the value."""
 
     def member(self) -> FormField:
-        """What each member must be."""
+        """Return the field of each member."""
         return self.field.entry()
 
     def children(self) -> Iterable[tuple[str | int, Node]]:
-        """Values by name."""
+        """Return values by name."""
         return ((entry.key, entry.node) for entry in self.entries)
 
     def _value(self) -> Any:
@@ -291,7 +291,7 @@ class MapNode(GrowingNode):
 
 
 class ObjectNode(Node):
-    """Members of the schema, and other members where it allows them. An optional object begins absent."""
+    """Members of the schema, and others if the schema allows them. An optional object is initially absent."""
 
     present: bool
     members: dict[str, Node]
@@ -306,7 +306,7 @@ class ObjectNode(Node):
             self.members = {field.key: node_for(field) for field in self.field.properties()}
 
     def children(self) -> Iterable[tuple[str | int, Node]]:
-        """Members by name."""
+        """Return members by name."""
         if not self.present or self.is_null:
             return ()
         return (*self.members.items(), *self.others.children())
@@ -343,16 +343,16 @@ class UnionNode(Node):
 
     at: int | None
     parts: dict[int, Node]
-    """The nodes of the alternatives that were chosen so far; what was entered for them is kept."""
+    """Nodes of the alternatives that were selected so far, with their entered values."""
 
     @cached_property
     def alternatives(self) -> tuple[FormField, ...]:
-        """The fields to choose from."""
+        """Fields that can be selected."""
         return self.field.alternatives()
 
     @property
     def chosen(self) -> Node | None:
-        """The node of the chosen alternative. It has the same path as the union."""
+        """Node of the selected alternative. It has the same path as the union."""
         if self.at is None:
             return None
         if self.at not in self.parts:
@@ -360,7 +360,7 @@ class UnionNode(Node):
         return self.parts[self.at]
 
     def pick(self, at: int | None) -> None:
-        """Choose an alternative."""
+        """Select an alternative."""
         self.at, self.is_null = at, False
 
     def _empty(self) -> None:
@@ -391,21 +391,21 @@ _NODES: dict[FieldKind, type[Node]] = {
     FieldKind.UNION: UnionNode,
     FieldKind.JSON: JsonNode,
 }
-"""The nodes of all kinds but texts."""
+"""Nodes of all kinds except texts."""
 
 
 def node_for(field: FormField) -> Node:
-    """An empty node for a field, its default filled in."""
+    """Return a node for a field, with its default."""
     return _NODES.get(field.kind, TextNode)(field)
 
 
 def form_node(schema: Schema) -> Node:
-    """The node of a tool's arguments."""
+    """Return the node of a tool's arguments."""
     return node_for(form_for(schema))
 
 
 def walk(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
-    """Every node with its path in the value, outer ones first."""
+    """Yield every node with its path in the value, outer ones first."""
     yield path, node
     if isinstance(node, UnionNode) and node.chosen is not None:
         yield from walk(node.chosen, path)

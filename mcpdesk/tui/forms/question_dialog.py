@@ -1,4 +1,4 @@
-"""The dialog that asks a question page by page, and closes when somebody else has answered it."""
+"""Dialog that asks a question page by page, and closes if it is answered elsewhere."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 LOOK_S = 0.1
 """Seconds between two updates from a core that does not report its changes."""
 SOON_S = 60
-"""Seconds before the deadline from which the dialog shows the time left."""
+"""Seconds before the deadline from which the dialog shows the remaining time."""
 HANDS_OFF_S = 1.0
-"""So long after a question came by itself, and after each key that comes meanwhile, keys do nothing."""
+"""Seconds after a question opens automatically in which keys are ignored; each key extends the period."""
 WIDTH = 88
-"""Widest box of a question in columns, its border and padding included."""
+"""Maximum width of the box in columns, including border and padding."""
 _QUITTING = ("ctrl+c", "ctrl+q")
 _ENDINGS = {
     QuestionState.CANCELLED: "was closed by {by}",
     QuestionState.TIMED_OUT: "timed out",
     QuestionState.WITHDRAWN: "was withdrawn: {reason}",
 }
-"""How a question ended elsewhere, where it was neither answered nor declined."""
+"""Outcome of a question elsewhere, if it was neither answered nor declined."""
 
 
 class QuestionScreen(Dialog[None]):
-    """Asks one question. When it is postponed, what was chosen is kept for the next time."""
+    """Asks one question. If it is postponed, the selections are kept for the next time."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("question")
     AUTO_FOCUS = ""
@@ -78,12 +78,15 @@ class QuestionScreen(Dialog[None]):
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (20, "-tall"), (40, "-high")]
     drafts: ClassVar[dict[int, tuple[Question, list[AnswerDraft]]]] = {}
-    """Question id -> the question and its drafts, for questions that were postponed."""
+    """Question id -> question and drafts, for postponed questions."""
 
     def __init__(
         self, link: Link, question: Question, *, declining: bool = False, is_unasked: bool = False
     ) -> None:
-        """`declining` starts with the reason for declining; `is_unasked`: nobody pressed a key to open it."""
+        """Create the dialog.
+
+        `declining` starts with the reason for declining; `is_unasked` means that it opened automatically.
+        """
         super().__init__()
         self._is_unasked = is_unasked
         self._hands_off = HandsOff(HANDS_OFF_S)
@@ -95,11 +98,11 @@ class QuestionScreen(Dialog[None]):
         self.page: QuestionPage | QuestionForm = (
             QuestionForm(self._drafts) if question.is_form else QuestionPage(self._drafts[0])
         )
-        """The page that is shown, or about to be."""
+        """Page that is shown, or about to be."""
         self._place = ""
         """Place in a form that is longer than its room."""
         self._sent: Future[bool] | None = None
-        """What was answered here and is on its way."""
+        """Answer that was sent from here."""
         self._version = -1
         self._declining = declining
         self._waiting: list[Question] = []
@@ -132,11 +135,11 @@ class QuestionScreen(Dialog[None]):
 
     @property
     def takes_keys(self) -> bool:
-        """Whether keys count by now; at first they may be meant for what was on the screen before."""
+        """True if keys take effect; initially they may be meant for the previous screen."""
         return self.is_mounted and self._hands_off.is_over
 
     def ignores(self, event: events.Event) -> bool:
-        """Whether a key is rather meant for the screen below, or comes after the answer."""
+        """Return True if a key is probably meant for the screen below, or comes after the answer."""
         if self._sent is not None and is_typed(event):
             return True
         if (isinstance(event, events.Key) and event.key in _QUITTING) or not self._hands_off.ignores_key():
@@ -154,7 +157,7 @@ class QuestionScreen(Dialog[None]):
             self.page.choose((int(event.character) - 1) % 10)
 
     def action_choose(self) -> None:
-        """Choose the option under the cursor, or undo that."""
+        """Toggle the option under the cursor."""
         self.page.choose()
         self._show_keys()
 
@@ -168,7 +171,7 @@ class QuestionScreen(Dialog[None]):
         self.page.scroll_by(by)
 
     async def action_next_page(self) -> None:
-        """Choose the highlighted option; where it is chosen, go to the next page, and answer on the last."""
+        """Select the highlighted option; if it is selected, go to the next page, or answer on the last."""
         if isinstance(self.page, QuestionForm):
             self.page.action_next_field()
             return
@@ -233,7 +236,7 @@ class QuestionScreen(Dialog[None]):
         cast("DeskApp", self.app).copy(self.page.draft.page.link, "the link")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer links and cancelling only where the question has them."""
+        """Enable links and cancelling only if the question has them."""
         if not super().check_action(action, parameters):
             return False
         if action in ("open_link", "copy_link"):
@@ -241,9 +244,9 @@ class QuestionScreen(Dialog[None]):
         return self.question.may_cancel if action == "cancel" else True
 
     def action_next_question(self) -> None:
-        """Postpone this question and open the next one that waits."""
+        """Postpone this question and open the next waiting one."""
         main = cast("DeskApp", self.app).main
-        main.questions.update(self.link.view())  # the screen below a dialog looks less often
+        main.questions.update(self.link.view())  # the screen below a dialog is refreshed less often
         following = main.questions.after(self.question.id)
         if following is None:
             self.notify("No other question is waiting.", markup=False)
@@ -253,7 +256,7 @@ class QuestionScreen(Dialog[None]):
         main.ask(following)
 
     def action_later(self) -> None:
-        """Leave the reason; else postpone the question and keep what was chosen."""
+        """Leave the reason; otherwise postpone the question and keep the selections."""
         if self.has_class("-declining"):
             self.remove_class("-declining")
             self._fit()
@@ -270,7 +273,7 @@ class QuestionScreen(Dialog[None]):
         self.drafts[self.question.id] = (self.question, self._drafts)
 
     def action_leave_words(self) -> None:
-        """Go from the free answer back to the options."""
+        """Move the focus from the free answer back to the options."""
         self.page.leave_words()
         self._show_keys()
 
@@ -294,7 +297,7 @@ class QuestionScreen(Dialog[None]):
             await self.action_next_page()
 
     def action_send_reason(self) -> None:
-        """Decline, with the reason that is written."""
+        """Decline with the written reason."""
         self._send(self.link.decline(self.question.id, self.query_one("#reason", Input).value.strip()))
 
     async def _go_to(self, at: int) -> None:
@@ -307,13 +310,13 @@ class QuestionScreen(Dialog[None]):
         if not self.has_left and fresh is self.page:
             await self.query_one(Vertical).mount(fresh, before=0)
         if self.has_left or fresh is not self.page:
-            return  # it ended or another page was opened meanwhile
+            return  # it ended or another page was opened in the meantime
         self._fit()
         self._show_keys()
         self._show_title()
 
     def _fit(self) -> None:
-        """Give the page the rows that border, padding, note and reason leave."""
+        """Limit the page to the rows that border, padding, note and reason leave."""
         low = self.has_class("-low")
         note, declining = self.query_one(".note").has_class("-on"), self.has_class("-declining")
         around = (3 if low else 7) + note + 2 * declining
@@ -325,7 +328,7 @@ class QuestionScreen(Dialog[None]):
         self._update()
 
     def _update(self) -> None:
-        """Close when the question has ended, here or elsewhere; else update the title."""
+        """Close if the question has ended, here or elsewhere; otherwise update the title."""
         if not self.is_attached or not self.is_current or not self.query(Vertical):
             return
         version = self.link.view().questions_version
@@ -398,7 +401,7 @@ class QuestionScreen(Dialog[None]):
         count = f"{self._at + 1} of {len(self._drafts)}" if len(self._drafts) > 1 else ""
         if self.question.is_form:
             count = self._place or counted(len(self._drafts), "field")
-        # The box has no size before its first layout, so its width comes from the screen's.
+        # The box has no size before its first layout, so its width is derived from the screen's.
         inside = min(WIDTH, self.app.size.width) - 4
         fill = inside - Content(said).cell_length - len(count) - 4
         title = Content(said)
@@ -412,12 +415,12 @@ LONG = 6
 
 
 class KeyHint(NamedTuple):
-    """A key and what it does. Hints of low `rank` are left out first where there is little room."""
+    """Key and its effect. Hints of low `rank` are left out first if space is short."""
 
     key: str
     title: str
     action: str
-    """The action that a click runs."""
+    """Action that a click runs."""
     rank: int
 
 

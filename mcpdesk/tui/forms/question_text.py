@@ -1,4 +1,4 @@
-"""Questions as text: in full, in a line, their links, and the line that announces one."""
+"""Questions as text: in full, as a line, their links, and the banner that announces one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mcpdesk.tui.render.safe_text import clean, one_line
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 DESK = "desk"
-"""The peer that the desk's own calls come from."""
+"""Peer name of the desk's own calls."""
 
 
 def in_full(question: Question) -> Content:
@@ -38,10 +38,10 @@ def in_full(question: Question) -> Content:
 
 
 def absence(question: Question, clients: Iterable[ClientView], now: float) -> str:
-    """Why the client of a waiting question is not there: `has left`, `quiet 14 min`; empty while it is.
+    """Return why the client of a waiting question is absent: `has left`, `quiet 14 min`; empty if it is not.
 
-    A client without a lasting connection is identified by its name. `now` is Unix time. Of a replica whose
-    clients are not seen here nothing is known.
+    A client without a lasting connection is identified by its name. `now` is Unix time. Empty also for a
+    replica whose clients are not visible here.
     """
     clients = list(clients)
     if question.replica and all(one.replica != question.replica for one in clients):
@@ -60,7 +60,7 @@ def absence(question: Question, clients: Iterable[ClientView], now: float) -> st
 
 
 def announced(question: Question) -> str:
-    """Who asks what, in one line; of an approval with the arguments."""
+    """Return the question as one line; an approval with its arguments."""
     page = question.pages[0]
     if question.kind is QuestionKind.APPROVAL:
         return one_line(f"{page.question} {page.detail}")
@@ -68,7 +68,7 @@ def announced(question: Question) -> str:
 
 
 def asker(question: Question, longest: int = 40) -> str:
-    """Which tool asks for whom, and on which of several machines; of an approval, whose call it is."""
+    """Return the tool, client and replica of a question; of an approval, the client of the call."""
     where = f" on {one_line(question.replica, 24)}" if question.replica else ""
     has_tool = question.tool and question.kind is QuestionKind.QUESTION and question.peer != DESK
     tool = f"{one_line(question.tool, 24)} for " if has_tool else ""
@@ -76,13 +76,14 @@ def asker(question: Question, longest: int = 40) -> str:
 
 
 def plain(question: Question) -> str:
-    """The question in full without styles, for the clipboard; of a call its secrets are masked."""
+    """Return the full question without styles, for the clipboard; secrets of an approval are masked."""
     text = in_full(question).plain
     return mask_text(text) if question.kind is QuestionKind.APPROVAL else text
 
 
 def ended_line(question: Question) -> str:
-    """How a question ended, `answered by desk after 12 s, at 12:03:40`, or until when it waits."""
+    """Return the outcome, `answered by desk after 12 s, at 12:03:40`, or the deadline of a waiting
+    question."""
     if question.state is QuestionState.WAITING:
         return f"waiting until {_clock(question.deadline)}"
     by = f" by {one_line(question.answered_by, 30)}" if question.answered_by else ""
@@ -112,7 +113,7 @@ def _page(page: Page, title: str, header: str, answer: Answer) -> Content:
 
 
 def mark(page: Page, is_chosen: bool) -> str:
-    """The glyph before an option."""
+    """Return the glyph before an option."""
     if page.multi_select:
         return "[x]" if is_chosen else "[ ]"
     return "(•)" if is_chosen else "( )"
@@ -123,7 +124,7 @@ def _clock(moment: float) -> str:
 
 
 def link_text(link: str) -> Content:
-    """A link with its host emphasised, so that one sees where it leads."""
+    """Return a link with its host emphasised, so that its destination is visible."""
     if not host_of(link):
         return Content(clean(link, newlines=False))
     place = urlsplit(link).netloc
@@ -138,7 +139,7 @@ def link_text(link: str) -> Content:
 
 
 class QuestionBanner(PartLine):
-    """One line that announces a question while the person is typing; hidden while there is none."""
+    """Line that announces a question while the person is typing; hidden otherwise."""
 
     DEFAULT_CSS = """
     QuestionBanner { display: none; background: $warning; color: $background; text-style: bold; }
@@ -151,7 +152,7 @@ class QuestionBanner(PartLine):
         self._announced: int | None = None
 
     def announce(self, question: Question | None) -> bool:
-        """Announce a question, or hide; returns whether the question was not announced before."""
+        """Announce a question, or hide; return True if the question was not announced before."""
         self.set_class(question is not None, "-on")
         if question is None:
             return False
@@ -165,7 +166,7 @@ class QuestionBanner(PartLine):
 
 
 async def open_link(app: App[None], link: str, instead: str = "y copies the link") -> None:
-    """Open it, and say so; or say why it cannot be opened."""
+    """Open a link in a browser, or show why it cannot be opened."""
     if not host_of(link):
         app.notify("Only http and https links are opened.", severity="error", markup=False)
     elif app.is_web:
@@ -179,7 +180,7 @@ async def open_link(app: App[None], link: str, instead: str = "y copies the link
 
 
 def _has_window() -> bool:
-    """Whether the browser opens a window of its own: others would take the terminal."""
+    """Return True if the browser opens its own window; others would take the terminal."""
     try:
         browser = webbrowser.get()
     except webbrowser.Error:

@@ -1,4 +1,4 @@
-"""What a person says of servers at the desk: which there are, what they log, which folders they hear of."""
+"""Prompts about servers: add and remove them, their log level and revision, and the desk's roots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.screens.main_screen import MainScreen
 
 PATIENCE_S = 5.0
-"""How long a core in another process may take to show what it has added."""
+"""Timeout in seconds for a core in another process to list an added server."""
 EXAMPLES = """\
 ~/servers/profiles               a folder
 https://example.com/mcp          a URL, and --header NAME=VALUE
@@ -38,7 +38,7 @@ server.py                        a Python file of FastMCP or the SDK
 
 
 class ServerPrompt(Dialog[Result]):
-    """A field, a line for what is wrong with what was entered, and what can be entered."""
+    """Field, a line for errors in the entered text, and a description of the allowed input."""
 
     DEFAULT_CSS = """
     ServerPrompt > .box { width: 76; margin-top: 3; }
@@ -55,14 +55,14 @@ class ServerPrompt(Dialog[Result]):
         self._link = link
 
     def show_message(self, text: str) -> None:
-        """Show what is wrong; an empty text hides it."""
+        """Show an error; an empty text hides it."""
         trouble = self.query_one("#trouble", Static)
         trouble.update(Content(clean(text)))
         trouble.set_class(bool(text), "-shown")
 
 
 class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
-    """Asks for a server, named as on the command line; the result are the names that came onto the desk."""
+    """Asks for a server, named as on the command line; the result is the names of the added servers."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(())", "Close", show=False)]
 
@@ -76,7 +76,7 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
 
     @on(Input.Changed)
     def _edited(self, event: Input.Changed) -> None:
-        """Hide the message about what was entered before."""
+        """Hide the message about the previous input."""
         event.stop()
         self.show_message("")
 
@@ -105,7 +105,7 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
 
 
 class RootsPrompt(ServerPrompt[None]):
-    """Edits the folders that servers hear of which ask the desk for its roots, one a line."""
+    """Edits the folders, one per line, that servers receive when they ask for the desk's roots."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Close", show=False, priority=True),
@@ -127,7 +127,7 @@ class RootsPrompt(ServerPrompt[None]):
 
     @work(exclusive=True)
     async def action_keep(self) -> None:
-        """Name these folders from now on, if they are all folders."""
+        """Set these roots, if all of them are folders."""
         lines = self.query_one(TextField).true_text.splitlines()
         try:
             await asyncio.wrap_future(self._link.choose_roots(lines))
@@ -139,7 +139,7 @@ class RootsPrompt(ServerPrompt[None]):
 
 
 async def choose_log_level(main: MainScreen) -> None:
-    """Ask which log messages the server that is shown is to send. Must run in a worker."""
+    """Ask for the log level of the selected server. Must run in a worker."""
     server = main.server_view
     if server is None:
         return
@@ -160,7 +160,7 @@ async def choose_log_level(main: MainScreen) -> None:
 
 
 async def choose_revision(main: MainScreen) -> None:
-    """Ask for the revision to speak with the server that is shown. Must run in a worker."""
+    """Ask for the revision to use with the selected server. Must run in a worker."""
     server = main.server_view
     if server is None:
         return
@@ -183,14 +183,14 @@ async def choose_revision(main: MainScreen) -> None:
 
 
 def _manner(revision: Revision) -> str:
-    """How a server asks back in a revision."""
+    """Return how a server sends requests in a revision."""
     if revision.is_stateless:
         return "the server asks by results"
     return "the server asks by requests of its own"
 
 
 async def add_server(main: MainScreen) -> None:
-    """Ask for a server, put it on the desk and show it. Must run in a worker."""
+    """Ask for a server, add it to the desk and select it. Must run in a worker."""
     names = await main.app.push_screen_wait(AddServerPrompt(main.link))
     if not names:
         return
@@ -204,7 +204,7 @@ async def add_server(main: MainScreen) -> None:
 
 
 async def remove_server(main: MainScreen) -> None:
-    """Take the server that is shown off the desk, once the person says so again. Must run in a worker."""
+    """Remove the selected server from the desk after a confirmation. Must run in a worker."""
     name = main.server
     if not name:
         main.notify("No server is on the desk. N adds one.", markup=False)
@@ -217,7 +217,7 @@ async def remove_server(main: MainScreen) -> None:
 
 
 def _losses(link: Link, server: str) -> list[str]:
-    """What ends with a server, one phrase each: `1 waiting question`."""
+    """Return what would be lost with a server, one phrase each: `1 waiting question`."""
     questions = sum(one.server == server and one.state == "waiting" for one in link.questions())
     jobs = sum(one.server == server and not one.state.is_final for one in link.jobs())
     clients = connected((one for one in link.view().clients if one.server == server), time.time())

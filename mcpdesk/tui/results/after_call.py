@@ -1,4 +1,4 @@
-"""What stands below a result: what the call logged, and in what it differs from the same call before."""
+"""Widgets below a result: the log of the call, and the differences from the previous same call."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.render.safe_text import clean
 
 MOST_LOGGED = 50
-"""Log lines that are shown, the newest ones."""
+"""Maximum log lines that are shown; the newest."""
 MOST_COMPARED = 1 << 20
-"""Bytes of an answer beyond which it is not compared."""
+"""Bytes of an answer above which it is not compared."""
 MOST_DIFFERENT = 200
-"""Lines of a difference that are shown."""
+"""Maximum lines of a difference."""
 _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 _BAD = frozenset({"error", "critical", "alert", "emergency"})
 
 
 def failed_line(logged: Sequence[LogLine]) -> LogLine | None:
-    """The line that says where the call failed: an exception's, with the author's lines of its traceback."""
+    """Return the log line that names the location of the failure: an exception with the code lines of its
+    traceback."""
     return next((line for line in reversed(logged) if line.where and line.level in _BAD), None)
 
 
 def failed_code(line: LogLine) -> tuple[int, str]:
-    """Where in the text of a line the code is that failed, counted in rows, and that code.
+    """Return the row, within a log line, of the failed code, and that code.
 
-    Python writes it below its place, rich behind its number. Where it is not found: the last row, and no
-    code.
+    Python writes the code below its location, rich behind its number. If it is not found, return the last row
+    and an empty text.
     """
     file, _, number = line.where.rpartition(":")
     place, numbered = f'File "{file}", line {number},', re.compile(rf"❱ +{re.escape(number)}\b(.*)")
@@ -79,7 +80,7 @@ def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
         style = "$text-error" if line.level in _BAD else ""
         first, *rest = (row.rstrip() for row in clean(mask_text(line.text)).split("\n"))
         is_long = bool(rest)
-        apart = "\n" if is_long else " "  # the lines of a traceback stand below each other
+        apart = "\n" if is_long else " "  # keep the lines of a traceback aligned
         said = "\n".join(rest)
         if not first.startswith(" "):
             said = dedent(said)  # rich indents it by its columns of time and level
@@ -89,7 +90,7 @@ def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
 
 
 def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
-    """What a call logged below a heading, with the place where it failed."""
+    """Yield the log of a call below a heading with the location of the failure."""
     if logged:
         failed = failed_line(logged)
         place = f" · {failed.where} · E opens it" if failed is not None else ""
@@ -98,7 +99,7 @@ def logged_lines(logged: Sequence[LogLine]) -> Iterator[Widget]:
 
 
 def differences(before: CallOutcome | None, now: CallOutcome) -> Iterator[Widget]:
-    """In what an outcome differs from the one before it, line by line; only the texts where one failed."""
+    """Yield the line differences between two outcomes; only of the texts if exactly one failed."""
     if before is None or max(len(before.raw), len(now.raw)) > MOST_COMPARED:
         return
     if before.cancelled or now.cancelled:
@@ -122,7 +123,7 @@ def _has_failed(outcome: CallOutcome) -> bool:
 
 
 def _parts(outcome: CallOutcome) -> Iterator[str]:
-    """What is compared: each text of the result, then the rest of the result or the error as JSON."""
+    """Yield the compared parts: each text of the result, then the rest of the result or the error as JSON."""
     value: Any = outcome.error if outcome.result is None else outcome.result
     content = value.get("content") if isinstance(value, dict) else None
     texts = [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []

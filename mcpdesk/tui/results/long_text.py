@@ -1,6 +1,6 @@
-"""A text of any size, of which only the rows in sight are made: laid out bit by bit, searched, selected.
+"""Text of any size that creates only visible rows: laid out incrementally, searched, selected.
 
-Offsets are places in the text as it came; a row is what is drawn of it, without control characters.
+Offsets are positions in the original text; a row is drawn without control characters.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ from textual.widget import Widget
 from mcpdesk.tui.render.safe_text import clean
 
 SEGMENT = 4_096
-"""Characters after which a line is laid out as another one, so that a text may be a single line."""
+"""Characters of a line after which it is divided into segments, because a text may be a single line."""
 SOFT = 4_000_000
-"""Characters of a text whose lines break between words; those of a longer one break where the room ends."""
+"""Maximum length of a text that is wrapped between words; a longer one is wrapped at the right edge."""
 BLOCK = 1 << 16
-"""Characters that are laid out at once where nothing in them is special."""
+"""Characters that are laid out at once if they contain nothing special."""
 AT_ONCE_S = 0.05
-"""Seconds of laying out before the first rows are drawn, and in each piece after that."""
+"""Seconds of layout before the first rows are drawn, and in each later step."""
 PAUSE_S = 0.05
-"""Seconds between two pieces, for keys and for the rest of the screen."""
+"""Seconds between two steps, for keys and the rest of the screen."""
 
 
 class TextLayout:
-    """The rows of a text at a width."""
+    """Rows of a text at a width."""
 
     def __init__(self, text: str, width: int) -> None:
         self.text = text
         self.width = max(1, width)
         self._is_hard = len(text) > SOFT
         self._starts = array("Q")
-        """Where each segment begins."""
+        """Start offset of each segment."""
         self._ends = array("Q")
-        """How many rows there are up to the end of each segment."""
+        """Number of rows up to the end of each segment."""
         self._at = 0
         self.is_complete = False
 
     @property
     def row_count(self) -> int:
-        """The rows that are known by now."""
+        """Number of rows laid out so far."""
         return self._ends[-1] if self._ends else 0
 
     def grow(self, seconds: float = 1e9, offset: int | None = None) -> None:
-        """Lay out more: for some time, or until an offset is among it."""
+        """Continue the layout for some time, or up to an offset."""
         text, width, at, rows, is_hard = self.text, self.width, self._at, self.row_count, self._is_hard
         until = time.perf_counter() + seconds
         while not self.is_complete and (offset is None or at <= offset):
@@ -81,7 +81,8 @@ class TextLayout:
         self._at = at
 
     def _plain_lines(self, at: int) -> list[int]:
-        """The lengths of the lines in the next block, where each is drawn as it stands; else none."""
+        """Return the line lengths of the next block if its lines need no special treatment, otherwise an
+        empty list."""
         end = self.text.rfind("\n", at, at + BLOCK) + 1
         block = self.text[at:end]
         if not block.isascii() or not block.replace("\n", "").isprintable():
@@ -90,7 +91,7 @@ class TextLayout:
         return sizes if max(sizes, default=0) <= (SEGMENT if self._is_hard else self.width) else []
 
     def row(self, index: int) -> str:
-        """What is drawn in a row that is known."""
+        """Return the text of a row that is laid out."""
         segment = bisect_right(self._ends, index)
         if segment >= len(self._starts):
             return ""
@@ -99,7 +100,7 @@ class TextLayout:
         return rows[index - (self._ends[segment - 1] if segment else 0)]
 
     def row_of(self, offset: int) -> int:
-        """The row in which an offset is drawn, or near it where control characters were taken away."""
+        """Return the row of an offset, or one near it if control characters were removed."""
         self.grow(offset=offset)
         segment = max(0, bisect_right(self._starts, offset) - 1)
         start = self._starts[segment]
@@ -111,7 +112,7 @@ class TextLayout:
         return (self._ends[segment - 1] if segment else 0) + index
 
     def offset_of(self, row: int) -> int:
-        """The offset of the first character of a row that is known."""
+        """Return the offset of the first character of a row that is laid out."""
         segment = min(bisect_right(self._ends, row), len(self._starts) - 1)
         if segment < 0:
             return 0
@@ -122,7 +123,7 @@ class TextLayout:
 
 
 def line_start(text: str, number: int) -> int:
-    """The offset at which a line begins, counted from 1; the last line for a number beyond it."""
+    """Return the offset of a line, counted from 1; for a larger number, of the last line."""
     at = 0
     for _ in range(number - 1):
         newline = text.find("\n", at)
@@ -133,7 +134,8 @@ def line_start(text: str, number: int) -> int:
 
 
 def _segment(text: str, start: int) -> tuple[int, int]:
-    """Where the segment ends that begins at `start`, and where the next one begins; past the text: none."""
+    """Return the end of the segment that begins at `start`, and the start of the next one; past the text if
+    there is none."""
     newline = text.find("\n", start, start + SEGMENT + 1)
     if newline >= 0:
         return (newline - 1 if text.startswith("\r", newline - 1, newline) else newline), newline + 1
@@ -146,7 +148,7 @@ def _segment(text: str, start: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _rows(line: str, width: int, is_hard: bool) -> list[str]:
-    """A line in rows, a blank at a break at the end of the upper one, where it may stand out."""
+    """Break a line into rows. A space at a break belongs to the upper row, where it may exceed the width."""
     shown = clean(line, newlines=False)
     if not is_hard:
         return list(word_rows(shown, width))
@@ -173,7 +175,7 @@ def _broken(line: str, width: int) -> Iterator[str]:
 
 
 def _broken_cells(line: str, width: int) -> Iterator[str]:
-    """Rows of a line whose characters are not all one cell wide."""
+    """Yield the rows of a line with characters that are not one cell wide."""
     at = 0
     # The first row is empty where a character is wider than the room.
     while rows := list(filter(None, chop_cells(line[at : at + 4 * width], width))):
@@ -190,7 +192,7 @@ def _broken_cells(line: str, width: int) -> Iterator[str]:
 
 
 class LongText(Widget):
-    """Shows a text as high as it is; what is around it scrolls. `find` goes through what it contains.
+    """Widget with the height of its text, inside a scrolling parent. `find` searches the text.
 
     When the width changes, the text at the top of the scrolling parent stays there.
     """
@@ -212,7 +214,7 @@ class LongText(Widget):
         self._lowered: str | None = None
         self._words = ""
         self._here = -1
-        """Where what was found begins; -1: nothing."""
+        """Offset of the current hit; -1 for none."""
         self._timer: Timer | None = None
         self._top = (-1, -1)
         """Offset of the text at the top since the last change of the width, and its row; -1 for none."""
@@ -220,7 +222,7 @@ class LongText(Widget):
         """True until the offset of `_top` is at the top again."""
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The rows that are known; more will be, a little later."""
+        """Return the number of rows laid out so far; it grows a little later."""
         if width != self._layout.width:
             self._keep_top()
             self._layout = TextLayout(self.text, width)
@@ -228,7 +230,7 @@ class LongText(Widget):
             if self._is_returning:
                 self._layout.grow(
                     offset=self._top[0] + BLOCK
-                )  # and the rows below, or it could not be the top
+                )  # and the rows below, which must exist for it to be the top
         if not self._layout.is_complete and self._timer is None:
             self._timer = self.set_timer(PAUSE_S, self._grow)
         return max(1, self._layout.row_count)
@@ -260,12 +262,12 @@ class LongText(Widget):
         self.refresh(layout=True)
 
     def complete(self) -> None:
-        """Lay out all of it now."""
+        """Complete the layout now."""
         self._layout.grow()
         self.refresh(layout=True)
 
     def row_of(self, offset: int) -> int:
-        """The row in which an offset is drawn."""
+        """Return the row of an offset."""
         before = self._layout.row_count
         row = self._layout.row_of(offset)
         if self._layout.row_count != before:
@@ -273,31 +275,32 @@ class LongText(Widget):
         return row
 
     def find(self, words: str, start: int, *, forward: bool = True) -> int:
-        """Where `words` are next, in any case, from `start` on or before it; -1 where they are not."""
+        """Return the next offset of `words`, ignoring case, from `start` forwards or backwards; -1 if there
+        is none."""
         words = words.lower()
         if not words:
             return -1
         return self._searched.find(words, start) if forward else self._searched.rfind(words, 0, start)
 
     def count(self, words: str, end: int | None = None) -> int:
-        """How often `words` occur, up to an offset."""
+        """Return the number of occurrences of `words`, up to an offset."""
         return self._searched.count(words.lower(), 0, end) if words else 0
 
     def mark(self, words: str, here: int = -1) -> None:
-        """Mark `words` wherever they are drawn, and the row that holds the offset `here` more."""
+        """Highlight all occurrences of `words`, and more strongly the row with the offset `here`."""
         self._words, self._here = words.lower(), here
         self.refresh()
 
     @property
     def _searched(self) -> str:
-        """The text in small letters, where that moves no offset."""
+        """Text in lower case, unless that changes offsets."""
         if self._lowered is None:
             lowered = self.text.lower()
             self._lowered = lowered if len(lowered) == len(self.text) else self.text
         return self._lowered
 
     def render_line(self, y: int) -> Strip:
-        """One row, with what was found and what is selected."""
+        """Draw one row, with hits and selection."""
         width, base = self.size.width, self.rich_style
         text = self._layout.row(y).rstrip()
         strip = Strip(list(self._segments(text, y)), None)
@@ -323,7 +326,7 @@ class LongText(Widget):
         yield Segment(text[at:], base)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The rows that are selected with the mouse."""
+        """Return the rows selected with the mouse."""
         last = max(0, self._layout.row_count - 1)
         start, end = selection.start or Offset(0, 0), selection.end or Offset(1 << 30, last)
         rows = [self._layout.row(y) for y in range(start.y, min(end.y, last) + 1)]
@@ -334,5 +337,5 @@ class LongText(Widget):
         return "\n".join(row.rstrip() for row in rows), "\n"
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw the rows anew."""
+        """Redraw the rows."""
         self.refresh()

@@ -1,6 +1,6 @@
-"""The output of a program: colours become styles, other terminal commands are removed, and a view follows it.
+"""Output of a program: colours become styles, other terminal commands are removed, and a view follows it.
 
-Each line begins without any style, because programs that use colours colour line by line.
+Each line begins without any style, because programs that use colours do so line by line.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from mcpdesk.tui.widgets.first_size import KnowsFirstSize
 from mcpdesk.tui.widgets.line_list import SCROLL_BINDINGS
 
 KEPT_ROWS = 10_000
-"""Rows that are kept; when there are more, the oldest fifth is removed."""
+"""Maximum rows; above it, the oldest fifth is removed."""
 LONGEST = 8_192
 """Characters after which a line without an end is cut."""
 
 Row = tuple[str, int, int]
-"""A line as the program wrote it, and the start and end of its visible characters in this row."""
+"""Line as the program wrote it, and start and end of its visible characters in this row."""
 
 
 class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
@@ -54,14 +54,14 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
         super().__init__()
         self._rows: list[Row] = []
         self._unfinished = ""
-        """The last line while it has no end yet."""
+        """Last line while it has no end yet."""
         self._unfinished_rows = 0
         self._is_moving = False
-        """Whether the view scrolls itself, and not the person."""
+        """True while the view scrolls itself."""
 
     @property
     def rows(self) -> list[str]:
-        """The rows, without colours."""
+        """Rows, without colours."""
         return [plain(line)[start:end] for line, start, end in self._rows]
 
     @property
@@ -120,7 +120,7 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
         self.post_message(self.FollowingChanged())
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Follow when the person scrolls to the end; stop when they scroll away."""
+        """Follow when the person scrolls to the end; stop when the person scrolls away."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_moving and old_value != new_value:
             self.following = new_value >= self.max_scroll_y
@@ -145,9 +145,9 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
         return [(line, start, end) for start, end in wrapped(plain(line), width)]
 
     def _rows_changed(self, removed: int) -> None:
-        """Scroll to the end, or to what was seen before the `removed` oldest rows went.
+        """Scroll to the end, or keep the visible rows in place after the `removed` oldest rows were removed.
 
-        A negative number is that of rows that came above.
+        A negative number means that rows were added above.
         """
         self._is_moving = True
         try:
@@ -161,7 +161,7 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
 
 
 def _overwritten(line: str) -> str:
-    """What a terminal would show of a line with carriage returns: the text after the last one."""
+    """Return the visible part of a line with carriage returns: the text after the last one."""
     if "\r" not in line:
         return line
     body = line.rstrip("\r")
@@ -179,16 +179,16 @@ _COMMAND = re.compile(
 )
 """Styles, other CSI sequences, strings (titles, links) up to their end, all other escape sequences."""
 BLACK, GREY, WHITES = 0, 8, (7, 15)
-"""Colour numbers that need care, because they may equal the background."""
+"""Colours that may equal the background."""
 
 
 def plain(line: str) -> str:
-    """A line without colours and commands."""
+    """Return a line without colours and commands."""
     return clean(_COMMAND.sub("", line) if "\x1b" in line else line, newlines=False)
 
 
 def spans(line: str) -> Iterator[tuple[str, Style]]:
-    """The text of a line with styles; all texts together are `plain(line)`."""
+    """Yield the text of a line with styles; all texts together are `plain(line)`."""
     decoder, at = AnsiDecoder(), 0
     for command in _COMMAND.finditer(line):
         if command.start() > at:
@@ -212,7 +212,7 @@ def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
 
 
 def _legible(style: Style) -> Style:
-    """A style without blinking, hiding and links; black and white are readable on the theme's background."""
+    """Return a style without blinking, hiding and links, with black and white readable on any background."""
     color, behind = (each if each and not each.is_default else None for each in (style.color, style.bgcolor))
     if behind is None and color is not None and color.number in (BLACK, *WHITES):
         color = Color.from_ansi(GREY) if color.number == BLACK else None

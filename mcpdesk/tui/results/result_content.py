@@ -1,4 +1,4 @@
-"""Results as blocks to draw and as parts to save, whatever method they came from. Knows no widget."""
+"""Results of all methods as blocks to draw and as parts to save. This module depends on no widget."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcpdesk.tui.render.json_text import pretty
 from mcpdesk.tui.results.records import Records, as_csv, as_table, records_of
 
 MAX_DUMP = 4_096
-"""Bytes of a blob that are shown as hex."""
+"""Maximum bytes of a blob that are shown as hex."""
 _DRAWN_BY_TEXT = "image/svg+xml"
 _START = (MAX_DUMP // 3 + 1) * 4
 """Characters of base64 that contain `MAX_DUMP` bytes."""
@@ -27,7 +27,7 @@ _MARKDOWN = re.compile(
     r"^(#{1,6} |[-*+] |\d+\. |> |```|\|.+\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
 )
 _MARKDOWN_SIGNS = 2
-"""Signs of Markdown from which a text counts as Markdown."""
+"""Number of Markdown constructs from which a text counts as Markdown."""
 
 
 class BlockKind(Enum):
@@ -44,25 +44,25 @@ class BlockKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One thing to draw. `note` is shown above it: what it is, its size, what was left out."""
+    """Block to draw. `note` is shown above it: description, size, omissions."""
 
     kind: BlockKind
     text: str = ""
     """Text, Markdown, a hex dump, a role, or the URI of a link."""
     value: Any = None
-    """The value of a `JSON` block."""
+    """Value of a `JSON` block."""
     note: str = ""
     encoded: str = ""
-    """The bytes of an image or a blob as base64."""
+    """Bytes of an image or a blob as base64."""
     whole: str | None = None
-    """A text as it came."""
+    """Original text."""
     mime: str = ""
     uri: str = ""
-    """The URI of a resource."""
+    """URI of a resource."""
 
 
 def blocks(result: dict[str, Any]) -> list[Block]:
-    """The blocks of a tool's, resource's or prompt's result, in order."""
+    """Return the blocks of the result of a tool, resource or prompt, in order."""
     return list(_blocks(result))
 
 
@@ -79,7 +79,7 @@ def _blocks(result: dict[str, Any]) -> Iterator[Block]:
 
 
 def content_block(block: dict[str, Any]) -> Block:
-    """One content block as a block to draw; an unknown type is shown as it is."""
+    """Return a content block as a block to draw; an unknown type is shown as JSON."""
     mime = str(block.get("mimeType", ""))
     match block.get("type"):
         case "text":
@@ -98,7 +98,7 @@ def content_block(block: dict[str, Any]) -> Block:
 
 
 def text_block(text: str, mime: str = "", note: str = "", uri: str = "") -> Block:
-    """A text as JSON, Markdown or plain text, by its MIME type or else by its contents."""
+    """Return a text as JSON, Markdown or plain text, by its MIME type or else by its contents."""
     kind, value = BlockKind.TEXT, None
     if mime in ("", "application/json") or mime.endswith("+json"):
         value = _parsed(text)
@@ -110,18 +110,18 @@ def text_block(text: str, mime: str = "", note: str = "", uri: str = "") -> Bloc
 
 
 def table_of(structured: Any, found: Sequence[Block]) -> Records | None:
-    """The list of objects that a result consists of, in its structured content or else in its JSON texts."""
+    """Return the list of objects in a result's structured content or else in its JSON texts."""
     values = [block.value for block in found if block.kind is BlockKind.JSON]
     return records_of(structured, values) if structured is not None or len(values) == len(found) else None
 
 
 def looks_like_markdown(text: str) -> bool:
-    """Whether a text shows enough signs of Markdown."""
+    """Return True if a text contains enough Markdown constructs."""
     return len(_MARKDOWN.findall(text[:4096])) >= _MARKDOWN_SIGNS
 
 
 def hex_dump(data: bytes) -> str:
-    """Lines of an offset, sixteen bytes in hex, and the same bytes as characters."""
+    """Return lines of an offset, sixteen bytes in hex, and the same bytes as characters."""
     lines = []
     for start in range(0, min(len(data), MAX_DUMP), 16):
         piece = data[start : start + 16]
@@ -131,12 +131,12 @@ def hex_dump(data: bytes) -> str:
 
 
 def plain_text(result: dict[str, Any]) -> str:
-    """A result as text for the clipboard: its texts, or the whole as JSON when there are none."""
+    """Return a result as text for the clipboard: its texts, or all of it as JSON if there are none."""
     return content_text(result) or pretty(result)
 
 
 def content_text(result: dict[str, Any]) -> str:
-    """The texts of a result; empty when there are none."""
+    """Return the texts of a result; empty if there are none."""
     return "\n".join(
         block.text for block in blocks(result) if block.text and block.kind is not BlockKind.ROLE
     )
@@ -151,7 +151,7 @@ def _resource(contents: dict[str, Any]) -> Block:
 
 
 def _blob(text: str, mime: str, note: str = "", uri: str = "") -> Block:
-    """A blob to draw: an image stays in base64, of other bytes only what is shown is decoded."""
+    """Return a blob to draw: an image stays in base64, other bytes are decoded only as far as shown."""
     size = len(text) // 4 * 3 - text[-2:].count("=")
     told = f"{note or mime}, {size_text(size)}"
     if mime.startswith("image/") and mime != _DRAWN_BY_TEXT:
@@ -182,21 +182,22 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST = 80
-"""Characters of a name."""
+"""Maximum characters of a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Savable:
-    """One part of a result. `name` is a plain file name."""
+    """Part of a result. `name` is a plain file name."""
 
     name: str
     kind: str
-    """MIME type, or what the part is."""
+    """MIME type, or a description of the part."""
     data: bytes
 
 
 def savables(result: dict[str, Any], stem: str) -> list[Savable]:
-    """The contents in order, then the whole as JSON. `stem` names parts without a name of their own."""
+    """Return the contents in order, then the whole as JSON. `stem` names parts without a name of their
+    own."""
     found = blocks(result)
     saved = [part for part in (_savable(block, stem) for block in found) if part is not None]
     if (table := table_of(result.get("structuredContent"), found)) is not None:
@@ -209,7 +210,7 @@ def savables(result: dict[str, Any], stem: str) -> list[Savable]:
 
 
 def _markdown(found: Sequence[Block], table: Records | None, result: dict[str, Any]) -> str:
-    """A result as Markdown: its texts, JSON in fences, and of other contents what they are."""
+    """Return a result as Markdown: texts, JSON in fences, and descriptions of other contents."""
     if table is not None:
         return as_table(table.rows, table.columns)
     parts = [_markdown_part(block) for block in found]
@@ -235,7 +236,7 @@ def _fenced(text: str) -> str:
 
 
 def _savable(block: Block, stem: str) -> Savable | None:
-    """A block as a file; None for what is no content, or not valid base64."""
+    """Return a block as a file; None if it has no contents or is invalid base64."""
     if block.whole is not None:
         data, kind, ending = block.whole.encode(), "text", ".txt"
     elif block.encoded:
@@ -251,7 +252,7 @@ def _savable(block: Block, stem: str) -> Savable | None:
 
 
 def file_name(text: str, ending: str = "") -> str:
-    """A plain file name made from a stranger's text: no folders, no leading dot, never empty."""
+    """Return a plain file name made from untrusted text: no folders, no leading dot, never empty."""
     name = _ODD.sub("-", text).strip("-.")[:_LONGEST] or "result"
     return name if not ending or name.endswith(ending) else name + ending
 

@@ -1,4 +1,4 @@
-"""The outcome of a call in tabs: content, structured content, raw message, table; or the running call."""
+"""Outcome of a call in tabs: content, structured content, raw message, table; or the running call."""
 
 from __future__ import annotations
 
@@ -45,52 +45,52 @@ from mcpdesk.tui.widgets.typed_query import TypedQuery
 TABS = ("Content", "Structured", "Raw", "Table")
 _TABLE = TABS.index("Table")
 MAX_BLOCKS = 100
-"""Content blocks that are drawn; the tab Raw has all of them."""
+"""Maximum content blocks that are drawn; the tab Raw has all of them."""
 _TOKEN_HINTS = {
     ErrorCode.UNAUTHORIZED: "T gives the desk a token for this server.",
     ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
 }
-"""Error code -> what to do about it."""
+"""Error code -> advice."""
 _NO_MESSAGE = "There is no message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
 _MARKDOWN_LIMIT = 16_000
-"""Characters of Markdown rendered as such; longer text is shown plain."""
+"""Maximum characters of rendered Markdown; longer text is shown plain."""
 
 
 class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
-    """The blocks of the content, which scroll, and whose texts are searched together."""
+    """Blocks of the content, in a scrolling container; all texts are searched together."""
 
     ALLOW_MAXIMIZE = True
     BINDINGS: ClassVar[list[BindingType]] = [*SCROLL_BINDINGS, *bindings_for("result_text")]
 
     class QueryMoved(Message):
-        """Another line is to be seen below: `query_told`."""
+        """The line `query_told` below the content changed."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._hit = (-1, -1)
-        """The place among the texts of the one with the hit, and the offset of the hit in it."""
+        """Index of the text with the current hit, and the offset of the hit."""
         self.query_told = ""
-        """The line that is typed into, and where among all hits the present one is."""
+        """Typed line, with the number of the current hit."""
 
     @property
     def texts(self) -> list[LongText]:
-        """The texts, in order."""
+        """Texts, in order."""
         return [each for each in self.children if isinstance(each, LongText)]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer a search where there is a text, and to go on with one."""
+        """Enable a search if there is a text, and the next hit if there is a search."""
         if action == "next_hit":
             return self.query_sign == "/" and bool(self.query_text)
         return action not in ("search", "go_to") or bool(self.texts or self._rendered)
 
     @property
     def _rendered(self) -> list[Widget]:
-        """The texts that are drawn as Markdown."""
+        """Texts that are drawn as Markdown."""
         return [each for each in self.children if isinstance(getattr(each, "source", None), str)]
 
     async def action_search(self) -> None:
-        """Search from the top of the content; Markdown turns into its text for that."""
+        """Search from the top of the content; rendered Markdown is replaced by its source for that."""
         for drawn in self._rendered:
             await self.mount(LongText(getattr(drawn, "source", "")), after=drawn)
             await drawn.remove()
@@ -98,40 +98,40 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
         self.begin_query()
 
     def action_go_to(self) -> None:
-        """Ask for the number of a line, or a share: `50%`."""
+        """Ask for the number of a line, or a percentage: `50%`."""
         self.begin_query(":")
 
     def action_scroll_home(self) -> None:
-        """Go to the top at once: a long way is not scrolled through."""
+        """Go to the top without animation, because the distance may be long."""
         self.scroll_home(animate=False)
 
     def action_scroll_end(self) -> None:
-        """Go to the end of the content, all of which must be laid out for that."""
+        """Lay out all of the content, and go to its end."""
         for text in self.texts:
             text.complete()
         self.call_after_refresh(self.scroll_end, animate=False)
 
     def query_changed(self) -> None:
-        """Go to the first hit of what is typed by now."""
+        """Go to the first hit of the typed text."""
         if self.query_sign == "/":
             self.action_next_hit(0)
         else:
             self._tell("line, or %")
 
     def query_kept(self) -> None:
-        """Keep what was found, or forget it; go to the line that was asked for."""
+        """Keep or clear the hits; go to the requested line."""
         if self.query_sign == ":":
             wanted, self.query_text = self.query_text, ""
             self._go_to(wanted)
         self._show_hits()
 
     def forget_query(self) -> None:
-        """Other contents are about to be shown."""
+        """Clear the query, because other contents will be shown."""
         self.is_typing, self.query_text, self._hit = False, "", (-1, -1)
         self._tell("")
 
     def action_next_hit(self, by: int = 1) -> None:
-        """Go to the next or previous hit, after the last to the first; 0: the present one, if it still is."""
+        """Go to the next or previous hit, with wrapping; 0 keeps the current one if it still matches."""
         texts, words = self.texts, self.query_text
         at, offset = max(0, self._hit[0]), self._hit[1]
         found = -1
@@ -185,7 +185,7 @@ class ResultContent(TypedQuery, KeepsTextPlace, can_focus=True):
 
 
 class LinkChip(Chip):
-    """A link to a resource, which can be followed."""
+    """Link to a resource, which can be followed."""
 
     DEFAULT_CSS = "LinkChip { padding: 0; text-style: underline; }"
 
@@ -195,7 +195,7 @@ class LinkChip(Chip):
 
 
 class CallButton(Chip):
-    """The button that makes the call with the arguments that are entered."""
+    """Button that makes the call with the entered arguments."""
 
     DEFAULT_CSS = """
     CallButton { dock: right; background: $primary 15%; }
@@ -207,7 +207,7 @@ class CallButton(Chip):
         super().__init__(_call_label(ItemKind.TOOL), tooltip="Make the call with what is entered (ctrl+r)")
 
     def offer(self, item: CatalogueItem) -> None:
-        """Name what the button does with this item; hide it where the item cannot be called."""
+        """Set the label for an item; hide the button if the item cannot be called."""
         self.label = _call_label(item.kind)
         self.display = item.stale or not item.problem
         self.refresh(layout=True)
@@ -254,14 +254,14 @@ class ResultView(Vertical):
     def __init__(self) -> None:
         super().__init__()
         self._lines: tuple[Content, ...] | None = None
-        """The lines that are shown instead of an outcome."""
+        """Lines that are shown instead of an outcome."""
         self._prefers_table = True
-        """Whether a list of objects is shown as a table at first."""
+        """True if a list of objects is initially shown as a table."""
         self._is_absent = (False, True, True, True)
-        """Whether there is nothing to show, for each tab."""
+        """For each tab, True if it has no contents."""
         self._outcome: CallOutcome | None = None
         self._unread: CallOutcome | None = None
-        """The outcome whose raw message is not read yet: a large one takes a while."""
+        """Outcome whose raw message is not parsed yet, because a large one takes a while."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(classes="top"):
@@ -284,7 +284,7 @@ class ResultView(Vertical):
             self._lines = lines
 
     async def show_running(self, call: LinkCall, where: Callable[[], str] = str) -> None:
-        """Show a running call, until something else is shown; `where` gives the line it awaits."""
+        """Show a running call, until something else is shown; `where` returns the code line it awaits."""
         await self._put([RunningView(call, where)])
         self._load(None, {}, None, None)
 
@@ -296,11 +296,10 @@ class ResultView(Vertical):
         before: CallOutcome | None = None,
         faults: Sequence[str] = (),
     ) -> None:
-        """Show an outcome; `marks` says at which paths structured content does not fit its schema.
+        """Show an outcome; `marks` maps paths to violations of the schema by the structured content.
 
-        `faults` are sentences about the result that stand above it.
-
-        Below it stand what the call logged, and in what it differs from the call `before` it.
+        `faults` are sentences about the result, shown above it. The log of the call, and the differences from
+        the previous call `before`, are shown below.
         """
         result = outcome.result
         found = [] if result is None else blocks(result)
@@ -311,18 +310,18 @@ class ResultView(Vertical):
         self._load(structured, marks, outcome, table_of(structured, found))
 
     def _page(self, tab: int) -> str:
-        """Id of the widget to show for a tab."""
+        """Return the id of the widget to show for a tab."""
         return "absent" if self._is_absent[tab] else TABS[tab].lower()
 
     def focus_shown(self) -> None:
-        """Go to what the tab that is up shows."""
+        """Focus the contents of the current tab."""
         shown = self.query_one(ContentSwitcher).visible_content
         inner = [each for each in shown.children if each.focusable] if shown is self.content else []
-        if shown is not None:  # a tree has the cursor and the search that the content around it lacks
+        if shown is not None:  # a tree has a cursor and a search, which the content around it lacks
             (inner[0] if len(inner) == 1 and isinstance(inner[0], JsonTree) else shown).focus()
 
     def shown_text(self) -> tuple[str, str] | None:
-        """What the tab that is up shows, without control characters, and a file name for it."""
+        """Return the contents of the current tab, without control characters, and a file name for them."""
         outcome, page = self._outcome, self.query_one(ContentSwitcher).current
         if outcome is None:
             return None
@@ -342,7 +341,7 @@ class ResultView(Vertical):
 
     @on(TabStrip.Picked)
     def _tab_picked(self, event: TabStrip.Picked) -> None:
-        """Show the contents of the tab; they get the focus if the other contents had it."""
+        """Show the contents of the tab; they receive the focus if the previous contents had it."""
         event.stop()
         if not self._is_absent[_TABLE]:
             self._prefers_table = event.index == _TABLE
@@ -359,7 +358,7 @@ class ResultView(Vertical):
 
     @on(RecordTable.Opened)
     def _record_opened(self, event: RecordTable.Opened) -> None:
-        """Show an object of the table where it stands in the result."""
+        """Show an object of the table at its position in the result."""
         event.stop()
         records = self.query_one(RecordTable).records
         if records is None:
@@ -367,7 +366,7 @@ class ResultView(Vertical):
         self._show_tab(1 if records.is_structured else 0)
         where = "#structured" if records.is_structured else "#content > JsonTree"
         trees, path = list(self.query(where).results(JsonTree)), event.path
-        if len(trees) > 1 and isinstance(path[0], int):  # each object is a text of its own
+        if len(trees) > 1 and isinstance(path[0], int):  # each object is a separate text
             trees, path = trees[path[0] : path[0] + 1], ()
         for tree in trees:
             tree.focus()
@@ -404,7 +403,7 @@ class ResultView(Vertical):
         records: Records | None,
     ) -> None:
         if not self.query("#structured"):
-            return  # the program ended while the content was being put here
+            return  # the program ended while the content was being mounted
         self.query_one("#structured", JsonTree).load(structured, marks)
         self.query_one("#raw", JsonTree).load(None)
         self.query_one(RecordTable).load(records)
@@ -428,14 +427,14 @@ class ResultView(Vertical):
         self._read_message()
 
     def _read_message(self) -> None:
-        """Show the raw message once its tab is up."""
+        """Parse and show the raw message when its tab is selected."""
         if self._unread is not None and self.query_one(ContentSwitcher).current == "raw":
             self.query_one("#raw", JsonTree).load(_message(self._unread))
             self._unread = None
 
 
 def verdict(outcome: CallOutcome, *, is_left: bool = False) -> tuple[str, str]:
-    """How a call ended, and the colour for that: `✓ ok 3.1 ms 212 B`.
+    """Return the outcome of a call in short form, and its colour: `✓ ok 3.1 ms 212 B`.
 
     `is_left` is True while the code of a cancelled call may still run.
     """
@@ -513,22 +512,23 @@ def _widget(block: Block) -> Widget:
 
 _BAR = 20
 _LOG_LINES = 200
-"""Log lines that are shown, the newest ones."""
+"""Maximum log lines that are shown; the newest."""
 _PERIOD_S = 0.1
 _LOOK_S = 0.5
-"""How often it is looked which line a running call awaits."""
+"""Seconds between two lookups of the code line that a running call awaits."""
 
 
 class RunningView(Static):
-    """A call under way: its progress, the line it awaits and its newest log lines."""
+    """Running call: its progress, the code line it awaits and its newest log lines."""
 
     def __init__(self, call: LinkCall, where: Callable[[], str] = str) -> None:
-        """`where` gives the author's line that the call awaits; it is asked twice a second."""
+        """Create the view; `where` returns the code line that the call awaits and is called twice a
+        second."""
         super().__init__()
         self._call = call
         self._look = where
         self._where, self._since = "", time.time()
-        """The line, and when the call came there, as far as it was seen."""
+        """Code line, and when the call was first seen there."""
         self._shown: tuple[object, ...] | None = None
 
     def on_mount(self) -> None:
@@ -537,7 +537,7 @@ class RunningView(Static):
         self.set_interval(_LOOK_S, self._look_again)
 
     def _look_again(self) -> None:
-        """Only now: what is over by then costs nothing."""
+        """Look up the code line. Not done at the start, so that short calls need no lookup."""
         where = self._look()
         if where != self._where:
             self._where, self._since = where, self._call.started if not self._where else time.time()
@@ -574,7 +574,7 @@ MAX_MARKS = 50
 
 
 def schema_marks(schema: Schema | None, value: Any) -> dict[Path, str]:
-    """Path -> why the value there does not fit the schema; empty also when the schema cannot be compiled."""
+    """Return path -> violation of the schema by the value; empty if the schema cannot be compiled."""
     if not schema or value is None:
         return {}
     import jsonschema_rs
