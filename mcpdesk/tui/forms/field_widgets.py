@@ -82,7 +82,7 @@ class FormPart(Vertical):
         with Horizontal(classes="row"):
             yield self._head()
             yield from self.controls()
-            if self.node.field.nullable and not isinstance(self.node, ChoiceNode):  # a ChoiceNode has its own null
+            if self.node.field.nullable and not isinstance(self.node, ChoiceNode):  # a ChoiceNode offers it
                 yield Chip("null", "null -on" if self.node.is_null else "null", "Send null")
         if self.hint or self._failure:
             yield self._note()
