@@ -20,6 +20,7 @@ from typing import Any
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from mcpdesk.cli.desk_targets import typed_targets, untrusted_file
 from mcpdesk.client.targets import CommandTarget
 from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
@@ -42,6 +43,9 @@ SHOTS = (
 """Of each picture of the gallery: name, keys that lead to it from the one before, words it shows, theme."""
 SCREENS = PICTURE.with_name("screens")
 SIZES = ((80, 24), (120, 40), (200, 60))
+CONFIG = Path(STATE) / "clone" / ".mcp.json"
+"""A configuration file with servers, which nobody trusts yet."""
+CONFIGURED = {"mcpServers": {"weather": {"command": "npx", "args": ["-y", "weather-server"]}}}
 QUESTION = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
 EVERY_SCREEN = (
     ("workbench", ("escape", "escape", "1"), ("plan-trip", "3 days in Lisbon", "form or JSON")),
@@ -58,7 +62,9 @@ EVERY_SCREEN = (
     ("help", ("question_mark",), ("Keys", "esc close")),
     ("palette", ("escape", "ctrl+p"), ("Palette", "type to search")),
     ("servers", ("escape", "S"), ("Servers", "add a server")),
-    ("themes", ("escape", "t"), ("Theme", "type to search", "night")),
+    ("add", ("escape", "N"), ("Add a server", "enter adds", "a folder")),
+    ("trust", (*str(CONFIG), "enter"), ("Trust this file?", str(CONFIG), "weather: starts npx", "t trusts")),
+    ("themes", ("n", "escape", "t"), ("Theme", "type to search", "night")),
     ("news", ("escape", "exclamation_mark"), ("The last news",)),
     ("asking", ("escape", "1", "slash", *"AskUser", "enter"), ("AskUserQuestion", "questions_json")),
     ("question", ("slash", "escape", "enter", *QUESTION, "ctrl+r"), ("Tea or coffee?", "decline")),
@@ -125,7 +131,10 @@ async def keep_gallery() -> None:
 
 async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple[str, ...], Pilot[None]]]:
     """Lead through all screens at one size: their names, the words they have to show, and the program."""
+    CONFIG.parent.mkdir(parents=True, exist_ok=True)
+    CONFIG.write_text(json.dumps(CONFIGURED))
     async with running_desk(sample_servers() / "desk", http=True, state_dir=STATE) as link:
+        link.host.read_targets, link.host.read_untrusted = typed_targets, untrusted_file
         app = DeskApp(link, theme="night")
         async with app.run_test(size=size) as pilot:
             headers = await asyncio.to_thread(be_a_client, link)
