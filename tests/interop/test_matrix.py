@@ -174,7 +174,7 @@ async def paged(ask: Callable[..., Awaitable[Any]], items: str, size: int) -> li
 
 
 async def failure(calling: Awaitable[types.CallToolResult], code: int, *, is_gateway: bool) -> str:
-    """Text of a call that failed: of its result, or of the error with this code that the gateway has instead."""
+    """Text of a failed call: of its result, or of the error that the gateway has instead."""
     if is_gateway:
         told, text = await refused(calling)
         assert told == code
