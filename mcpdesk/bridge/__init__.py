@@ -7,10 +7,10 @@
         reply = await model(messages, tools=tools.schemas)
         messages += [reply, *await tools.answer(reply)]
 
-A target is a URL, a server folder (hosted in this process) or a `Server`. Everything is asyncio. What a
-server sends is checked before it is handed on; what can go wrong is a `CallError` of four kinds: `HttpError`
-(HTTP said no, or nothing), `InvalidAnswer` (what came is no answer), `RpcError` (the server answered with an
-error) and `CallTimeout`. A tool that fails is none of them, but a result. `sample_servers/chat` is a whole
+A target is a URL, a server folder (hosted in this process) or a `Server`. Everything is asyncio. Responses of
+a server are validated before they are returned. Errors are subclasses of `CallError`: `HttpError` (an HTTP
+error, or no connection), `InvalidAnswer` (an invalid response), `RpcError` (a JSON-RPC error) and
+`CallTimeout`. A tool that fails does not raise; it returns a result. `sample_servers/chat` is a complete
 program.
 """
 

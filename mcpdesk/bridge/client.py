@@ -1,4 +1,4 @@
-"""The client of chat programs: of any server over HTTP, or of a server folder in this process."""
+"""Client of chat programs, for any server over HTTP, or for a server folder in this process."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ DEFAULT_TIMEOUT_S = 30.0
 
 
 class Client:
-    """Asks one server, in its newest revision, and believes only answers that are well formed.
+    """Client of one server, in the newest revision that both support. Only valid responses are accepted.
 
     >>> async with Client("http://127.0.0.1:3333/mcp/hello", api_key="...") as client:
     ...     tools = await client.list_tools()
     ...     result = await client.call_tool("greet", {"name": "Ada"})
 
-    A URL is spoken to statelessly (2026-07-28) if the server can, else in a session of the newest revision it
-    has. A folder is hosted in this process for as long as the client is open. The first request connects; any
-    number may be under way at once. Redirects are followed to the same origin alone, so that a token
-    goes nowhere else; cookies are not kept; an answer of more than `max_bytes` is refused.
+    A server at a URL is used statelessly (2026-07-28) if it supports that, else in a session of its newest
+    revision. A folder is hosted in this process while the client is open. The first request connects; any
+    number of requests may run concurrently. Only redirects to the same origin are followed, so that a token
+    is not sent to another one. Cookies are not stored. A response of more than `max_bytes` is rejected.
 
-    With `on_elicit` the server may ask a person while it works (elicitation, forms and links). Without it
-    nothing of the kind is declared.
+    With `on_elicit` the server may ask a person during a call (elicitation, forms and links). Without it the
+    client does not declare elicitation.
 
     Every request raises `HttpError`, `InvalidAnswer`, `RpcError` or `CallTimeout`, all of them `CallError`.
     """
@@ -69,13 +69,15 @@ class Client:
         headers: Mapping[str, str] | None = None,
         on_elicit: Elicit | None = None,
     ) -> None:
-        """`mode` is one of the server's; `token` a bearer token; `api_key` goes out as `api_key_header`;
-        `timeout_s` bounds each request that names no time of its own; `headers` go with every request;
-        `on_elicit` takes the parameters of an `elicitation/create` and returns its result, such as
-        `{"action": "decline"}`. While it works the time of the call stands still; what it raises ends the
-        call. It is cancelled when the server withdraws its question.
+        """Create a client without connecting.
 
-        Raises: DeskUserError for a URL, key or token that cannot be used.
+        `mode` is one of the server's modes, `token` a bearer token. `api_key` is sent in the header
+        `api_key_header`; `headers` are sent with every request. `timeout_s` is the default time limit of a
+        request. `on_elicit` takes the parameters of an `elicitation/create` and returns its result, such as
+        `{"action": "decline"}`. The time limit of the call is suspended while it runs. An exception in it
+        ends the call. It is cancelled if the server withdraws its question.
+
+        Raises: DeskUserError for an invalid URL, key or token.
         """
         if isinstance(target, str) and "://" in target:
             checked_url(target)
@@ -89,7 +91,7 @@ class Client:
         self._connection: ServerConnection | None = None
         self._connecting = asyncio.Lock()
         self._outputs: dict[str, Validator | None] = {}
-        """Compiled output schemas of tools, by name; None for one that cannot be used."""
+        """Compiled output schemas of tools, by name; None for an unusable schema."""
 
     async def __aenter__(self) -> Client:
         return self
@@ -100,16 +102,18 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """End the session, if there is one, and the connections. The next request would open new ones."""
+        """Close the session, if any, and the connections. A later request opens new ones."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
     async def connect(self, timeout_s: float | None = None) -> Mapping[str, Any]:
-        """Reach the server and learn what it is.
+        """Connect to the server and return its description.
 
-        Returns its name and version, as it says, with the `revision` spoken and its `instructions`.
-        Raises: CallError when it cannot be reached; ManifestError, DeskUserError for a folder.
+        The result has its name and version, the negotiated `revision`, and its `instructions`.
+
+        Raises: CallError if the server cannot be reached; ManifestError or DeskUserError for an invalid
+        folder.
         """
         async with self._connected(timeout_s, "connecting") as (connection, _):
             agreement = await connection.open()
@@ -122,17 +126,18 @@ class Client:
     async def request(
         self, method: str, params: dict[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """The result of any request, such as `resources/read`.
+        """Send any request, such as `resources/read`, and return its result.
 
-        Lists, contents and messages are known to be what they are called; other results are any object.
+        Lists, contents and messages are validated; other results may be any object.
         """
         async with self._connected(timeout_s, method) as (connection, deadline):
             return await connection.result(method, params, deadline=deadline)
 
     async def list_tools(self, *, timeout_s: float | None = None) -> list[dict[str, Any]]:
-        """The tools of all pages, as `tools/list` defines them.
+        """Return the tools of all pages, as `tools/list` defines them.
 
-        Over HTTP, tools whose arguments cannot be mirrored as they ask are left out: the protocol wants it.
+        Over HTTP, tools whose arguments cannot be repeated in headers as declared are omitted, as the
+        protocol requires.
         """
         async with self._connected(timeout_s, "tools/list") as (connection, _):
             tools = await connection.list_all("tools/list", "tools")
@@ -142,12 +147,13 @@ class Client:
     async def call_tool(
         self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """Call a tool and return its result: `content`, perhaps `structuredContent`, `isError` on failure.
+        """Call a tool and return its result: `content`, optionally `structuredContent`, `isError` on failure.
 
-        A tool that fails is a result; only what is no result is an exception. Where the tool was listed
-        before, structured content is validated against its output schema. A call is cancelled when its time
-        is over.
-        A tool that exists as a task only is called as one, and followed to its end.
+        A tool that fails returns a result; only an invalid response raises an exception. If the tool was
+        listed before, structured content is validated against its output schema. A call is cancelled when its
+        time limit is exceeded.
+
+        A tool that requires a task is called as one, and followed to its end.
         """
         params = {"name": name, "arguments": dict(arguments or {})}
         async with self._connected(timeout_s, name) as (connection, deadline):
@@ -159,7 +165,7 @@ class Client:
         return result
 
     def _check_structure(self, target: str, tool: dict[str, Any], result: dict[str, Any]) -> None:
-        """Raises: InvalidAnswer for structured content the tool did not declare."""
+        """Raises: InvalidAnswer if the structured content does not match the declared schema."""
         name = tool["name"]
         if name not in self._outputs:
             self._outputs[name] = _compiled(tool["outputSchema"])
@@ -179,7 +185,7 @@ class Client:
     async def _connected(
         self, timeout_s: float | None, what: str
     ) -> AsyncIterator[tuple[ServerConnection, CallDeadline]]:
-        """The connection, within the time a request may take. Raises: CallTimeout when it is over."""
+        """Provide the connection, within the time limit of a request. Raises: CallTimeout."""
         deadline = CallDeadline(self.timeout_s if timeout_s is None else timeout_s)
         try:
             async with deadline.enforced(what):
@@ -209,7 +215,7 @@ class Client:
 
 
 def _compiled(schema: dict[str, Any]) -> Validator | None:
-    """None for a schema that cannot be used here: then nothing can be held against it."""
+    """Return a validator, or None for an unusable schema, in which case nothing is validated."""
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:
@@ -219,7 +225,7 @@ def _compiled(schema: dict[str, Any]) -> Validator | None:
 
 
 IDENTITY = {"name": "mcpdesk-bridge", "version": __version__}
-"""The name and version that servers see."""
+"""Name and version of this client that servers see."""
 
 
 async def connect_to_folder(
@@ -227,8 +233,8 @@ async def connect_to_folder(
 ) -> ServerConnection:
     """Host a server folder for one caller, until the connection is closed.
 
-    Raises: ManifestError, DeskUserError when it cannot be hosted, or has no such mode; RpcError for
-    an invalid token.
+    Raises: ManifestError or DeskUserError if it cannot be hosted or has no such mode; RpcError for an invalid
+    token.
     """
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
@@ -257,7 +263,7 @@ async def connect_to_server(
     from mcpdesk.server.calls.services import Services
 
     def log(*_: object, **__: object) -> None:
-        """Nobody reads it."""
+        """Discard the log line."""
 
     principal = await caller(server, token)
     endpoint = HostedEndpoint(server, Services(log), Unrecorded())
@@ -271,7 +277,7 @@ def connect_to_endpoint(
     on_close: Callable[[], Awaitable[None]] | None = None,
     revision: Revision | None = None,
 ) -> ServerConnection:
-    """Connect in memory, in the newest revision, or by a request of the one that is named."""
+    """Connect in memory, in the newest revision or, through a handshake, in `revision`."""
     transport = InMemory(
         lambda write: endpoint.channel("memory", "bridge", write, {}, principal),
         endpoint.name,
@@ -286,9 +292,9 @@ def connect_to_endpoint(
 
 
 async def caller(server: Server, token: str | None) -> Principal:
-    """The caller a token belongs to. As over HTTP, a token is checked only where the server needs one.
+    """Return the principal of a token. As over HTTP, a token is verified only if the server uses tokens.
 
-    Raises: RpcError (-32001), with the words a server has for it.
+    Raises: RpcError (-32001) with the message that a server sends.
     """
     from mcpdesk.auth.keys import KeysMissing
     from mcpdesk.auth.principal import INVALID
@@ -305,18 +311,18 @@ async def caller(server: Server, token: str | None) -> Principal:
 
 
 class Unrecorded:
-    """A recorder that keeps nothing."""
+    """A recorder that discards everything."""
 
     def connect(self, info: ConnectionInfo) -> None:
-        """Keep nothing."""
+        """Discard the connection."""
 
     def frame(self, *_: Any, **__: Any) -> int:
-        """Keep nothing."""
+        """Discard the frame."""
         return 0
 
     def remark(self, *_: Any, **__: Any) -> None:
-        """Keep nothing."""
+        """Discard the remark."""
 
     def together(self, *_: Any, **__: Any) -> int:
-        """Keep nothing."""
+        """Discard the frames."""
         return 0

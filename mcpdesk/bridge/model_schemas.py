@@ -1,8 +1,8 @@
-"""A server's tools in the form model APIs accept: legal names, and input schemas in the dialect they read.
+"""Tools of a server in the form that model APIs accept: legal names, and input schemas in their dialect.
 
-That dialect is JSON Schema 2020-12 with one self-contained object at the root. Whatever cannot be
-expressed in it is left out: an API refuses a whole request for one bad tool, and the server checks the
-arguments against its own schema anyway.
+The dialect is JSON Schema 2020-12 with a self-contained object at the root. Anything that it cannot express
+is omitted, because an API rejects a whole request for one invalid tool. The server validates the arguments
+against its own schema anyway.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from mcpdesk.errors import DeskUserError
 ApiName: TypeAlias = Literal["openai", "anthropic"]
 """`openai`: chat completions. `anthropic`: messages."""
 CLAUDE = frozenset({"anthropic", "claude", "haiku", "opus", "sonnet"})
-"""Words in the names of Anthropic's models, as people shorten them."""
+"""Words in the names of Anthropic's models, including short forms."""
 
 
 class ModelApi(Struct, frozen=True):
-    """One API's rules."""
+    """Rules of one API."""
 
     name: str
     tool_name: re.Pattern[str]
     argument_name: re.Pattern[str] | None
-    """What the arguments of a tool may be called; None: anything."""
+    """Pattern of valid argument names, or None if any name is valid."""
     longest_name: int = 64
     longest_description: int | None = None
-    """Characters; None: the API knows no limit."""
+    """Maximum characters of a description, or None without a limit."""
     most_tools: int | None = None
-    """Tools one request may bring along."""
+    """Maximum number of tools in one request, or None without a limit."""
 
     def shape(self, name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """A tool as a request to the API has it."""
+        """Return a tool in the form of a request to the API."""
         if self.name == "openai":
             function = {"name": name, "description": description, "parameters": schema}
             return {"type": "function", "function": function}
         return {"name": name, "description": description, "input_schema": schema}
 
     def shortened(self, description: str, hint: str = "") -> str:
-        """A description with a hint on a line below, cut at a word where the API limits its length.
+        """Return a description and a hint on the next line, cut at a word if the API limits its length.
 
-        A hint that would need half of that length is left out.
+        A hint that would need half of that length is omitted.
         """
         longest = self.longest_description
         below = f"\n{hint}" if hint and (longest is None or len(hint) < longest // 2) else ""
@@ -74,18 +74,18 @@ APIS: dict[str, ModelApi] = {
         argument_name=re.compile(r"[A-Za-z0-9_.-]{1,64}"),
     ),
 }
-"""By name. Both refuse a whole request for one tool that breaks a rule."""
+"""Rules by API. Both APIs reject a whole request for one invalid tool."""
 
 
 def api_of_model(model: str) -> ApiName:
-    """The API of a model's maker: messages for Claude, whatever its full name is, else chat completions."""
+    """Return the API of a model's vendor: messages for any Claude model, else chat completions."""
     return "anthropic" if CLAUDE & set(re.findall("[a-z]+", model.lower())) else "openai"
 
 
 def configured_api(target: object) -> ApiName:
-    """The API for the setting `model` of a folder, or of this process for any other target.
+    """Return the API for the setting `model` of a folder, or of this process for any other target.
 
-    Raises: DeskUserError for a bad setting; ManifestError for an unusable manifest.
+    Raises: DeskUserError for an invalid setting; ManifestError for an invalid manifest.
     """
     from mcpdesk.hosting.host_plan import effective_settings
 
@@ -95,41 +95,44 @@ def configured_api(target: object) -> ApiName:
 
 
 def model_api(name: str) -> ModelApi:
-    """The rules of the API of that name. Raises: DeskUserError when there is none."""
+    """Return the rules of the API of that name. Raises: DeskUserError if the name is unknown."""
     if name not in APIS:
         raise DeskUserError(f"There is no model API {name!r}.", f"Known: {', '.join(APIS)}.")
     return APIS[name]
 
 
 class ToolSchema:
-    """One tool for one API. `definition` is the tool as `tools/list` has it."""
+    """One tool for one API. `definition` is the tool as in `tools/list`."""
 
     def __init__(self, definition: Mapping[str, Any], api: ModelApi, name: str) -> None:
         self.original = str(definition["name"])
-        """What the server calls it."""
+        """Name of the tool at the server."""
         self.name = name
-        """What the model calls it."""
+        """Name of the tool for the model."""
         arguments = partial(Names, pattern=api.argument_name, longest=api.longest_name, empty="argument")
         shaped = ModelSchema(definition.get("inputSchema") or {}, arguments)
         self.arguments = shaped.names
         self.faulty = shaped.faulty
-        """Arguments and keywords whose description is no JSON Schema, and was left out."""
+        """Arguments and keywords whose schema is invalid and was omitted."""
         said = str(definition.get("description") or definition.get("title") or "").strip()
         self.description = api.shortened(said, shaped.hint)
         self.is_cut = not self.description.startswith(said)
-        """Whether the API does not take all of the description."""
+        """True if the description was cut to the API's limit."""
         self.schema = api.shape(name, self.description, shaped.schema)
-        """What goes into the `tools` of a request."""
+        """Entry for the `tools` of a request."""
 
     def for_server(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments of a model under the names the server knows; unknown ones stay as they are."""
+        """Return a model's arguments under the names of the server; unknown names are unchanged."""
         back = {legal: original for original, legal in self.arguments.changed.items()}
         return {back.get(name, name): value for name, value in arguments.items()}
 
 
 class ToolSchemas(list[dict[str, Any]]):
-    """Schemas, ready to be a request's `tools`. `names` maps what the model calls a tool to the server's name
-    for it; `tools` are the schemas with their arguments' names."""
+    """Schemas that can be used as a request's `tools`.
+
+    `names` maps the model's name of a tool to the server's; `tools` are the schemas with their arguments'
+    names.
+    """
 
     def __init__(self, definitions: Iterable[Mapping[str, Any]], api: ModelApi) -> None:
         found = [each for each in definitions if is_for_model(each)]
@@ -140,12 +143,12 @@ class ToolSchemas(list[dict[str, Any]]):
 
     @property
     def names(self) -> dict[str, str]:
-        """The model's name of each tool -> the server's."""
+        """Names at the server, by the model's name of the tool."""
         return {tool.name: tool.original for tool in self.tools}
 
     @property
     def remarks(self) -> list[str]:
-        """What differs from what the server says, one sentence each."""
+        """Differences from the server's definitions, one sentence each."""
         found = [
             f"{tool.original!r} is called {tool.name!r}" for tool in self.tools if tool.name != tool.original
         ]
@@ -164,7 +167,7 @@ class ToolSchemas(list[dict[str, Any]]):
 
 
 def is_for_model(definition: Mapping[str, Any]) -> bool:
-    """Whether a model may see a tool: some are for the interface a server brings along.
+    """Return True if a model may see a tool; some tools are only for the user interface of a server.
 
     Source: MCP extensions.
     """
@@ -175,10 +178,10 @@ def is_for_model(definition: Mapping[str, Any]) -> bool:
 
 
 DEEPEST = 20
-"""Levels of subschemas; what is below is described no further."""
+"""Maximum nesting depth of subschemas; deeper ones are replaced by an empty schema."""
 MOST_GROUPS = 8
 MOST_PARTS = 1_000
-"""Most parts of one root that are visited: definitions may refer to each other without end."""
+"""Maximum number of parts visited from one root, because definitions may refer to each other without end."""
 
 _DROPPED = frozenset(
     {"$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary",
@@ -191,13 +194,16 @@ _ONE = frozenset(
 )  # fmt: skip
 _SEVERAL = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _ROOT_ONLY_IN_PARTS = ("allOf", "anyOf", "oneOf", "not", "enum", "const", "if", "then", "else", "$ref")
-"""Keywords that no API takes at the root."""
+"""Keywords that no API accepts at the root."""
 
 
 class ModelSchema:
-    """An input schema for a model. `schema` is what the API gets; `names` maps its arguments back;
-    `groups` are alternative sets of required arguments, which the root of a schema cannot say; `faulty` are
-    the arguments and keywords whose description is no JSON Schema."""
+    """Input schema for a model.
+
+    `schema` is the schema for the API; `names` maps its arguments back. `groups` are alternative sets of
+    required arguments, which the root of a schema cannot express. `faulty` lists the arguments and keywords
+    whose schema is invalid.
+    """
 
     def __init__(self, source: Mapping[str, Any], arguments: Callable[[list[str]], Names]) -> None:
         clean = _modern(source, 0)
@@ -218,7 +224,7 @@ class ModelSchema:
 
     @property
     def hint(self) -> str:
-        """The groups in words, for the description; empty without any."""
+        """The groups in words, for the description; empty without groups."""
         if not self.groups:
             return ""
         shown = [" and ".join(group) for group in self.groups[:MOST_GROUPS]]
@@ -226,7 +232,7 @@ class ModelSchema:
 
 
 class _Root:
-    """What all parts of a schema's root say together of the arguments."""
+    """Arguments that all parts of a schema's root declare together."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._whole = schema
@@ -236,7 +242,7 @@ class _Root:
         self.required = self._take(schema, 0)
 
     def _take(self, part: Any, depth: int) -> set[str]:
-        """Collect the arguments of one part; returns those it requires for sure."""
+        """Collect the arguments of one part; return those that it always requires."""
         self._left -= 1
         if not isinstance(part, dict) or depth > DEEPEST or self._left < 0:
             return set()
@@ -270,7 +276,7 @@ def _either(one: Any, other: Any) -> dict[str, Any]:
 
 
 def _modern(schema: Any, depth: int) -> Any:
-    """A schema of any draft as one of 2020-12."""
+    """Convert a schema of any draft to 2020-12."""
     if isinstance(schema, bool):
         return {} if schema else {"not": {}}
     if not isinstance(schema, Mapping) or depth > DEEPEST:
@@ -286,7 +292,7 @@ def _modern(schema: Any, depth: int) -> Any:
         elif keyword in _ONE:
             is_list = isinstance(value, list)
             fresh[keyword] = value if isinstance(value, bool | list) else _modern(value, depth + 1)
-            if is_list:  # a tuple of the older drafts
+            if is_list:  # a tuple in older drafts
                 fresh["prefixItems"] = [_modern(each, depth + 1) for each in value]
                 fresh["items"] = _modern(schema.get("additionalItems", True), depth + 1)
         elif not _is_deeper(value, DEEPEST):
@@ -309,11 +315,11 @@ def _definitions(schema: Mapping[str, Any], fresh: dict[str, Any], depth: int) -
     if isinstance(reference, str) and reference.startswith("#"):
         fresh["$ref"] = reference.replace("#/definitions/", "#/$defs/", 1)
     else:
-        del fresh["$ref"]  # it leads out of the schema
+        del fresh["$ref"]  # it refers to another document
 
 
 def _bounds(fresh: dict[str, Any]) -> None:
-    """Bounds that were switches in the oldest draft."""
+    """Convert boolean bounds of the oldest draft."""
     for switch, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(fresh.get(switch), bool):
             is_on = fresh.pop(switch)
@@ -334,11 +340,11 @@ def _type(schema: Mapping[str, Any], fresh: dict[str, Any]) -> None:
     if schema.get("nullable") is True and isinstance(kind, str):
         kind = fresh["type"] = [kind, "null"]
     if (kind == "array" or (isinstance(kind, list) and "array" in kind)) and "items" not in fresh:
-        fresh["items"] = {}  # one API refuses arrays of anything unless that is said
+        fresh["items"] = {}  # one API requires it for arrays of any items
 
 
 def _without_dead_ends(part: Any, whole: dict[str, Any]) -> Any:
-    """The schema without references to what is no longer in it."""
+    """Return the schema without references to removed parts."""
     if isinstance(part, list):
         return [_without_dead_ends(each, whole) for each in part]
     if not isinstance(part, dict):
@@ -352,7 +358,7 @@ def _without_dead_ends(part: Any, whole: dict[str, Any]) -> Any:
 
 
 def _drop_faulty(schema: dict[str, Any]) -> list[str]:
-    """Take out what is no JSON Schema; returns the names of arguments and keywords that were touched."""
+    """Remove invalid parts of a schema; return the names of the affected arguments and keywords."""
     from jsonschema_rs import meta
 
     if meta.is_valid(schema):
@@ -371,7 +377,7 @@ def _drop_faulty(schema: dict[str, Any]) -> list[str]:
 
 
 def _resolved(whole: Any, reference: str) -> Any:
-    """What a local reference points to; None when there is nothing."""
+    """Return the target of a local reference, or None if it does not exist."""
     found = whole
     for step in reference.removeprefix("#").split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
@@ -398,11 +404,11 @@ def _list(value: Any) -> list[Any]:
 
 
 _DIGEST = 8
-"""Characters that keep two shortened names apart."""
+"""Number of hash characters that distinguish shortened names."""
 
 
 class Names:
-    """A legal name for each original. Legal ones stay as they are; no two become one."""
+    """A legal name for each original. Legal originals are unchanged; two names never become equal."""
 
     def __init__(
         self,
@@ -411,8 +417,10 @@ class Names:
         longest: int = 64,
         empty: str = "tool",
     ) -> None:
-        """`pattern` is what a name has to match as a whole, None for anything; `empty` stands for a name of
-        which nothing is left."""
+        """`pattern` must match a whole name; None accepts any name.
+
+        `empty` replaces a name without legal characters.
+        """
         every = list(dict.fromkeys(originals))
         self._legal: dict[str, str] = {}
         self._original: dict[str, str] = {}
@@ -426,16 +434,16 @@ class Names:
             self._put(name, _marked(short, name, longest) if is_shared or len(short) > longest else short)
 
     def legal(self, original: str) -> str:
-        """The name for the API. Raises: KeyError for an unknown name."""
+        """Return the name for the API. Raises: KeyError for an unknown name."""
         return self._legal[original]
 
     def original(self, legal: str) -> str:
-        """The name for the server. Raises: KeyError for an unknown name."""
+        """Return the name for the server. Raises: KeyError for an unknown name."""
         return self._original[legal]
 
     @property
     def changed(self) -> dict[str, str]:
-        """The originals that had to be changed, with what they are called instead."""
+        """Changed names, by original."""
         return {original: legal for original, legal in self._legal.items() if original != legal}
 
     def _put(self, original: str, legal: str) -> None:
@@ -444,13 +452,13 @@ class Names:
 
 
 def _plain(name: str, pattern: re.Pattern[str] | None, empty: str) -> str:
-    """The name in letters every API knows; accents go, everything else becomes `_`."""
+    """Return the name in characters that every API accepts: accents are removed, others become `_`."""
     bare = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
     fit = "".join(each if pattern is None or pattern.fullmatch(each) else "_" for each in bare)
     return re.sub(r"_{2,}", "_", fit).strip("_") or empty
 
 
 def _marked(short: str, name: str, longest: int) -> str:
-    """The name with a mark that stands for its original, so that it is the same every time."""
+    """Return the name with a hash of its original, so that it is always the same."""
     mark = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=_DIGEST // 2).hexdigest()
     return f"{short[: longest - _DIGEST - 1]}_{mark}"

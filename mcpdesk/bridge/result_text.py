@@ -1,4 +1,4 @@
-"""The most readable text of a result, for a model or a person."""
+"""Readable text of a result, for a model or a person."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Reader = Literal["assistant", "user"]
 
 
 def format_result(result: Any) -> str:
-    """The text of a result, whatever its shape.
+    """Return the text of a result of any shape; never empty.
 
-    Of a tool's result: its text content, with images and the like named by kind and size; without content,
-    the structured content; of one that is an error, with `Error: ` in front. Contents of a resource and
-    messages of a prompt are texts, too, and so is a list of content blocks. What is meant for the user alone
-    is left out where there is something for the model. Never empty.
+    For a tool's result this is its text content, with images and similar blocks described by type and size.
+    Without content it is the structured content. The text of an error starts with `Error: `. Contents of a
+    resource, messages of a prompt and lists of content blocks are supported, too. Content for the user only
+    is omitted if there is content for the model.
     """
     text = result_text(result, "assistant")
     is_error = isinstance(result, Mapping) and result.get("isError") is True
@@ -28,7 +28,7 @@ def format_result(result: Any) -> str:
 
 
 def result_text(result: Any, reader: Reader = "user") -> str:
-    """The text of a result with nothing added; content meant only for another reader is left out."""
+    """Return the text of a result without additions. Content for another reader only is omitted."""
     match result:
         case None:
             return ""
@@ -42,7 +42,7 @@ def result_text(result: Any, reader: Reader = "user") -> str:
 
 
 def content_text(block: Any) -> str:
-    """One content block, or one of a resource's contents, in words."""
+    """Return the text of one content block, or of one of a resource's contents."""
     match block:
         case str():
             return block
@@ -69,7 +69,7 @@ def content_text(block: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """A value of JSON as a person would write it: texts bare, the rest as JSON."""
+    """Return a JSON value in readable form: strings without quotes, other values as JSON."""
     if isinstance(value, str):
         return value
     indent = 2 if isinstance(value, Mapping | list) and len(value) > 1 else None
@@ -97,7 +97,7 @@ def _body(result: Mapping[str, Any], reader: Reader) -> str:
 
 
 def _structured(value: Any) -> str:
-    """A lone `result` is how some servers wrap what is no object."""
+    """Return the text of structured content. Some servers wrap a non-object in a single `result`."""
     if isinstance(value, Mapping) and list(value) == ["result"]:
         value = value["result"]
     return value_text(value)

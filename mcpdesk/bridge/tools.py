@@ -1,4 +1,4 @@
-"""A server's tools as functions for a model: schemas to send, functions to run, answers to send back."""
+"""Tools of a server as functions for a model: schemas to send, functions to run, replies to send back."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 class ClientTool:
-    """One tool as an async function: `await tool(name="Ada")` is the text of its result.
+    """One tool as an async function: `await tool(name="Ada")` returns the text of its result.
 
-    `schema` goes to the model, `name` is what the model calls it, `original` what the server does.
+    `schema` is the definition for the model, `name` the model's name of the tool, `original` the server's.
     """
 
     def __init__(self, client: Client, tool: ToolSchema) -> None:
@@ -30,13 +30,16 @@ class ClientTool:
         self._tool_schema = tool
 
     async def __call__(self, **arguments: Any) -> str:
-        """Call it. Raises: CallError when there is no result; a failure of the tool is a text."""
+        """Call the tool.
+
+        Raises: CallError if there is no result. A failure of the tool is returned as text.
+        """
         return format_result(await self.call(arguments))
 
     async def call(
         self, arguments: Mapping[str, Any] | None = None, *, timeout_s: float | None = None
     ) -> dict[str, Any]:
-        """The whole result. Raises: CallError."""
+        """Call the tool and return the full result. Raises: CallError."""
         given = self._tool_schema.for_server(arguments or {})
         return await self._client.call_tool(self.original, given, timeout_s=timeout_s)
 
@@ -45,7 +48,7 @@ class ClientTool:
 
 
 class ClientTools(Sequence[ClientTool]):
-    """All tools of a client, for one model API. `schemas` is what a request's `tools` should be."""
+    """All tools of a client, for one model API. `schemas` is the value for a request's `tools`."""
 
     def __init__(self, client: Client, schemas: ToolSchemas) -> None:
         self.schemas = schemas
@@ -56,24 +59,25 @@ class ClientTools(Sequence[ClientTool]):
         return len(self._tools)
 
     def __getitem__(self, key: Any) -> Any:
-        """The tool at a position, or of a name the model uses."""
+        """Return the tool at a position, or with the name that the model uses."""
         return self._by_name[key] if isinstance(key, str) else self._tools[key]
 
     def __iter__(self) -> Iterator[ClientTool]:
         return iter(self._tools)
 
     def get(self, name: str) -> ClientTool | None:
-        """The tool the model calls so, or None."""
+        """Return the tool with the name that the model uses, or None."""
         return self._by_name.get(name)
 
     async def answer(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Run what a model asked for and return the messages to add to the conversation after its own.
+        """Run the tool calls of a model, and return the messages to append to the conversation after the
+        model's.
 
-        `message` is the assistant's: of chat completions, with `tool_calls`; of messages, with `content`
-        blocks of type `tool_use`. No message comes back when it asks for nothing. What the model can mend,
-        such as wrong arguments or an unknown name, becomes an answer to it.
+        `message` is the assistant's message: with `tool_calls` for chat completions, with `content` blocks of
+        type `tool_use` for messages. The list is empty if it contains no tool call. Errors that the model can
+        correct, such as invalid arguments or an unknown name, are returned to it.
 
-        Raises: HttpError, InvalidAnswer: what the model cannot mend.
+        Raises: HttpError, InvalidAnswer: errors that the model cannot correct.
         """
         if self.schemas.api.name == "openai":
             return [
@@ -114,16 +118,16 @@ class ClientTools(Sequence[ClientTool]):
 
 
 async def client_tools(client: Client, api: ApiName | None = None) -> ClientTools:
-    """The tools of an open client, each an async function with the schema a model API wants.
+    """Return the tools of an open client, each an async function with its schema for a model API.
 
-    Without `api` it is the one of the setting `model`, else `openai`.
+    The default of `api` follows the setting `model`, else it is `openai`.
 
     >>> async with Client("sample_servers/hello") as client:
     ...     tools = await client_tools(client, "anthropic")
     ...     print(tools.schemas)
     ...     print(await tools["greet"](name="Ada"))
 
-    Raises: CallError when the server cannot be asked; DeskUserError for an unknown API.
+    Raises: CallError if the server cannot be reached; DeskUserError for an unknown API.
     """
     return ClientTools(
         client, ToolSchemas(await client.list_tools(), model_api(api or configured_api(client.target)))
@@ -135,7 +139,7 @@ def _failure(reason: str) -> dict[str, Any]:
 
 
 def _tool_result(identifier: str, result: Mapping[str, Any]) -> dict[str, Any]:
-    """A result for the messages API, pictures included."""
+    """Return a result for the messages API, including images."""
     content: list[dict[str, Any]] = [{"type": "text", "text": format_result(result)}]
     for block in result["content"]:
         if block["type"] == "image" and block["mimeType"] in PICTURES:
@@ -148,15 +152,15 @@ def _tool_result(identifier: str, result: Mapping[str, Any]) -> dict[str, Any]:
 async def tool_schemas(
     server_or_client: Target | Client, mode: str = "", api: ApiName | None = None, *, token: str | None = None
 ) -> ToolSchemas:
-    """The tools of a server as a model API takes them.
+    """Return the tools of a server in the form of a model API.
 
-    `server_or_client` is a folder, a URL, a `Server` or an open `Client`; `mode` one of the server's modes,
-    which a client that is open has already chosen; `api` is `openai` (chat completions) or `anthropic`
-    (messages), by default the one of the setting `model`, else `openai`. The answer is a list, ready to be
-    the `tools` of a request. Its `names` lead from what the model calls a tool back to the server's name, its
-    `remarks` say what had to be changed for the API.
+    `server_or_client` is a folder, a URL, a `Server` or an open `Client`. `mode` is one of the server's
+    modes; an open client already has one. `api` is `openai` (chat completions) or `anthropic` (messages); its
+    default follows the setting `model`, else it is `openai`. The returned list can be used as the `tools` of
+    a request. Its `names` map the model's name of a tool to the server's; its `remarks` list changes made for
+    the API.
 
-    Raises: CallError when the server cannot be asked; DeskUserError for an unknown API, mode or folder.
+    Raises: CallError if the server cannot be reached; DeskUserError for an unknown API, mode or folder.
     """
     place = server_or_client.target if isinstance(server_or_client, Client) else server_or_client
     rules = model_api(api or configured_api(place))
@@ -173,13 +177,14 @@ async def call_tool(
     *,
     mode: str = "",
 ) -> dict[str, Any]:
-    """Call a tool once, by the server's name for it, and return its result as the protocol has it.
+    """Call a tool once, by its name at the server, and return its result in protocol form.
 
-    `target` is a folder, a URL, a `Server` or an open `Client`; `token` a bearer token, which redirects do
-    not carry elsewhere. A tool that failed is a result with `isError`; `format_result` makes a text of any.
+    `target` is a folder, a URL, a `Server` or an open `Client`. `token` is a bearer token, which is not sent
+    to another origin on redirects. A tool that failed returns a result with `isError`; `format_result`
+    converts any result to text.
 
-    Raises: HttpError when HTTP said no or nothing; InvalidAnswer for an answer that is none; RpcError for a
-    JSON-RPC error; CallTimeout when `timeout_s` seconds were over.
+    Raises: HttpError for an HTTP error or no connection; InvalidAnswer for an invalid response; RpcError for
+    a JSON-RPC error; CallTimeout if it takes more than `timeout_s` seconds.
     """
     async with _open(target, mode, token, timeout_s) as client:
         return await client.call_tool(name, arguments, timeout_s=timeout_s)
@@ -189,7 +194,10 @@ async def call_tool(
 async def _open(
     target: Target | Client, mode: str, token: str | None, timeout_s: float
 ) -> AsyncIterator[Client]:
-    """The client itself, or one for as long as the block runs. Raises: ValueError for two opinions."""
+    """Provide the client itself, or a new one while the block runs.
+
+    Raises: ValueError if mode or token are given for an existing client.
+    """
     if not isinstance(target, Client):
         async with Client(target, mode=mode, token=token, timeout_s=timeout_s) as client:
             yield client

@@ -1,10 +1,11 @@
 """Folders and files of single calls. Both classes may be used on any thread.
 
-Each call has a folder of its own for the files it makes; folders are kept until there are many. Files that
-programs put where clients asked for them never replace what somebody else put there: a file is marked, in
-its extended attributes, with how it was when its program ended, so whoever changes it later makes it theirs.
-Folders made for it are marked as well. Where a file system keeps no marks, the most recent ones are kept in
-memory; a file whose mark is lost counts as somebody else's until it is removed.
+Each call has a separate folder for the files it produces; old folders are removed when there are too many.
+
+Files that programs write to a path chosen by a client never replace files of other origin. After its program
+has ended, a file is marked in its extended attributes with its state, so a later change by anything else
+invalidates the mark. Folders created for it are marked as well. On a file system without extended attributes,
+the most recent marks are kept in memory. A file without a valid mark counts as foreign until it is removed.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from threading import Lock
 
 KEPT = 1000
 KEPT_BYTES = 4 << 30
-"""The most bytes kept folders hold together. The oldest are removed first, never one that is in use."""
+"""Maximum total bytes of the folders. The oldest are removed first, except those in use."""
 
 
 MARK = "user.mcpdesk.made"
 MOST_MARKS = 10_000
-"""The most marks kept in memory, for file systems without extended attributes."""
+"""Maximum number of marks in memory, for file systems without extended attributes."""
 _FOLDER, _NO_FILE = "folder", "no file"
 _OTHERS = stat.S_ISVTX | stat.S_IWOTH
-"""Mode bits of a folder in which other users have files, too."""
+"""Mode bits of a folder that other users can write to."""
 
 
 class CallFolders:
-    """The folders of the calls of one server, below `root`."""
+    """Folders of one server's calls, below `root`."""
 
     def __init__(self, root: Path, most: int = KEPT, most_bytes: int = KEPT_BYTES) -> None:
         self.root = root
@@ -43,7 +44,7 @@ class CallFolders:
         """Bytes of each folder, oldest first; None while it is in use. Read from disk at the first call."""
 
     def begin(self) -> Path:
-        """Make a folder that is in use until `end`, and remove old ones. Raises: OSError."""
+        """Create a folder that is in use until `end`, and remove old ones. Raises: OSError."""
         folder = self.root / f"{time.time_ns()}-{os.getpid()}-{secrets.token_hex(4)}"
         with self._lock:
             if self._sizes is None:
@@ -63,7 +64,7 @@ class CallFolders:
         for place, _, _ in os.walk(folder, topdown=False):
             try:
                 os.rmdir(place)
-            except OSError:  # it holds something
+            except OSError:  # it is not empty
                 continue
         size = _size(folder) if folder.exists() else None
         with self._lock:
@@ -74,7 +75,7 @@ class CallFolders:
                 self._sizes[folder] = size
 
     def _surplus(self, sizes: dict[Path, int | None]) -> list[Path]:
-        """The old folders to remove before one more is made."""
+        """Return the old folders to remove before another one is created."""
         found, number, held = [], 1, 0
         for folder, size in reversed(sizes.items()):
             number, held = number + 1, held + (size or 0)
@@ -84,7 +85,7 @@ class CallFolders:
 
 
 def _folders(root: Path) -> list[Path]:
-    """The folders earlier runs left; their names sort by age."""
+    """Return the folders of earlier runs; their names sort by age."""
     try:
         return sorted(root.iterdir())
     except FileNotFoundError:
@@ -103,23 +104,24 @@ def _size(folder: Path) -> int:
 
 
 class NotMadeHere(Exception):
-    """A file or folder is in the way that this server did not make."""
+    """A file or folder exists that this server did not create."""
 
 
 class MadeFiles:
-    """The files the programs of one server made."""
+    """Files created by the programs of one server."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._used: Counter[Path] = Counter()
-        """How many running calls are to write each file."""
+        """Number of running calls that write each file."""
         self._marks: dict[Path, str] = {}
-        """The newest marks of files on file systems that keep none."""
+        """Most recent marks of files on file systems without extended attributes."""
 
     def claim(self, paths: Iterable[Path], roots: Iterable[Path]) -> tuple[Path, ...]:
-        """Reserve files below `roots` for a call, until `release` is given what this returns.
+        """Reserve files below `roots` for a call, until `release` is called with the returned paths.
 
-        In a root all users share, such as /tmp, folders of other makers are not written to.
+        In a root that all users share, such as /tmp, only folders created here are written to.
+
         Raises: NotMadeHere.
         """
         shared = [root for root in roots if _is_shared(root)]
@@ -133,7 +135,8 @@ class MadeFiles:
         return wanted
 
     def release(self, claimed: Collection[Path], more: Iterable[Path] = ()) -> None:
-        """The program has ended: mark what is there now, and `more`, as made by it."""
+        """Mark the existing files among `claimed`, and `more`, as created here, after their program has
+        ended."""
         with self._lock:
             for path in claimed:
                 self._used[path] -= 1
@@ -167,9 +170,9 @@ class MadeFiles:
     def _mark(self, path: Path, text: str) -> None:
         try:
             os.setxattr(path, MARK, text.encode(), follow_symlinks=False)
-        except PermissionError:  # it is somebody else's
+        except PermissionError:  # it belongs to another user
             return
-        except (OSError, AttributeError):  # neither every file system nor every system has them
+        except (OSError, AttributeError):  # not supported by this file system or operating system
             self._marks[path] = text
             if len(self._marks) > MOST_MARKS:
                 del self._marks[next(iter(self._marks))]
@@ -189,7 +192,7 @@ def _is_shared(root: Path) -> bool:
 
 
 def _identity(path: Path) -> str:
-    """What identifies a file's present content; empty where there is nothing."""
+    """Return a text that identifies a file's current content; empty if the file does not exist."""
     try:
         facts = path.lstat()
     except OSError:

@@ -1,4 +1,5 @@
-"""Starting programs: as our own child, or under a keeper of the guard process, which adopts orphans.
+"""Start of programs: as a child of this process, or under a keeper of the guard process, which adopts
+orphans.
 
 A child is used on the supervisor's loop.
 """
@@ -28,18 +29,18 @@ from mcpdesk.jobs.schedule import call_soon_safely
 
 QUIT_S = 5.0
 HAND_OVER_S = 2.0
-"""How long the start of a program waits for a guard that does not answer."""
+"""Maximum time that the start of a program waits for a guard that does not answer."""
 CAN_KEEP = sys.platform == "linux"
-"""Whether the guard can start programs and adopt their orphans here."""
+"""True if the guard can start programs and adopt their orphans on this platform."""
 
 
 class ProgramGuard:
-    """A small process that starts our programs and outlives us just long enough to end them.
+    """A small process that starts our programs, and outlives this process just long enough to end them.
 
-    However this process ends, `kill -9` included, the connection to the guard closes, and the guard ends all
-    its descendants and every process with our mark. It starts with the first program. With `keeps` the guard
-    starts programs (`start`); otherwise the caller does, and reports their process groups (`watch`). Any
-    thread may use it.
+    However this process ends, including `kill -9`, its connection to the guard closes. The guard then ends
+    all its descendants and every process with our mark. It starts with the first program. With `keeps` the
+    guard starts programs (`start`); otherwise the caller does, and reports their process groups (`watch`).
+    Safe on any thread.
     """
 
     def __init__(self, keeps: bool = CAN_KEEP) -> None:
@@ -51,10 +52,10 @@ class ProgramGuard:
         self._connection: socket.socket | IO[bytes] | None = None
         self._lock = Lock()
         self._changes: deque[tuple[int, bool]] = deque()
-        """Process groups to watch, or to watch no longer."""
+        """Process groups to watch, or to stop watching."""
 
     def mark(self) -> str:
-        """A new mark for one job. Starts the guard if it does not run."""
+        """Return a new mark for one job. Starts the guard if it does not run."""
         with self._locked():
             self._ensure()
             return f"{self._token}.{next(self._numbers)}"
@@ -62,10 +63,10 @@ class ProgramGuard:
     def start(
         self, argv: Sequence[str], folder: Path, environment: Mapping[str, str], stdout: int, stderr: int
     ) -> tuple[socket.socket, bytes]:
-        """Have a program started under a keeper, with these descriptors as its output.
+        """Start a program under a keeper, with these descriptors as its output.
 
-        Returns the socket on which the keeper reports (see `guard_program.keep`) and what is to be written to
-        it first. Raises: OSError when the guard cannot be reached; ValueError for a text with a NUL.
+        Return the socket on which the keeper reports (see `guard_program.keep`), and the data to write to it
+        first. Raises: OSError if the guard cannot be reached; ValueError for a text with a NUL.
         """
         fields = [str(folder), str(len(argv)), *argv, *map("=".join, environment.items())]
         if any("\0" in field for field in fields):
@@ -82,17 +83,20 @@ class ProgramGuard:
         return ours, len(request).to_bytes(8, "big") + request
 
     def watch(self, group: int) -> None:
-        """Have this process group ended if this process dies. Never waits for another thread."""
+        """End this process group if this process dies. Never waits for another thread."""
         self._changes.append((group, True))
         self._apply_changes()
 
     def release(self, group: int) -> None:
-        """Forget a process group that has ended: the system may give its number again. Never waits."""
+        """Stop watching a process group that has ended, because the system may reuse its number.
+
+        Never waits.
+        """
         self._changes.append((group, False))
         self._apply_changes()
 
     def close(self) -> None:
-        """End the guard, which ends what is left of our programs."""
+        """End the guard, which ends all remaining programs."""
         with self._locked():
             program, self._program = self._program, None
             self._disconnect()
@@ -107,7 +111,7 @@ class ProgramGuard:
         self._apply_changes()
 
     def _apply_changes(self) -> None:
-        """Report changes to the guard, unless another thread has the lock: it does so when it is done."""
+        """Report changes to the guard. If another thread holds the lock, it reports them when it is done."""
         while self._changes and self._lock.acquire(blocking=False):
             try:
                 while self._changes:
@@ -135,7 +139,7 @@ class ProgramGuard:
             self._tell(f"+{group}\n")
 
     def _tell(self, line: str) -> None:
-        """Write a line to the guard. A killed one is replaced at the next job; nothing waits for it."""
+        """Write a line to the guard. A killed guard is replaced at the next job; no program waits for it."""
         if self._connection is not None and not self.keeps:
             with contextlib.suppress(OSError):
                 os.write(self._connection.fileno(), line.encode())
@@ -162,9 +166,9 @@ def _start(token: str) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
 
 
 def _run(token: str, how: str, stdin: int) -> subprocess.Popen[bytes]:
-    """The guard's program is given as text: it needs no import path, and starts in a few milliseconds.
+    """Start the guard with its program as text, which needs no import path and takes a few milliseconds.
 
-    Its environment holds nothing of ours but the marks of jobs this process may itself belong to.
+    Its environment contains only the marks of jobs that this process itself may belong to.
     """
     source = files("mcpdesk.jobs").joinpath("guard_program.py").read_text("utf-8")
     return subprocess.Popen(
@@ -180,7 +184,7 @@ def _run(token: str, how: str, stdin: int) -> subprocess.Popen[bytes]:
 
 
 GUARD = ProgramGuard()
-"""The guard of this operating system process."""
+"""Guard of this process."""
 atexit.register(GUARD.close)
 
 
@@ -188,15 +192,12 @@ REPORT_BYTES = 4096
 
 
 async def start_child(argv: Sequence[str], folder: Path, environment: dict[str, str]) -> KeptChild | OwnChild:
-    """Start a program in a session of its own, without input.
-
-    Raises: OSError when it cannot be started.
-    """
+    """Start a program in its own session, without input. Raises: OSError if it cannot be started."""
     if GUARD.keeps:
         try:
             return await KeptChild.start(argv, folder, environment)
         except ConnectionError:
-            pass  # the guard was killed or cannot run here: what it would watch has its mark
+            pass  # the guard was killed or cannot run here; the program is found by its mark
     return OwnChild(argv, folder, environment)
 
 
@@ -205,12 +206,12 @@ class KeptChild:
 
     def __init__(self, control: socket.socket, outputs: dict[Stream, IO[bytes]]) -> None:
         self.pid = self.keeper = 0
-        """Its process, and the one that adopts what it leaves behind."""
+        """Number of its process, and of the keeper, which adopts its orphans."""
         self.is_empty = False
-        """Whether it and all its descendants have surely ended."""
+        """True if it and all its descendants have certainly ended."""
         self.outputs = outputs
         self.code: int | None = None
-        """Its exit code, negative for a signal; None while it runs."""
+        """Exit code, negative for a signal; None while it runs."""
         self._control = control
         self._ended: Callable[[], None] = lambda: None
         self._unread = b""
@@ -219,7 +220,8 @@ class KeptChild:
     async def start(cls, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> KeptChild:
         """Start a program under a keeper.
 
-        Raises: ConnectionError when the guard or the keeper is gone; OSError from the program's start.
+        Raises: ConnectionError if the guard or the keeper has ended; OSError if the program cannot be
+        started.
         """
         pairs = os.pipe(), os.pipe()
         outputs: dict[Stream, IO[bytes]] = {
@@ -269,7 +271,7 @@ class KeptChild:
         self._take(b"")
 
     def close(self) -> None:
-        """Stop watching; the keeper kills what is left of the family."""
+        """Stop watching; the keeper kills the remaining descendants."""
         if self._control.fileno() >= 0:
             asyncio.get_running_loop().remove_reader(self._control.fileno())
             self._control.close()
@@ -285,7 +287,7 @@ class KeptChild:
             self._take(data)
             return
         self.close()
-        if self.code is None:  # the keeper was killed, and the guard kills what it kept
+        if self.code is None:  # the keeper was killed, and the guard kills its programs
             self.code = -signal.SIGKILL
             self._ended()
 
@@ -301,10 +303,10 @@ class KeptChild:
 
 
 class OwnChild:
-    """A program that is a child of this process; used like a `KeptChild`, but nobody adopts its orphans."""
+    """A program that is a child of this process. Used like a `KeptChild`, but its orphans are not adopted."""
 
     def __init__(self, argv: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
-        """Start the program. Raises: OSError when it cannot be started."""
+        """Start the program. Raises: OSError if it cannot be started."""
         self._popen = subprocess.Popen(
             argv,
             bufsize=0,
@@ -321,7 +323,7 @@ class OwnChild:
 
     @property
     def code(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
+        """Exit code, negative for a signal; None while it runs."""
         return self._popen.poll()
 
     def on_end(self, ended: Callable[[], None]) -> None:
@@ -335,7 +337,7 @@ class OwnChild:
         Thread(target=wait, name="program", daemon=True).start()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing, because no resources are held."""
 
 
 Child = KeptChild | OwnChild

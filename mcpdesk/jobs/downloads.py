@@ -1,7 +1,7 @@
-"""Files a job made: recorded when it ended, and downloaded, alone or as an archive, while they are unchanged.
+"""Files produced by a job. They are recorded at its end, and can be downloaded while they are unchanged.
 
-A path alone proves nothing: another job may write the same file later, and a link may lead anywhere. Nothing
-outside the given folders is opened. These functions block: they are not for the loop.
+A path alone is not sufficient: another job may write the same file later, and a link may lead anywhere. Files
+outside the given folders are never opened. These functions block; call them on a worker thread.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from mcpdesk.errors import ArchiveTooLarge, FileGone
 
 PIECE = 1 << 20
 CLOCK_S = 2.0
-"""How far the clock of the file system may differ from ours."""
+"""Maximum difference between the clock of the file system and ours, in seconds."""
 
 
 ARCHIVE_BYTES = 4 << 30
-"""The largest archive. Files of a job with more can be downloaded one by one."""
+"""Maximum bytes of an archive. Files of a job with more can be downloaded one by one."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 EARLIEST, LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
-"""The times a zip archive can express."""
+"""Earliest and latest time that a zip archive can store."""
 
 
 class ProducedFile(Struct, frozen=True):
-    """One file. `name` is unique among those of its job: the path inside the folder, else the last part."""
+    """One file. `name` is unique in its job: the path inside the folder, or else the file name."""
 
     name: str
     path: Path
     size: int
     stamp: tuple[int, int, int, int]
-    """Device, inode, size and time of the last change."""
+    """Device, inode, size and modification time."""
     is_output: bool = False
-    """True for the whole output of a program, False for a file that the job made."""
+    """True for the full output of a program, False for a file that the job produced."""
 
     @property
     def tag(self) -> str:
-        """An entity tag: the same for the same content, as far as the file system tells."""
+        """Entity tag; equal for equal content, as far as the file system can tell."""
         return "-".join(f"{part:x}" for part in self.stamp[1:])
 
 
 def record_files(
     paths: Iterable[Path], roots: Sequence[Path], since: float = 0.0
 ) -> tuple[ProducedFile, ...]:
-    """Record the files among `paths` that exist, in order: nothing outside `roots`, no links, no devices.
+    """Record the existing files among `paths`, in order; nothing outside `roots`, no links, no devices.
 
     Names are relative to the first of `roots`. A file that was not changed after `since` (Unix seconds) is
-    left out: the job did not make it.
+    left out, because the job did not produce it.
     """
     found: dict[str, ProducedFile] = {}
     resolved = [root.resolve() for root in roots]
@@ -78,7 +78,7 @@ def record_files(
 def open_unchanged(file: ProducedFile, roots: Sequence[Path]) -> int:
     """Open a file for reading and return the descriptor.
 
-    Raises: FileGone when it was changed, replaced or removed since the job made it.
+    Raises: FileGone if it was changed, replaced or removed after the job produced it.
     """
     descriptor, _ = _opened(file.path, [root.resolve() for root in roots])
     if _stamp(os.fstat(descriptor)) != file.stamp:
@@ -88,12 +88,12 @@ def open_unchanged(file: ProducedFile, roots: Sequence[Path]) -> int:
 
 
 def check_unchanged(file: ProducedFile, roots: Sequence[Path]) -> None:
-    """Check that a file is still as the job made it. Raises: FileGone."""
+    """Check that a file is unchanged since the job produced it. Raises: FileGone."""
     os.close(open_unchanged(file, roots))
 
 
 def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
-    """The SHA-256 of a file's content, in hexadecimal. Reads the whole file. Raises: FileGone."""
+    """Return the SHA-256 of a file's content, in hexadecimal. Reads the whole file. Raises: FileGone."""
     found = hashlib.sha256()
     with os.fdopen(open_unchanged(file, roots), "rb") as source:
         while piece := source.read(PIECE):
@@ -104,7 +104,7 @@ def digest(file: ProducedFile, roots: Sequence[Path]) -> str:
 
 
 def _opened(path: Path, resolved: Sequence[Path]) -> tuple[int, Path]:
-    """Open a file; returns the descriptor and the resolved path. The checks are made on the open file."""
+    """Open a file and return the descriptor and the resolved path. The checks are made on the open file."""
     try:
         real = path.resolve(strict=True)
         if not any(real.is_relative_to(root) for root in resolved):
@@ -135,18 +135,18 @@ def _name(path: Path, root: Path | None, taken: dict[str, ProducedFile]) -> str:
 
 
 class Download(Struct, frozen=True):
-    """An open file to be sent. Whoever gets it closes `descriptor`."""
+    """An open file to be sent. The receiver must close `descriptor`."""
 
     descriptor: int
     size: int
     name: str
     media_type: str
     tag: str
-    """An entity tag, the same for the same bytes, so that ranges fit together."""
+    """Entity tag; equal for equal bytes, so that ranges are consistent."""
 
 
 def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:
-    """Offer one file as it is. Raises: FileGone."""
+    """Return one file as a download. Raises: FileGone."""
     kind, coding = mimetypes.guess_type(file.name, strict=False)
     media_type = "application/octet-stream" if kind is None or coding else kind
     descriptor = open_unchanged(file, roots)
@@ -154,7 +154,7 @@ def single_download(file: ProducedFile, roots: Sequence[Path]) -> Download:
 
 
 def archive_download(made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
-    """Offer all files in one zip archive, the same bytes each time.
+    """Return all files as one zip archive, whose bytes are always the same.
 
     Raises: FileGone, ArchiveTooLarge.
     """
@@ -175,7 +175,7 @@ def archive_download(made: Sequence[ProducedFile], roots: Sequence[Path], name: 
 
 
 def _packed(made: Sequence[ProducedFile], roots: Sequence[Path]) -> tuple[int, int]:
-    """Write the archive to a temporary file; returns its descriptor and size."""
+    """Write the archive to a temporary file. Return its descriptor and size."""
     with tempfile.TemporaryFile() as target:
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
             for file in made:

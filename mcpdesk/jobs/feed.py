@@ -1,7 +1,9 @@
-"""What a running call puts out besides its result: text, progress, files. Bounded however slow readers are.
+"""Output of a running call besides its result: text, progress, files.
 
-Nothing is queued for a reader: it passes a cursor and gets what came since. Of a stream only the end is kept,
-so a reader that fell behind misses the middle, and learns how much of it.
+Its size is limited for readers of any speed.
+
+Nothing is queued for a reader: it passes a cursor and gets the output since that. Only the end of a stream is
+kept, so a slow reader misses the middle, and receives the number of missing characters.
 """
 
 from __future__ import annotations
@@ -16,17 +18,17 @@ from typing import NamedTuple
 from msgspec import Struct
 
 TAIL = 64 << 10
-"""Characters kept of each stream; while it runs up to twice as many."""
+"""Characters kept of each stream after the call; while it runs, up to twice as many."""
 PIECES = 256
-"""Writes after which the kept pieces of a stream are joined, even if nobody reads them."""
+"""Number of writes after which the stored pieces of a stream are joined, even without a reader."""
 FILES = 1000
-"""Files one call may report; later ones are not kept."""
+"""Maximum number of files that one call may report; later ones are dropped."""
 MESSAGE_LENGTH = 1000
 EARLIER = "[... earlier output left out ...]\n"
 
 
 class ProgressReport(NamedTuple):
-    """How far a call has come."""
+    """Progress of a call."""
 
     value: float
     total: float | None = None
@@ -34,12 +36,12 @@ class ProgressReport(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share done, from 0 to 1, where there is a total; else the reported value."""
+        """Completed share from 0 to 1 if there is a total; else the reported value."""
         return min(1.0, max(0.0, self.value / self.total)) if self.total else self.value
 
 
 class Cursor(NamedTuple):
-    """How far a reader has read. Only `CallFeed.since` makes one; the default stands for nothing read."""
+    """Position of a reader. Only `CallFeed.since` creates one; the default is the start."""
 
     stdout: int = 0
     stderr: int = 0
@@ -51,30 +53,30 @@ START = Cursor()
 
 
 class FeedUpdate(Struct, frozen=True):
-    """What came since a reader's cursor, and its next cursor. Empty members: nothing new."""
+    """Output since a reader's cursor, and its next cursor. Empty members mean that nothing is new."""
 
     cursor: Cursor
     stdout: str = ""
     stderr: str = ""
     progress: ProgressReport | None = None
-    """The newest report only."""
+    """Latest report only."""
     files: tuple[Path, ...] = ()
     missed: tuple[int, int] = (0, 0)
-    """Characters of stdout and stderr that were dropped before the texts begin."""
+    """Characters of stdout and stderr that were dropped before the texts."""
 
     def __bool__(self) -> bool:
         return bool(self.stdout or self.stderr or self.progress or self.files)
 
 
 class _Tail:
-    """The end of a stream of text, and its whole length."""
+    """End of a text stream, and its total length."""
 
     def __init__(self, most: int) -> None:
         self.size = 0
         self._most = most
         self._kept = 0
         self._pieces: list[str] = []
-        """Joined only when read, so that text that comes word by word is not copied with each word."""
+        """Pieces that are joined only when read, so that text in small pieces is not copied with each one."""
 
     def add(self, text: str) -> None:
         self.size += len(text)
@@ -84,7 +86,7 @@ class _Tail:
             self._join()
 
     def since(self, position: int) -> tuple[str, int]:
-        """The text after a position, and how many characters before it were dropped."""
+        """Return the text after a position, and the number of dropped characters before it."""
         text = self._join()
         start = self.size - len(text)
         return text[max(0, position - start) :], max(0, start - position)
@@ -93,7 +95,7 @@ class _Tail:
         return self._join()[-self._most :]
 
     def shrink(self) -> int:
-        """Keep only what `end` returns; returns its length."""
+        """Keep only the text that `end` returns; return its length."""
         self._keep(self.end())
         return self._kept
 
@@ -107,7 +109,7 @@ class _Tail:
 
 
 class CallFeed:
-    """Takes the output of one running call. Any thread writes and reads.
+    """Output of one running call. Written and read on any thread.
 
     Listeners are called after every change, on the thread that made it, and must not block.
     """
@@ -117,23 +119,23 @@ class CallFeed:
         self._stdout, self._stderr, self._both = _Tail(tail), _Tail(tail), _Tail(tail)
         self._progress: ProgressReport | None = None
         self._steps = 0
-        """How often progress was reported."""
+        """Number of progress reports."""
         self._files: list[Path] = []
         self._listeners: dict[int, Callable[[], None]] = {}
 
     @property
     def size(self) -> int:
-        """Characters written so far, both streams."""
+        """Characters written so far to both streams."""
         return self._stdout.size + self._stderr.size
 
     @property
     def latest(self) -> ProgressReport | None:
-        """The newest progress; None: there was none."""
+        """Latest progress, or None if there is none yet."""
         return self._progress
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The produced files, in order, each once."""
+        """Produced files without duplicates, in order."""
         with self._lock:
             return tuple(self._files)
 
@@ -157,7 +159,7 @@ class CallFeed:
         self._tell()
 
     def produced(self, path: Path) -> None:
-        """Report an existing file the call made, by its absolute path."""
+        """Report an existing file that the call produced, by its absolute path."""
         with self._lock:
             if path in self._files or len(self._files) >= FILES:
                 return
@@ -165,22 +167,22 @@ class CallFeed:
         self._tell()
 
     def tails(self) -> tuple[str, str]:
-        """The ends of both streams."""
+        """Return the ends of both streams."""
         with self._lock:
             return self._stdout.end(), self._stderr.end()
 
     def ends(self, most: int) -> tuple[str, str]:
-        """The last `most` characters of both streams; a first line says that there was more."""
+        """Return the last `most` characters of both streams. If text was omitted, the first line says so."""
         with self._lock:
             return _ending(self._stdout, most), _ending(self._stderr, most)
 
     def shrink(self) -> int:
-        """Keep only the ends of the streams, once the call is over; returns roughly their bytes."""
+        """Keep only the ends of the streams after the call; return their approximate size in bytes."""
         with self._lock:
             return self._stdout.shrink() + self._stderr.shrink() + self._both.shrink()
 
     def since(self, cursor: Cursor = START) -> FeedUpdate:
-        """What came after a reader's cursor."""
+        """Return the output after a reader's cursor."""
         with self._lock:
             stdout, lost = self._stdout.since(cursor.stdout)
             stderr, lost_too = self._stderr.since(cursor.stderr)
@@ -194,16 +196,16 @@ class CallFeed:
             )
 
     def written(self, after: int) -> tuple[str, int, int]:
-        """Both streams in the order they came, after a position: the text, its start and its end.
+        """Return both streams in order of arrival, after a position: the text, its start and its end.
 
-        Positions count characters. Text that was dropped is left out, which moves the start.
+        Positions count characters. Dropped text moves the start.
         """
         with self._lock:
             text, lost = self._both.since(max(0, after))
             return text, max(0, after) + lost, self._both.size
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call a function after every change. Call what this returns to stop that."""
+        """Call a function after every change. Call the returned function to stop that."""
         key = id(listener)
         with self._lock:
             self._listeners[key] = listener
@@ -239,5 +241,5 @@ def _ending(tail: _Tail, most: int) -> str:
 
 
 def _sendable(text: str) -> str:
-    """Text without lone surrogates, which JSON cannot carry."""
+    """Return text without lone surrogates, which JSON does not allow."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,14 +1,15 @@
-"""Run alone as `python -I -S -c <this text> TOKEN HOW`: starts programs, and ends what a dead core left.
+"""Guard program, run as `python -I -S -c <this text> TOKEN HOW`: starts programs, and ends those of a dead
+core.
 
-Imports only the standard library. With HOW `keep` (Linux), stdin is a socket. Every packet on it asks for one
+Imports only the standard library. With HOW `keep` (Linux), stdin is a socket. Each packet on it requests one
 program and carries three descriptors: a control socket, and the program's stdout and stderr. A keeper, which
-is a fork of this process, starts the program and adopts all its orphans (PR_SET_CHILD_SUBREAPER), so that no
-descendant can get away, whatever session or environment it gives itself. When the core ends, keepers and this
-process kill all their descendants.
+is a fork of this process, starts the program and adopts all its orphans (PR_SET_CHILD_SUBREAPER). So no
+descendant can escape by changing its session or environment. When the core ends, keepers and this process
+kill all their descendants.
 
 With HOW `groups`, the core starts programs itself and writes `+GROUP` and `-GROUP` lines to stdin, a pipe.
 
-Either way every process whose environment carries `TOKEN.` as a mark is killed at the end.
+In both cases, every process whose environment contains a mark that starts with `TOKEN.` is killed at the end.
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ import time
 from collections.abc import Iterable
 
 ROUNDS = 50
-"""How often marked processes are searched for: one may fork meanwhile."""
+"""Maximum number of searches for marked processes, because they may fork during a search."""
 PAUSE_S = 0.02
 CLEAR_S = 10.0
-"""The longest time spent on killing descendants; one that hangs in the kernel never ends."""
+"""Maximum time for killing descendants; a process that hangs in the kernel never ends."""
 EXITING, OF_KERNEL = 0x4, 0x200000
-"""Flags of the kernel: PF_EXITING and PF_KTHREAD."""
+"""Kernel flags PF_EXITING and PF_KTHREAD."""
 EXEC_S, EXEC_PAUSE_S = 0.25, 0.0005
-"""How long a process may take between two programs, when it shows no environment, and how often to check."""
+"""Maximum time for which a process has no environment during exec, and the interval of checking it."""
 SET_DUMPABLE, SET_CHILD_SUBREAPER = 4, 36
 """Options of prctl(2)."""
 IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
-"""Signals meant for the core, which decides what ends. Its own end closes the pipe or socket."""
+"""Signals meant for the core, which decides what to end. When the core ends, the pipe or socket closes."""
 RESTORED = (*IGNORED, signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals ignored here or by Python, which a program starts with at their defaults."""
+"""Signals ignored here or by Python, which are reset to their defaults for a program."""
 
 
 def read_groups(lines: Iterable[bytes]) -> set[int]:
-    """The groups that were not released when the pipe closed."""
+    """Return the groups that were not released when the pipe closed."""
     groups: set[int] = set()
     for line in lines:
         change = groups.add if line[:1] == b"+" else groups.discard
@@ -49,18 +50,18 @@ def read_groups(lines: Iterable[bytes]) -> set[int]:
 
 
 def marked_processes(mark: bytes) -> list[int]:
-    """Processes that carry the mark. Without /proc none is found, and only the process groups are ended."""
+    """Return processes with the mark. Without /proc there are none, and only the process groups are ended."""
     return [pid for pid in _pids() if mark in marks(pid)]
 
 
 def marks(pid: int) -> bytes:
-    """The value of _MCPDESK_JOB in a process's environment; empty when there is none or it cannot be read.
+    """Return the value of _MCPDESK_JOB in a process's environment; empty if it is missing or unreadable.
 
-    A process shows no environment while it becomes another program, which is waited for.
+    During exec a process has no environment; this function waits for the end of that.
     """
     deadline, is_shown = time.monotonic() + EXEC_S, False
     while not (raw := _read(pid, "environ")) and not is_shown and time.monotonic() < deadline:
-        is_shown = not _is_between_programs(pid)  # since a moment ago, maybe
+        is_shown = not _is_between_programs(pid)  # the environment may have appeared a moment ago
         if not is_shown:
             time.sleep(EXEC_PAUSE_S)
     start = (b"\0" + raw).find(b"\0_MCPDESK_JOB=")
@@ -68,7 +69,7 @@ def marks(pid: int) -> bytes:
 
 
 def descendants(ancestor: int) -> list[int]:
-    """Children of a process, their children and so on; zombies included."""
+    """Return the children of a process, their children and so on, including zombies."""
     children: dict[int, list[int]] = {}
     for pid in _pids():
         fields = _read(pid, "stat").rpartition(b")")[2].split()
@@ -81,7 +82,7 @@ def descendants(ancestor: int) -> list[int]:
 
 
 def clear() -> None:
-    """Kill and collect all descendants of this process."""
+    """Kill and reap all descendants of this process."""
     deadline = time.monotonic() + CLEAR_S
     while time.monotonic() < deadline:
         for pid in descendants(os.getpid()):
@@ -93,7 +94,7 @@ def clear() -> None:
 
 
 def collect() -> dict[int, int] | None:
-    """Collect ended children: their exit codes by process number. None when no child is left."""
+    """Reap ended children. Return their exit codes by process number, or None if no child is left."""
     ended: dict[int, int] = {}
     while True:
         try:
@@ -106,7 +107,7 @@ def collect() -> dict[int, int] | None:
 
 
 def has_children() -> bool:
-    """Whether a child is left that was not collected."""
+    """Return True if there is a child that was not reaped."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -115,7 +116,7 @@ def has_children() -> bool:
 
 
 def set_process_option(option: int, value: int) -> bool:
-    """Call prctl(2); returns whether the system did it."""
+    """Call prctl(2). Return True on success."""
     try:
         import ctypes
 
@@ -125,7 +126,7 @@ def set_process_option(option: int, value: int) -> bool:
 
 
 def child_signals() -> int:
-    """A descriptor that can be read when a child has ended."""
+    """Return a descriptor that becomes readable when a child has ended."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -135,7 +136,7 @@ def child_signals() -> int:
 
 
 def wait_for_any(descriptors: Iterable[int]) -> set[int]:
-    """Wait until some descriptors can be read or were closed at their other end."""
+    """Wait until a descriptor is readable or closed at its other end; return all such descriptors."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -143,7 +144,7 @@ def wait_for_any(descriptors: Iterable[int]) -> set[int]:
 
 
 def serve_programs(requests: int) -> None:
-    """Start a keeper for each packet that arrives on a socket, until the core closes it or has ended."""
+    """Start a keeper for each packet on a socket, until the core closes the socket or ends."""
     import socket
 
     set_process_option(SET_CHILD_SUBREAPER, 1)
@@ -175,7 +176,7 @@ def serve_programs(requests: int) -> None:
 
 
 def _kill_orphans(keepers: set[int], ended: dict[int, int]) -> None:
-    """Kill what became a child of this process because its keeper was killed."""
+    """Kill processes that became children of this process because their keeper was killed."""
     is_ordinary = all(pid in keepers and code == 0 for pid, code in ended.items())
     keepers.difference_update(ended)
     if not is_ordinary:
@@ -186,11 +187,11 @@ def _kill_orphans(keepers: set[int], ended: dict[int, int]) -> None:
 
 
 def _run_and_exit(watched: list[int], descriptors: list[int]) -> None:
-    """In a keeper's process: close the descriptors inherited from the guard, then keep a program."""
+    """Run in a keeper's process: close the descriptors inherited from the guard, then keep a program."""
     code = 1
     try:
         _close(watched)
-        os.open(os.devnull, os.O_RDWR)  # takes the number of stdin, which is free now
+        os.open(os.devnull, os.O_RDWR)  # gets the number of stdin, which is free now
         keep(*descriptors)
         code = 0
     finally:
@@ -198,11 +199,12 @@ def _run_and_exit(watched: list[int], descriptors: list[int]) -> None:
 
 
 def keep(control: int, stdout: int, stderr: int) -> None:
-    """Start one program, report about it on `control`, and live until nothing of its family does.
+    """Start one program, report on `control`, and run until the program and all its descendants have ended.
 
-    Reads what to start: eight bytes with the length of the rest, which is folder, number of arguments,
-    the arguments, then `NAME=value` for each variable, separated by NUL. Writes lines: `+PID KEEPER` when it
-    runs, or `eERRNO PLACE`; `-CODE` when it has ended, and `!` when all its descendants have.
+    Reads the request: eight bytes with the length of the rest, which consists of the folder, the number of
+    arguments, the arguments, then `NAME=value` for each variable, separated by NUL. Writes lines: `+PID
+    KEEPER` when the program runs, or `eERRNO PLACE`; `-CODE` when it has ended, and `!` when all its
+    descendants have ended.
     """
     adopts = set_process_option(SET_CHILD_SUBREAPER, 1)
     size = int.from_bytes(_read_exactly(control, 8), "big")
@@ -223,7 +225,7 @@ def keep(control: int, stdout: int, stderr: int) -> None:
     _write(control, f"+{leader} {os.getpid()}\n")
     while has_children():
         if control in wait_for_any([control, signals]):
-            clear()  # the core has ended, or wants no more of it
+            clear()  # the core has ended, or has closed the program's socket
         _drain(signals)
         ended = collect() or {}
         is_empty = adopts and not has_children()
@@ -234,9 +236,9 @@ def keep(control: int, stdout: int, stderr: int) -> None:
 
 
 def spawn(arguments: list[bytes], environment: dict[bytes, bytes], output: tuple[int, int]) -> int:
-    """Start a program in a session of its own, without input, looked for where its environment says.
+    """Start a program in its own session, without input. The PATH of its environment is searched.
 
-    Returns its number. Raises: OSError.
+    Return its process number. Raises: OSError.
     """
     name, problem = arguments[0], OSError(errno.ENOENT, os.strerror(errno.ENOENT))
     folders = [b""] if b"/" in name else environment.get(b"PATH", os.fsencode(os.defpath)).split(b":")
@@ -269,7 +271,7 @@ def _read_exactly(descriptor: int, size: int) -> bytes:
 
 
 def _write(descriptor: int, text: str) -> None:
-    with contextlib.suppress(OSError):  # the core has ended; its end is noticed at the next look
+    with contextlib.suppress(OSError):  # the core has ended, which is detected at the next wait
         os.write(descriptor, text.encode())
 
 
@@ -286,7 +288,7 @@ def _close(descriptors: Iterable[int]) -> None:
 
 
 def _is_between_programs(pid: int) -> bool:
-    """Whether a process shows nothing though it neither has ended nor is a kernel thread."""
+    """Return True if a process has no command line although it has not ended and is not a kernel thread."""
     fields = _read(pid, "stat").rpartition(b")")[2].split()
     runs = len(fields) > 6 and fields[0] not in (b"Z", b"X") and not int(fields[6]) & (EXITING | OF_KERNEL)
     return runs and not _read(pid, "cmdline")
@@ -308,7 +310,7 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def main(mark: bytes, how: str) -> None:
-    """Work until our parent has ended, then clear up."""
+    """Run until the core has ended, then kill what is left."""
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     if how == "keep":

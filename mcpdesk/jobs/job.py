@@ -1,6 +1,8 @@
-"""Jobs: work of ours that outlives the call that began it. One job and its states, and the store of all jobs.
+"""Jobs: work that outlives the call that started it.
 
-This module does not know what the work is: it can be stopped, and it reports how it ended.
+Contains a job with its states, and the store of all jobs.
+
+This module does not know what the work is. It can stop the work, and receives its outcome.
 """
 
 from __future__ import annotations
@@ -24,26 +26,27 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
 
 HEED_S, TURNS = 0.2, 3
-"""How long an answer to a cancellation waits for the work to end, in seconds and in turns of the loop."""
+"""Maximum time that the response to a cancellation waits for the work to end: seconds, then loop
+iterations."""
 STILL_RUNS = "stopped waiting: its code still runs"
 MESSAGE_LENGTH = 200
-"""Characters of a status message; the rest is left out."""
+"""Maximum characters of a status message; the rest is cut off."""
 
 
 ID_BYTES = 24
 SWEEP_S = 5.0
-"""How often expired jobs are removed. An expired job is never returned, even before that."""
+"""Interval of removing expired jobs. An expired job is never returned, even before its removal."""
 KEPT_BYTES = 64 << 20
-"""The most bytes of arguments and results kept for one server."""
+"""Maximum bytes of arguments and results kept per server."""
 LET_GO_S = 3.0
-"""How long calls may take to end their programs when the core stops."""
+"""Maximum time for calls to end their programs when the core stops."""
 TAKEN_OVER = "another machine goes on with it"
 SHARE = 2
-"""One owner may hold one in `SHARE` of a server's jobs, so that others have room."""
+"""Divisor of a server's maximum number of jobs that gives the maximum per owner."""
 
 
 class JobEnding(NamedTuple):
-    """How the work of a job ended: an encoded result, or an error."""
+    """Outcome of a job's work: an encoded result, or an error."""
 
     result: bytes = b""
     error: ProtocolError | None = None
@@ -53,11 +56,11 @@ NOT_ENDED = JobEnding()
 
 
 class Job(TaskView, eq=False, kw_only=True):
-    """A job's identity and state. Only `owner` may see it: a principal, a session, or everybody ("").
+    """Identity and state of a job. Only `owner` may see it: a principal, a session, or any caller ("").
 
-    With a `feed` it is an asynchronous call of the gateway: it may wait for its turn, and `ttl_s` counts from
-    its end instead of its beginning. Listeners are called after every change, and after something else
-    about it changed (`touch`). Times are Unix seconds.
+    With a `feed` it is an asynchronous call of the gateway: it may be queued, and `ttl_s` counts from its end
+    instead of its creation. Listeners are called after every change of the state, and after other changes
+    (`touch`). Times are Unix seconds.
     """
 
     server: str
@@ -65,59 +68,59 @@ class Job(TaskView, eq=False, kw_only=True):
     peer: str
     owner: str
     stop: Callable[[str], None]
-    """Ends the work, with a reason; harmless when it is over."""
+    """Ends the work, with a reason; no effect once it is over."""
     number: int = 0
     """Position in the order of creation."""
     ending: JobEnding = NOT_ENDED
     kept_bytes: int = 0
     feed: CallFeed | None = None
-    """The output of an asynchronous call; None for a task."""
+    """Output of an asynchronous call; None for a task."""
     started: float | None = None
-    """When a call began to run; None while it waits for its turn."""
+    """Time at which a call began to run; None while it is queued."""
     exit_code: int | None = None
     files: tuple[ProducedFile, ...] = ()
-    """The files a call made, known once it is over."""
+    """Files that a call produced, known once it is over."""
     session: str = ""
-    """Mark of the HTTP session a call began in. A client that knows the session's id may list the call."""
+    """Mark of the HTTP session of a call. A client that knows the session's id may list the call."""
     fence: int = 1
-    """Grows each time another replica takes the job over."""
+    """Counter that increases each time another replica takes over the job."""
     request: bytes = b""
-    """What it takes to run it again on another replica; empty: it is not repeated."""
+    """Data needed to run it again on another replica; empty if it is not repeated."""
     asked: bytes = b""
-    """What a task asks its client, encoded, where other replicas may be asked for it."""
+    """Encoded questions of a task to its client, for requests that reach another replica."""
     is_ending: bool = False
-    """Whether its end is being written: nothing else can end it any more."""
+    """True while its end is being written. Nothing else can end it then."""
     is_left: bool = False
-    """True while its code still runs, in this process, although its work was cancelled."""
+    """True while its code still runs in this process, although its work was cancelled."""
     is_lost: bool = False
-    """Whether another replica has it by now. Nothing more happens to it here, not even an end."""
+    """True if another replica has taken it over. It no longer changes here, and does not end here."""
     listeners: dict[int, Callable[[], None]] = field(default_factory=dict)
 
     @property
     def told(self) -> str:
-        """Its message for a client, and that its code still runs although it was cancelled."""
+        """Message for a client, with a remark if the code still runs although the job was cancelled."""
         if self.is_left:
             return "; ".join(filter(None, (self.message, STILL_RUNS)))
         return self.message
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing can end it any more."""
+        """True if nothing can end it any longer."""
         return self.is_over or self.is_ending or self.is_lost
 
     @property
     def is_over(self) -> bool:
-        """Whether its state is final."""
+        """True if its state is final."""
         return self.status.is_final
 
     def is_expired(self, now: float) -> bool:
-        """Whether its lifetime is over."""
+        """Return True if its lifetime is over."""
         if self.ttl_s is None or (self.feed is not None and not self.is_over):
             return False
         return (self.created if self.feed is None else self.updated) + self.ttl_s <= now
 
     def move(self, status: TaskStatus, now: float, message: str = "") -> bool:
-        """Change the state. Returns False, and changes nothing, where the transition is not allowed."""
+        """Change the state. Return False, without an effect, if the transition is not allowed."""
         if not self.status.may_become(status):
             return False
         self.status = status
@@ -137,7 +140,7 @@ class Job(TaskView, eq=False, kw_only=True):
             listener()
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call a function after every change. Call what this returns to stop that."""
+        """Call a function after every change. Call the returned function to stop that."""
         key = id(listener)
         self.listeners[key] = listener
 
@@ -152,20 +155,23 @@ class NoRoom(DeskError):
 
 
 class SharedEnds(Protocol):
-    """Where the ends of jobs are written before they count, so that all replicas know the same one."""
+    """Store in which the ends of jobs are written before they take effect, so that all replicas agree."""
 
     def check(self, job: Job) -> None:
         """Raises: StorageError while nothing can be written."""
 
     async def begun(self, job: Job) -> None:
-        """Write that a job begins. Raises: StorageError."""
+        """Write that a job starts. Raises: StorageError."""
 
     async def conclude(self, final: Job) -> bool:
-        """Write a job as it is in the end, as long as that takes. False: another replica has it by now."""
+        """Write the final state of a job; retry until that succeeds.
+
+        Return False if another replica has taken it over.
+        """
 
 
 class JobStore:
-    """Jobs by id. Used on the core's loop; `snapshot` from any thread."""
+    """Jobs by id. Used on the core's loop; `snapshot` is safe on any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.time, kept_bytes: int = KEPT_BYTES) -> None:
         self._clock = clock
@@ -173,23 +179,23 @@ class JobStore:
         self._jobs: dict[str, Job] = {}
         self._numbers = count(1)
         self._counts: Counter[tuple[str, ...]] = Counter()
-        """Jobs by server, and by server and owner."""
+        """Number of jobs by server, and by server and owner."""
         self._bytes: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._works: set[asyncio.Task[None]] = set()
         self._work_of: dict[str, asyncio.Task[None]] = {}
-        """The work of each job that runs, by id."""
+        """Work of each running job, by id."""
         self._is_closing = False
         self.on_change: Callable[[Job, bool], None] | None = None
-        """Called for each call that began, went on or ended, and whether it is forgotten. Not while closing:
-        the next core restores what this one leaves behind."""
+        """Called with each call that was created, changed or ended, and True if it was deleted. Not called
+        while closing, because the next core restores the remaining calls."""
         self.mark = ""
-        """What the ids of jobs tell of this replica."""
+        """Mark of this replica in the ids of jobs."""
         self.shared: SharedEnds | None = None
-        """Set where replicas share jobs; None: an end counts at once."""
+        """Store of ends that replicas share; None if an end takes effect at once."""
         self.version = 0
-        """Grows with every change."""
+        """Counter that increases with every change."""
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -206,10 +212,10 @@ class JobStore:
         size: int = 0,
         feed: CallFeed | None = None,
     ) -> Job:
-        """Add a working job under an id nobody can guess; at most `most` of a server are kept.
+        """Add a working job with an unguessable id; at most `most` jobs of a server are kept.
 
-        `size` is the number of bytes the work holds while it runs. With `feed` the job is an asynchronous
-        call: the oldest calls that are over make room for it. Raises: NoRoom.
+        `size` is the number of bytes that the work holds while it runs. With `feed` the job is an
+        asynchronous call: the oldest finished calls are deleted to make room for it. Raises: NoRoom.
         """
         import secrets
 
@@ -227,7 +233,7 @@ class JobStore:
         return job
 
     def restore(self, job: Job) -> bool:
-        """Restore a job of an earlier core, or of another replica. Returns False when there is no room."""
+        """Restore a job of an earlier core, or of another replica. Return False if there is no room."""
         size = len(job.ending.result) + _written(job)
         if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
             return False
@@ -248,7 +254,7 @@ class JobStore:
             self.on_change(job, is_forgotten)
 
     async def confirm(self, job: Job) -> None:
-        """Wait until it is written that a job begins. Raises: StorageError, and the job is dropped."""
+        """Wait until the start of a job is written. Raises: StorageError; the job is dropped then."""
         if self.shared is None:
             return
         try:
@@ -258,12 +264,12 @@ class JobStore:
             raise
 
     def check_shared(self, job: Job) -> None:
-        """Raises: StorageError while no change of a job that replicas share can be written."""
+        """Raises: StorageError while changes of a job that replicas share cannot be written."""
         if self.shared is not None:
             self.shared.check(job)
 
     async def settled(self, job: Job) -> None:
-        """Wait until the end of a job that is being written has been."""
+        """Wait until the end of a job is written, if that is in progress."""
         if not job.is_ending or job.is_over or job.is_lost:
             return
         changed = asyncio.Event()
@@ -276,7 +282,7 @@ class JobStore:
             forget()
 
     def get(self, identifier: str, server: str, owner: str) -> Job | None:
-        """The job of that id, if it is of that server and owner and not expired."""
+        """Return the job of that id, or None if it has another server or owner, or is expired."""
         job = self._jobs.get(identifier)
         if job is None or (job.server, job.owner) != (server, owner):
             return None
@@ -286,21 +292,24 @@ class JobStore:
         return job
 
     def of_server(self, server: str) -> list[Job]:
-        """All jobs and tasks of a server, oldest first."""
+        """Return all jobs and tasks of a server, oldest first."""
         return [job for job in self._jobs.values() if job.server == server]
 
     def by_id(self, identifier: str) -> Job | None:
-        """The job of that id, whoever owns it: for the person at the desk. Any thread may ask."""
+        """Return the job of that id regardless of its owner, for the person at the desk.
+
+        Safe on any thread.
+        """
         return self._jobs.get(identifier)
 
     def find(self, identifier: str, owner: str) -> Job | None:
-        """The call of that id and owner, of any server."""
+        """Return the asynchronous call of that id and owner, of any server, or None."""
         job = self._jobs.get(identifier)
         known = None if job is None else self.get(identifier, job.server, owner)
         return known if known is not None and known.feed is not None else None
 
     def calls(self, server: str, owner: str | None = None) -> list[Job]:
-        """The calls of a server, of one owner or (None) of all, oldest first."""
+        """Return the asynchronous calls of a server, of one owner or (None) of all, oldest first."""
         now = self._clock()
         return [
             job
@@ -310,7 +319,7 @@ class JobStore:
         ]
 
     def turn(self, server: str, most: int) -> asyncio.Semaphore:
-        """The semaphore a call holds while it runs: `most` calls of a server run at a time."""
+        """Return the semaphore that a call holds while it runs: `most` calls of a server run at a time."""
         return self._turns.setdefault(server, asyncio.Semaphore(most))
 
     def run(self, job: Job, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -318,17 +327,17 @@ class JobStore:
         task = asyncio.get_running_loop().create_task(work, name=f"job {job.tool}")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
-        if self._work_of.setdefault(job.id, task) is task:  # else it writes the end of the work
+        if self._work_of.setdefault(job.id, task) is task:  # else the task writes the end of the work
             task.add_done_callback(lambda _: self._work_of.pop(job.id))
         return task
 
     def note_left(self, job: Job, *, runs: bool) -> None:
-        """Note that the code of a job still runs although its work was cancelled, or that it has ended."""
+        """Record that the code of a job still runs although its work was cancelled, or that it has ended."""
         job.is_left = runs
         self.version += 1
 
     async def let_go(self, job: Job) -> None:
-        """Give the work of a cancelled job a moment to end."""
+        """Wait briefly for the work of a cancelled job to end."""
         work = self._work_of.get(job.id)
         if work is not None:
             await asyncio.wait({work}, timeout=HEED_S)
@@ -343,7 +352,7 @@ class JobStore:
         self._changed(job)
 
     def owned(self, server: str, owner: str, after: int = 0) -> list[Job]:
-        """An owner's jobs numbered above `after`, oldest first."""
+        """Return an owner's jobs numbered above `after`, oldest first."""
         now = self._clock()
         return [
             job
@@ -363,10 +372,10 @@ class JobStore:
             self._changed(job)
 
     def finish(self, job: Job, status: TaskStatus, ending: JobEnding, message: str = "") -> None:
-        """Store how the work ended; ignored for a job that is over.
+        """Store the outcome of the work; ignored for a job that is over.
 
-        Raises: NoRoom for a result that is too large. An ending without a result always has room: what
-        the call wrote is counted already.
+        Raises: NoRoom for a result that is too large. An ending without a result always fits, because the
+        output of the call is counted already.
         """
         if job.is_settled:
             return
@@ -378,7 +387,7 @@ class JobStore:
         self._conclude(job, status, ending, message)
 
     def cancel(self, job: Job, reason: str) -> bool:
-        """Cancel a job and stop its work. Returns False for one that is over."""
+        """Cancel a job and stop its work. Return False if it is over."""
         if job.is_settled:
             return False
         self._hold(job, _written(job))
@@ -387,7 +396,8 @@ class JobStore:
         return True
 
     def lose(self, identifier: str) -> None:
-        """Another replica has a job by now: it ends here without a word, and whoever listens is let go."""
+        """Remove a job that another replica has taken over: stop its work silently, and release its
+        listeners."""
         job = self._jobs.get(identifier)
         if job is not None:
             job.is_lost = True
@@ -396,7 +406,7 @@ class JobStore:
             job.touch(self._clock())
 
     def _conclude(self, job: Job, status: TaskStatus, ending: JobEnding, message: str) -> None:
-        """Store how a job ended; where replicas share it, once that is written."""
+        """Store the outcome of a job; if replicas share it, after the outcome is written."""
         if self.shared is None or self._is_closing or job.id not in self._jobs:
             self._end(job, status, ending, message)
             self._changed(job)
@@ -421,24 +431,24 @@ class JobStore:
         job.move(status, self._clock(), message)
 
     def cancel_by_id(self, identifier: str, reason: str) -> None:
-        """End a job by its id; ignored when there is none."""
+        """Cancel a job by its id; ignored if the id is unknown."""
         job = self._jobs.get(identifier)
         if job is not None:
             self.cancel(job, reason)
 
     def forget_owner(self, server: str, owner: str, reason: str) -> None:
-        """Drop all jobs of an owner that is gone."""
+        """Delete all jobs of an owner that has disconnected."""
         for job in self.owned(server, owner):
             self._drop(job, reason)
 
     def cancel_all(self, server: str, reason: str) -> None:
-        """Cancel what runs of a server."""
+        """Cancel all running jobs of a server."""
         for job in list(self._jobs.values()):
             if job.server == server:
                 self.cancel(job, reason)
 
     def forget(self, server: str) -> None:
-        """Forget all jobs of a server that is gone."""
+        """Delete all jobs of a removed server."""
         for job in list(self._jobs.values()):
             if job.server == server:
                 self._drop(job, "its server is gone")
@@ -446,15 +456,15 @@ class JobStore:
 
     @property
     def would_lose(self) -> bool:
-        """Whether clients would lose something if this core ended: running calls, and every task."""
+        """True if clients would lose something if this core ended: a running call or any task."""
         return any(job.feed is None or not job.is_over for job in self._jobs.values())
 
     def snapshot(self) -> tuple[Job, ...]:
-        """Copies of all jobs as they are at this moment, oldest first."""
+        """Return copies of all jobs in their current state, oldest first."""
         return tuple(copy(job) for job in list(self._jobs.values()))
 
     def close(self, reason: str = "the core stops") -> None:
-        """Cancel and forget all jobs."""
+        """Cancel and delete all jobs."""
         self._is_closing = True
         for job in list(self._jobs.values()):
             self._drop(job, reason)
@@ -484,7 +494,7 @@ class JobStore:
         return self._counts[(server,)] < most and own < max(1, -(-most // SHARE))
 
     def _make_room(self, server: str, more: int) -> bool:
-        """Drop finished calls until `more` bytes fit. Returns whether they do."""
+        """Delete finished calls until `more` bytes fit. Return False if they still do not."""
         if more > 0 and self._bytes[server] + more > self._limit:
             self._sweep_now()
         while more > 0 and self._bytes[server] + more > self._limit:
@@ -496,7 +506,7 @@ class JobStore:
         return NoRoom(f"{what} of {more} bytes would be more than is kept ({self._limit} bytes)")
 
     def _forget_oldest(self, server: str, owner: str | None) -> bool:
-        """Drop the call that ended first, of one owner or (None) of all. Returns False when there is none."""
+        """Delete the call that ended first, of one owner or (None) of all. Return False if there is none."""
         over = [
             job
             for job in self._jobs.values()
@@ -546,5 +556,5 @@ class JobStore:
 
 
 def _written(job: Job) -> int:
-    """Shrink what is kept of a finished call's output; returns roughly how many bytes remain."""
+    """Shrink the stored output of a finished call; return its approximate size in bytes."""
     return 0 if job.feed is None else job.feed.shrink()

@@ -1,7 +1,7 @@
-"""What a program wrote: both streams in order of arrival, bounded in memory, the whole in a file if large.
+"""Output of a program: both streams in order of arrival, limited in memory, with a file if it is large.
 
-One thread adds, any thread reads. Two pipes have no common clock: what is written to both within the same
-instant may arrive the other way round. `Reports` is an output that is read for progress while it comes.
+One thread adds, any thread reads. Two pipes have no common clock: text written to both at the same moment may
+arrive in either order. `Reports` is an output that is searched for progress as it arrives.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.output_budget import OutputBudget
 
 WHOLE_BYTES = 1 << 20
-"""A stream up to this size is kept whole."""
+"""Maximum size of a stream that is kept in full."""
 END_BYTES = 128 << 10
-"""Of a larger stream this much is kept of each end."""
+"""Bytes kept of each end of a larger stream."""
 NOTE_LENGTH = 50
-"""Characters of the line that says how much is left out, without the hint."""
+"""Characters of the line about omitted bytes, without the hint."""
 
 
 class Excerpt:
-    """A byte stream bounded in memory: the whole of a small one, else both ends. Not thread-safe."""
+    """Byte stream with limited memory: all of a small one, else both ends. Not thread-safe."""
 
     def __init__(self, whole: int = WHOLE_BYTES, end: int = END_BYTES) -> None:
         self.size = 0
-        """Bytes seen."""
+        """Total bytes added."""
         self._whole, self._end = whole, end
         self._head = bytearray()
         self._tail = bytearray()
 
     @property
     def is_cut(self) -> bool:
-        """Whether something is left out."""
+        """True if bytes were omitted."""
         return self.size > self._whole
 
     def is_longer(self, most: int) -> bool:
-        """Whether the stream has more than `most` characters."""
+        """Return True if the stream has more than `most` characters."""
         return self.is_cut or (self.size > most and len(self._head.decode("utf-8", "replace")) > most)
 
     @property
     def head(self) -> bytes:
-        """The bytes kept from the start; everything while nothing is left out."""
+        """Bytes kept from the start; all bytes if none were omitted."""
         return bytes(self._head)
 
     def add(self, data: bytes) -> None:
@@ -73,9 +73,9 @@ class Excerpt:
             del self._tail[: -self._end]
 
     def text(self, hint: str = "", most: int | None = None) -> str:
-        """The stream as text. Where bytes are left out, a line says how many, followed by `hint`.
+        """Return the stream as text. If bytes are omitted, a line states their number, followed by `hint`.
 
-        At most `most` characters, that line included; None for all that is kept.
+        The text has at most `most` characters, including that line; None returns everything that is kept.
         """
         head = self._head.decode("utf-8", "replace")
         if not self.is_cut and (most is None or len(head) <= most):
@@ -89,7 +89,7 @@ class Excerpt:
         return f"{head}\n[... {left_out:,} bytes left out{hint} ...]\n{tail}"
 
     def end(self, limit: int) -> str:
-        """The last `limit` bytes as text."""
+        """Return the last `limit` bytes as text."""
         kept = self._tail or self._head
         return _from_the_middle(kept[-limit:]) if len(kept) > limit else kept.decode("utf-8", "replace")
 
@@ -99,24 +99,24 @@ class Excerpt:
 
 
 def _from_the_middle(data: bytearray) -> str:
-    """Text of bytes that may start inside a character."""
+    """Decode bytes that may start inside a character."""
     return data.decode("utf-8", "replace").lstrip("\ufffd")
 
 
 Stream = Literal["stdout", "stderr"]
 
 FILE_BYTES = 1 << 30
-"""The largest file, so that a runaway program cannot fill the disk."""
+"""Maximum size of an output file, so that a runaway program cannot fill the disk."""
 NEWEST_BYTES, NEWEST_END = 32 << 10, 8 << 10
-"""What is kept in memory of output that can be read from a file."""
+"""Bytes kept in memory, in total and at the end, of output that can be read from a file."""
 FILES_KEPT = 100
-"""When a new file is begun the oldest of the folder are removed, until there are no more than these."""
+"""Maximum number of output files in a folder; a new file replaces the oldest."""
 
 
 class Output:
-    """Everything one program wrote. Large output goes to a new file in `folder`; None makes no file.
+    """All output of one program. Large output goes to a new file in `folder`; None creates no file.
 
-    With `file` all output goes to that file from the first byte on, and only the newest part stays in memory.
+    With `file` all output goes to that file, and only the most recent part stays in memory.
     """
 
     def __init__(
@@ -126,22 +126,22 @@ class Output:
         given: int = WHOLE_BYTES,
         budget: OutputBudget | None = None,
     ) -> None:
-        """`given` is how many characters a reader gets: output with more bytes than that goes to a file.
+        """`given` is the number of characters that a reader gets; larger output goes to a file.
 
-        `budget` is the disk space that all files share; None: no limit.
+        `budget` is the disk space that all files share; None is unlimited.
         """
         self.file: Path | None = file
-        """The file with the whole output, once there is one."""
+        """File with the full output, or None if there is no file."""
         self.kept = 0
         """Bytes in the file."""
         self.problem = ""
-        """Why `file` is missing or not whole."""
+        """Reason why `file` is missing or incomplete."""
         self._folder = folder
         self._given = min(given, WHOLE_BYTES)
         self._all = Excerpt() if file is None else Excerpt(NEWEST_BYTES, NEWEST_END)
         self._streams = {"stdout": Excerpt(), "stderr": Excerpt()} if file is None else {}
         self._seen: set[Stream] = set()
-        """Streams to which something was written."""
+        """Streams with any output."""
         self._lock = Lock()
         self._budget = budget
         self._is_removed = False
@@ -152,26 +152,26 @@ class Output:
 
     @property
     def size(self) -> int:
-        """Bytes written so far, both streams."""
+        """Bytes written so far to both streams."""
         return self._all.size
 
     @property
     def is_cut(self) -> bool:
-        """Whether the texts leave something out."""
+        """True if the texts omit something."""
         return self._all.is_cut
 
     @property
     def has_both_streams(self) -> bool:
-        """Whether something was written to each of the two streams, so that their order is not certain."""
+        """True if both streams have output, so that its order is uncertain."""
         return len(self._seen) > 1
 
     def is_longer(self, most: int) -> bool:
-        """Whether both streams have more than so many characters."""
+        """Return True if both streams together have more than `most` characters."""
         with self._lock:
             return self._all.is_longer(most)
 
     def add(self, stream: Stream, data: bytes) -> None:
-        """Add what was read from a stream."""
+        """Add data that was read from a stream."""
         with self._lock:
             self._spill(data)
             self._all.add(data)
@@ -183,25 +183,25 @@ class Output:
             listener()
 
     def close(self) -> None:
-        """Close the file: nothing more will come."""
+        """Close the file, because no more output will arrive."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
             if self._budget is not None and self.file is not None and self._folder is not None:
-                self._budget.unwatch(self.file)  # nothing is read from it here
+                self._budget.unwatch(self.file)  # it is not read here
 
     def notify(self, listener: Callable[[], None]) -> None:
-        """Call `listener` once, when the next output comes, on the thread that adds it."""
+        """Call `listener` once, at the next output, on the thread that adds it."""
         with self._lock:
             self._listener = listener
 
     def text(self, most: int | None = None) -> str:
-        """Both streams in order of arrival; at most `most` characters."""
+        """Return both streams in order of arrival; at most `most` characters."""
         with self._lock:
             return self._all.text(self._hint, most)
 
     def stream(self, stream: Stream, most: int | None = None) -> str:
-        """One stream; at most `most` characters."""
+        """Return one stream; at most `most` characters."""
         with self._lock:
             return self._streams[stream].text("" if most is None else self._hint, most)
 
@@ -210,14 +210,14 @@ class Output:
         return f"; all of it is in {self.file}" if self.file else ""
 
     def end(self, limit: int) -> str:
-        """The last `limit` bytes of both streams as text."""
+        """Return the last `limit` bytes of both streams as text."""
         with self._lock:
             return self._all.end(limit)
 
     def read(self, start: int, limit: int) -> bytes:
-        """At most `limit` bytes of the file from byte `start` on; what is not there yet is left out.
+        """Return up to `limit` bytes of the file from byte `start` on; less if the file is shorter.
 
-        Raises: OSError when the file cannot be read.
+        Raises: OSError if the file cannot be read.
         """
         if self.file is None or self._is_removed:
             return b""
@@ -228,7 +228,7 @@ class Output:
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Remove the file."""
+        """Delete the file."""
         self.close()
         if self.file is not None:
             with contextlib.suppress(OSError):
@@ -260,7 +260,7 @@ class Output:
             self._budget.watch(path, self._removed)
 
     def _removed(self, reason: str) -> None:
-        """The file was removed to make room."""
+        """Record that the file was deleted to make room."""
         self._is_removed, self.kept, self.problem = True, 0, reason
 
     def _write(self, data: bytes) -> None:
@@ -292,14 +292,14 @@ def kept_text(folder: Path, text: str, budget: OutputBudget | None = None) -> Pa
 
 
 def _new_path(folder: Path) -> Path:
-    """Path of a new file. If there are too many, the oldest are removed; their names sort by age."""
+    """Return the path of a new file. If there are too many files, the oldest (by name) are deleted."""
     for path in sorted(folder.glob("output-*.txt"), reverse=True)[FILES_KEPT - 1 :]:
         path.unlink(missing_ok=True)
     return folder / f"output-{time.time_ns()}-{secrets.token_hex(3)}.txt"
 
 
 LONGEST = 64 << 10
-"""The longest unfinished line, in bytes, that is searched for progress; a longer one is text."""
+"""Maximum bytes of an unfinished line that is searched for progress; a longer one is text."""
 MESSAGE_LENGTH = 200
 _PERCENT = re.compile(rb"(?<![\d.])(\d{1,3}(?:\.\d+)?)\s?%")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
@@ -316,7 +316,7 @@ class _Reader(Protocol):
 
 
 class _Plain:
-    """Everything is text."""
+    """Reader for programs that do not report progress."""
 
     def feed(self, data: bytes) -> _Read:
         return _Read(data, [])
@@ -326,12 +326,15 @@ class _Plain:
 
 
 class _JsonLines:
-    """Removes objects with a `progress` from the text. Only lines that begin with `{` wait for their end."""
+    """Removes objects with a `progress` member from the text.
+
+    Only lines that start with `{` are held back.
+    """
 
     def __init__(self) -> None:
         self._rest = b""
         self._is_inside = False
-        """Whether the data goes on in the middle of a line that is text."""
+        """True if the next data continues a line of text."""
 
     def feed(self, data: bytes) -> _Read:
         data, self._rest = self._rest + data, b""
@@ -361,7 +364,7 @@ class _JsonLines:
 
 
 class _Percent:
-    """Finds percentages, and leaves out text that was written over."""
+    """Finds percentages, and removes text that was overwritten."""
 
     def __init__(self) -> None:
         self._line = b""
@@ -371,7 +374,7 @@ class _Percent:
         kept = bytearray()
         progress: list[ProgressReport] = []
         *lines, rest = (self._line + data).split(b"\n")
-        if b"%" in data:  # else there is nothing that was not looked at before
+        if b"%" in data:  # without a new percent sign there are no new percentages
             for line in (*lines, rest):
                 self._look(line, progress)
         for line in lines:
@@ -401,12 +404,11 @@ _READERS: dict[str, Callable[[], _Reader]] = {"": _Plain, "json-lines": _JsonLin
 
 
 class Reports(Output):
-    """An output that calls `on_text` and `on_progress` on the thread that reads it.
+    """Output that calls `on_text` and `on_progress` on the thread that reads it.
 
-    `form` says how the program reports progress. `json-lines`: objects on lines of their own
-    (`{"progress": 3, "message": "reading"}`), which are left out of the text. `percent`: the last `NN%` of a
-    line; of a line that is written over, the text keeps what stood there last, as a terminal does. Empty: not
-    at all.
+    `form` is the format of progress reports. `json-lines`: objects on separate lines (`{"progress": 3,
+    "message": "reading"}`), which are removed from the text. `percent`: the last `NN%` of a line; of an
+    overwritten line, the text keeps only the final version, like a terminal. Empty: no progress.
     """
 
     def __init__(
@@ -425,7 +427,7 @@ class Reports(Output):
         self._on_progress = on_progress
 
     def add(self, stream: Stream, data: bytes) -> None:
-        """Add what was read from a stream."""
+        """Add data that was read from a stream."""
         text, progress = self._readers[stream].feed(data)
         for each in progress:
             self._on_progress(each)
@@ -433,7 +435,7 @@ class Reports(Output):
             self._keep(stream, text, False)
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Add the remaining text and close the file."""
         for stream, reader in self._readers.items():
             self._keep(stream, reader.end(), True)
         super().close()
@@ -446,7 +448,7 @@ class Reports(Output):
 
 
 def _report(line: bytes) -> ProgressReport | None:
-    """The progress a line reports; None when the line is text."""
+    """Return the progress that a line reports, or None if the line is text."""
     try:
         found = orjson.loads(line)
     except orjson.JSONDecodeError:
@@ -469,5 +471,5 @@ def _message(text: str) -> str:
 
 
 def _last_written(line: bytes) -> bytes:
-    """What a terminal shows of a line that was written over."""
+    """Return the final version of an overwritten line, as a terminal shows it."""
     return line.rstrip(b"\r").rpartition(b"\r")[2]

@@ -1,8 +1,8 @@
 """Disk space that the outputs of one server's programs share.
 
-The size of the folders is known from one look at them and from what was written since. When the space is
-used up, the oldest files that no process writes are removed. A program whose output still does not fit
-continues without a file.
+The used space is computed from a scan of the folders and the bytes written since. When the space is used up,
+the oldest files that no process writes are deleted. A program whose output still does not fit continues
+without a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from mcpdesk import private_files
 
 _SHARE: Final = 16
-"""Room that is made at a time, as a part of the space: looking at the folders takes a moment."""
+"""Divisor of the space that gives the room to make at a time, because a scan of the folders is slow."""
 _log = logging.getLogger(__name__)
 
 
@@ -28,7 +28,7 @@ class _File(NamedTuple):
 
 
 class OutputBudget:
-    """Counts the bytes in some folders and removes old files. Safe from any thread."""
+    """Counts the bytes in some folders and deletes old files. Safe on any thread."""
 
     def __init__(self, most: int, folders: Sequence[Path]) -> None:
         """`most` is the space in bytes."""
@@ -36,13 +36,13 @@ class OutputBudget:
         self._folders = tuple(folders)
         self._lock = Lock()
         self._used = self._taken = 0
-        """Bytes in the folders, and those of them that were taken since the last look."""
+        """Bytes in the folders, and the bytes added since the last scan."""
         self._looks_next = True
         self._owners: dict[Path, Callable[[str], None]] = {}
-        """By file, the function to call when it is removed."""
+        """Functions to call when a file is deleted, by file."""
 
     def watch(self, path: Path, on_removed: Callable[[str], None]) -> None:
-        """Have `on_removed` called with the reason if a file is removed to make room."""
+        """Call `on_removed` with the reason if a file is deleted to make room."""
         with self._lock:
             self._owners[path] = on_removed
 
@@ -52,12 +52,12 @@ class OutputBudget:
             self._owners.pop(path, None)
 
     def give_back(self, size: int) -> None:
-        """A file of so many bytes was removed."""
+        """Release the space of a deleted file."""
         with self._lock:
             self._used -= size
 
     def take(self, size: int) -> int:
-        """Make room for `size` more bytes; returns how many of them may be written."""
+        """Make room for `size` more bytes. Return how many of them may be written."""
         with self._lock:
             # Other processes may use the same folders.
             if self._looks_next or self._used + size > self.most or self._taken > self.most // _SHARE:
@@ -68,7 +68,7 @@ class OutputBudget:
             return granted
 
     def _make_room(self, size: int) -> None:
-        """Look at the folders, and remove the oldest files if `size` bytes do not fit."""
+        """Scan the folders, and delete the oldest files if `size` bytes do not fit."""
         files = sorted(self._files())
         used = sum(file.size for file in files)
         room = self.most - max(size, self.most // _SHARE) if used + size > self.most else self.most

@@ -1,6 +1,6 @@
-"""A program run to its end, with everything it starts. Nothing of it survives.
+"""Running of a program to its end, together with everything it starts. None of its processes survives.
 
-Deliberately ignorant of tools and results.
+This module knows nothing of tools and results.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ T = TypeVar("T")
 
 REST_PER_PIPE_S = 10e-6
 FLOOD_RATE = 400e6
-"""The most bytes a second that are read of all programs together."""
+"""Maximum bytes per second that are read from all programs together."""
 LEAST_REST_S, MOST_REST_S = 0.0005, 0.005
 QUIT_S = 2.0
 
 
 class Supervisor:
-    """The one thread that follows all programs: it reads what they write, sees them end, and ends them.
+    """The one thread that follows all programs: it reads their output, detects their end, and ends them.
 
-    It has an event loop of its own, so that neither a flood of output nor a slow disk delays answers. It
-    starts with the first coroutine given to it. Any thread may use it.
+    It has its own event loop, so that neither a flood of output nor a slow disk delays responses. It starts
+    with its first coroutine. Safe on any thread.
     """
 
     def __init__(self) -> None:
@@ -66,11 +66,11 @@ class Supervisor:
             self._begun().call_soon_threadsafe(function)
 
     def throttle(self, size: int) -> None:
-        """Rest for the time `size` bytes take at `FLOOD_RATE`. Called on the supervisor's thread."""
+        """Pause for the time that `size` bytes take at `FLOOD_RATE`. Called on the supervisor's thread."""
         self._selector.owed_s += size / FLOOD_RATE
 
     def close(self) -> None:
-        """End the thread, and leave all programs as they are."""
+        """End the thread; programs continue."""
         with self._lock:
             loop, thread = self._loop, self._thread
         if loop is not None and thread is not None:
@@ -107,7 +107,7 @@ class Supervisor:
 
 
 class _RestingSelector(selectors.DefaultSelector):
-    """Rests before it waits, unless there is other work: many small writes are read in fewer pieces."""
+    """Selector that pauses before it waits, so that many small writes are read in fewer pieces."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,46 +125,49 @@ class _RestingSelector(selectors.DefaultSelector):
 
 
 SUPERVISOR = Supervisor()
-"""The supervisor of this operating system process."""
+"""Supervisor of this process."""
 atexit.register(SUPERVISOR.close)
 
 
 NICE = 19
-"""The lowest priority: each of many sessions gets a share of its own."""
+"""The lowest priority, because each session gets an equal share otherwise."""
 AGAIN_S = 0.11
-"""Linux lets a user change a session's priority ten times a second."""
+"""Interval of attempts; Linux allows a user ten changes of session priority per second."""
 
 _turn = asyncio.Lock()
 EOF_GRACE_S = 0.5
-"""How long the processes a program left running may still write before they are ended."""
+"""Time in which processes that a program left running may still write, before they are ended."""
 BRIEF_S = 0.25
-"""Within this time no system gives a process number twice."""
+"""Time within which no system reuses a process number."""
 CHUNK = 65_536
 
 TERM_GRACE_S = 2.0
-"""Between TERM and KILL."""
+"""Time between TERM and KILL."""
 KILL_GRACE_S = 0.5
 KILL_ROUNDS = 10
-"""A family that forks while it is being killed needs more than one round."""
+"""Number of KILL rounds; a family that forks in between needs more than one."""
 FIRST_LOOK_S, LAST_LOOK_S = 0.002, 0.03
-"""The first and the longest pause between checks whether signalled processes are gone."""
+"""First and longest pause between checks whether signalled processes have ended."""
 
 
 class FamilyReaper:
-    """Ends whole families: TERM, then KILL until nothing is left.
+    """Ends whole families: TERM, then KILL until no process is left.
 
-    Used on the supervisor's loop, and one read of all processes serves all families. As a read holds up the
-    loop, the next one comes no sooner than the last one took.
+    Used on the supervisor's loop; one read of all processes serves all families. A read blocks the loop, so
+    the pause before the next one is at least as long as the last read took.
     """
 
     def __init__(self) -> None:
         self._asked: dict[int, Family] = {}
-        """The families of the next read of all processes, by their leaders."""
+        """Families for the next read of all processes, by leader."""
         self._looking: asyncio.Task[dict[int, list[ProcessRow]]] | None = None
         self._next_look = 0.0
 
     async def end(self, leader: int, mark: str, keeper: int = 0) -> int:
-        """End a job's family. Returns how many processes were not already ending by themselves."""
+        """End a job's family.
+
+        Return the number of its processes that were not already ending by themselves.
+        """
         family = Family(mark, keeper)
         first = left = await self._members(leader, family)
         await self._signal(left, signal.SIGTERM, TERM_GRACE_S)
@@ -182,7 +185,7 @@ class FamilyReaper:
         return (await self._looking)[leader]
 
     async def _look(self) -> dict[int, list[ProcessRow]]:
-        """Find the members of all families asked for until it begins."""
+        """Find the members of all families requested before the read begins."""
         await asyncio.sleep(max(0.0, self._next_look - time.monotonic()))
         asked, self._asked, self._looking = self._asked, {}, None
         began = time.monotonic()
@@ -200,21 +203,21 @@ class FamilyReaper:
 
 
 REAPER = FamilyReaper()
-"""Ends the families of all programs."""
+"""Shared instance for the families of all programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnd:
-    """How a program ended."""
+    """Outcome of a program."""
 
     exit_code: int
-    """As in a shell: 128 + n for a program that died of signal n."""
+    """Exit code as in a shell: 128 + n for a program that died of signal n."""
     duration_s: float
     timed_out: bool = False
     stopped: bool = False
-    """Ended on request before it finished."""
+    """True if it was ended on request."""
     left_over: int = 0
-    """Processes the program left running when it finished; they were ended."""
+    """Number of processes that the program left running, and that were ended."""
 
 
 Report = Callable[[ProgramEnd | BaseException], None]
@@ -228,13 +231,13 @@ async def run(
     output: Output,
     timeout_s: float | None = None,
 ) -> ProgramEnd:
-    """Run a program and wait for its end. Cancelling ends the program and its family first.
+    """Run a program and wait for its end. A cancellation first ends the program and its family.
 
-    Raises: OSError when it cannot be started.
+    Raises: OSError if it cannot be started.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[ProgramEnd] = loop.create_future()
-    done.add_done_callback(asyncio.Future.exception)  # seen, even if the caller is gone
+    done.add_done_callback(asyncio.Future.exception)  # retrieved, even if the caller has left
     process = Process(argv, folder, environment, output, timeout_s)
     process.start(partial(call_soon_safely, loop, partial(_resolve, done)))
     try:
@@ -255,7 +258,10 @@ def _resolve(done: asyncio.Future[ProgramEnd], outcome: ProgramEnd | BaseExcepti
 
 
 class Process:
-    """One program and its family. Lives on the supervisor's thread; any may `start` and `stop` it."""
+    """One program and its family.
+
+    Runs on the supervisor's thread; `start` and `stop` are safe on any thread.
+    """
 
     def __init__(
         self,
@@ -269,10 +275,10 @@ class Process:
     ) -> None:
         """`begun` is called on the supervisor's thread once the program runs.
 
-        With `low_priority` it gets only processor time that nothing else wants.
+        With `low_priority` the program gets only spare processor time.
         """
         self.pid = 0
-        """Its number, and that of its group and session; 0 until it runs."""
+        """Number of its process, group and session; 0 until it runs."""
         self._begun = begun
         self._argv, self._folder, self._environment = list(argv), folder, environment
         self._output = output
@@ -280,16 +286,16 @@ class Process:
         self._low_priority = low_priority
         self._is_stopped = False
         self._over, self._silent = asyncio.Event(), asyncio.Event()
-        """Set when the program has ended or must end; when its pipes are closed or no longer awaited."""
+        """Events: the program has ended or must end; its pipes are closed or no longer awaited."""
         self._pipes: dict[int, IO[bytes]] = {}
         self._child: Child | None = None
 
     def start(self, report: Report) -> None:
-        """Run the program to its end, then report that, or the error that kept it from starting."""
+        """Run the program to its end, then report its outcome, or the error that prevented its start."""
         SUPERVISOR.run(self._live(), report)
 
     def stop(self) -> None:
-        """End the program. Harmless when it has ended."""
+        """End the program. No effect if it has ended."""
         SUPERVISOR.call(self._stop)
 
     def _stop(self) -> None:
@@ -382,14 +388,14 @@ async def _within(seconds: float | None, event: asyncio.Event) -> None:
 
 
 def _shell_code(returncode: int | None) -> int:
-    """The exit code as a shell has it. None, for a program that ignores even KILL, counts as killed."""
+    """Return the exit code as a shell does. None, for a program that survives even KILL, counts as killed."""
     if returncode is None:
         return 128 + signal.SIGKILL
     return returncode if returncode >= 0 else 128 - returncode
 
 
 async def lower_priority(leader: int) -> None:
-    """Lower the priority of a program that leads its session, and of what it starts, as far as allowed.
+    """Lower the priority of a program that leads its session, and of its descendants, if allowed.
 
     Used on the supervisor's loop.
     """
@@ -403,9 +409,9 @@ async def lower_priority(leader: int) -> None:
 
 
 def _session_lowered(leader: int) -> bool:
-    """Lower the whole session on Linux, which otherwise gives every session the same share.
+    """Lower the priority of the whole session on Linux, which otherwise gives every session the same share.
 
-    Returns False when the system asks to try again later.
+    Return False if the system requires a later attempt.
     """
     try:
         Path(f"/proc/{leader}/autogroup").write_text(str(NICE))
@@ -417,11 +423,11 @@ def _session_lowered(leader: int) -> bool:
 
 
 UNSURE_ORDER = "[stdout and stderr are two pipes: lines of both may be in another order than written]"
-"""Remark on an output of both streams: pipes have no common clock."""
+"""Remark on output of both streams, because pipes have no common clock."""
 
 
 def end_remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[str]:
-    """Lines about the end and the output that the output does not show."""
+    """Return lines about the outcome that the output itself does not show."""
     notes = {
         f"[timed out after {timeout_ms:g} ms and was ended]": ended.timed_out,
         f"[exit code {ended.exit_code}]": ended.exit_code != 0,
@@ -433,14 +439,14 @@ def end_remarks(ended: ProgramEnd, output: Output, timeout_ms: float) -> list[st
 
 
 class ProgramReport(NamedTuple):
-    """The report of a program's end as text and as structured content, both bounded."""
+    """Report of a program's outcome as text and as structured content, both limited in size."""
 
     text: str
     fields: dict[str, Any]
 
 
 def report_end(ended: ProgramEnd, output: Output, notes: Sequence[str], most: int) -> ProgramReport:
-    """Report a program's end and output in a text of at most `most` characters, which ends with `notes`."""
+    """Report a program's outcome and output in a text of at most `most` characters that ends with `notes`."""
     room = max(0, most - sum(len(note) + 1 for note in notes))
     fields = {
         "exit_code": ended.exit_code,

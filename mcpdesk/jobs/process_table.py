@@ -1,9 +1,10 @@
-"""The processes of this machine, and which of them belong to a job.
+"""Processes of this machine, and their assignment to jobs.
 
-On Linux they are read from `/proc`, elsewhere through psutil: `row`, `marks` and `newest` are bound to the
-functions of this platform. To a job belong its session, their descendants, and whoever carries its mark. A
-program that starts a session of its own and forks twice leaves group, session and tree behind. Where a
-keeper adopts it, it is still a descendant of that. Elsewhere the mark, an environment variable, finds it.
+On Linux they are read from `/proc`, on other systems through psutil: `row`, `marks` and `newest` are bound to
+the functions of this platform. A job consists of its session, the descendants of that, and all processes with
+its mark. A program that starts a new session and forks twice leaves group, session and tree. If a keeper
+adopts it, it is still a descendant of the keeper. Without a keeper the mark, an environment variable,
+identifies it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from functools import cache
 from typing import NamedTuple
 
 EXITING = 0x4
-"""A flag of the Linux kernel: PF_EXITING."""
+"""Linux kernel flag PF_EXITING."""
 MARK = "_MCPDESK_JOB"
-"""The environment variable with the marks of a process, each ended with `;`, outermost desk first."""
+"""Environment variable with the marks of a process, each followed by `;`, outermost desk first."""
 
 
 class ProcessRow(NamedTuple):
@@ -29,29 +30,29 @@ class ProcessRow(NamedTuple):
     parent: int
     session: int
     born: float
-    """When it began, by the system's own clock: tells it from a later process with its number."""
+    """Start time by the system's clock, which distinguishes it from a later process with the same number."""
     is_zombie: bool
-    """Whether it has ended and waits to be collected."""
+    """True if it has ended but was not reaped yet."""
     is_ending: bool
-    """Whether it is a zombie or about to be one."""
+    """True if it is a zombie or about to become one."""
     cpu_s: float
-    """Seconds of processor time, with that of its ended children."""
+    """Seconds of processor time, including its ended children."""
     memory: int
-    """Bytes resident."""
+    """Resident memory in bytes."""
 
 
 def all_processes() -> dict[int, ProcessRow]:
-    """Every process by its number. Takes milliseconds: do not call it on the core's loop."""
+    """Return all processes by number. Takes milliseconds, so do not call it on the core's loop."""
     return rows(_pids())
 
 
 def rows(pids: Iterable[int]) -> dict[int, ProcessRow]:
-    """The processes of these numbers that exist."""
+    """Return the existing processes with these numbers."""
     return {pid: found for pid in pids if (found := row(pid)) is not None}
 
 
 def still_runs(known: ProcessRow) -> bool:
-    """Whether a process still runs; a zombie counts as gone."""
+    """Return True if a process still runs; a zombie does not."""
     now = row(known.pid)
     return now is not None and not now.is_zombie and now.born == known.born
 
@@ -67,13 +68,13 @@ def _pids_of_psutil() -> list[int]:
 
 
 def _row_of_linux(pid: int) -> ProcessRow | None:
-    """Reads one file, which is ten times faster than asking psutil for each field."""
+    """Read one file, which is ten times faster than querying psutil for each field."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
             raw = file.read(2048)
     except OSError:
         return None
-    # The name, in brackets, may hold anything; the third field follows its last bracket.
+    # The name in brackets may contain any character; the third field follows the last bracket.
     fields = raw[raw.rfind(b")") + 2 :].split()
     if len(fields) < 22:
         return None
@@ -141,37 +142,35 @@ _IS_LINUX = sys.platform == "linux"
 
 _pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
 row = _row_of_linux if _IS_LINUX else _row_of_psutil
-"""Read one process by its number; None when there is none."""
+"""Read one process by its number; None if it does not exist."""
 marks = _marks_of_linux if _IS_LINUX else _marks_of_psutil
-"""The value of `MARK` in a process's environment; empty when it has none or may not be read.
-
-Not for zombies or kernel threads.
-"""
+"""Value of `MARK` in a process's environment; empty if it is missing or unreadable. Not for zombies or kernel
+threads."""
 newest = _newest_of_linux if _IS_LINUX else lambda: 0
-"""The number of the process or thread started last; 0 where the system does not tell."""
+"""Number of the process or thread started last; 0 if the system does not provide it."""
 
 
 NEAR = 64
-"""Up to this many processes started since a program began are checked one by one."""
+"""Maximum number of later processes that are checked one by one."""
 NO_SESSION = 0
-"""The session of kernel threads, and of processes that entered our container from outside."""
+"""Session of kernel threads, and of processes that entered our container from outside."""
 
 
 def with_mark(environment: dict[str, str], mark: str) -> dict[str, str]:
-    """A copy of the environment with one more mark."""
+    """Return a copy of the environment with one more mark."""
     return environment | {MARK: f"{environment.get(MARK, '')}{mark};"}
 
 
 class Family(NamedTuple):
-    """What tells the processes of a job apart, besides the session of its leader."""
+    """Properties that identify the processes of a job, besides the session of its leader."""
 
     mark: str
     keeper: int = 0
-    """The process that adopts what the job leaves behind, and is no member itself; 0 for none."""
+    """Process that adopts the job's orphans but is not part of it; 0 if there is none."""
 
 
 def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
-    """Every living process of each job, by the job's leader. Reads all processes: that takes milliseconds."""
+    """Return the living processes of each job, by the job's leader. Reads all processes, in milliseconds."""
     table = all_processes()
     leaders_kept = {family.keeper: leader for leader, family in jobs.items() if family.keeper}
     leaders = {family.mark: leader for leader, family in jobs.items()}
@@ -190,9 +189,9 @@ def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:
 
 
 def is_surely_alone(leader: int, mark: str) -> bool:
-    """Whether certainly nothing of a program's family is left; False means that `members` has to tell.
+    """Return True if no process of a program's family can be left. If False, `members` has to be called.
 
-    Only for a program that began so recently that no process number can have been given twice.
+    Only for a program that started so recently that no process number can have been reused.
     """
     made = newest() - leader
     if not 0 <= made <= NEAR:
@@ -202,12 +201,12 @@ def is_surely_alone(leader: int, mark: str) -> bool:
 
 
 def living(processes: Iterable[ProcessRow]) -> list[ProcessRow]:
-    """The processes that still run; a zombie counts as gone."""
+    """Return the processes that still run; a zombie does not."""
     return [process for process in processes if still_runs(process)]
 
 
 def signal_all(processes: Iterable[ProcessRow], number: int) -> None:
-    """Send a signal to each process. Those that are gone or not ours are skipped."""
+    """Send a signal to each process. Processes that have ended or belong to other users are skipped."""
     for process in processes:
         if still_runs(process):
             with contextlib.suppress(OSError):
@@ -234,17 +233,17 @@ def _add_descendants(family: dict[int, ProcessRow], children: Mapping[int, list[
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a program and everything in its session have used and hold."""
+    """Resources used by a program and everything in its session."""
 
     cpu_s: float
-    """Seconds of processor time, with that of ended children."""
+    """Seconds of processor time, including ended children."""
     memory: int
-    """Bytes resident, shared ones counted for each."""
+    """Resident memory in bytes; shared memory is counted for each process."""
     processes: int
 
 
 def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
-    """The usage of each session, by its leader. A session without a living process is missing."""
+    """Return the usage of each session, by leader. A session without a living process is omitted."""
     found: dict[int, Usage] = {}
     for row in all_processes().values() if leaders else ():
         if row.session in leaders and not row.is_zombie:
@@ -257,12 +256,12 @@ def usage_of(leaders: Collection[int]) -> dict[int, Usage]:
 
 @cache
 def process_mark(pid: int) -> str:
-    """A text that identifies a running process: its number and start time. Empty when there is none."""
+    """Return a text that identifies a running process: number and start time. Empty if it does not exist."""
     return _mark(pid)
 
 
 def is_running(mark: str) -> bool:
-    """Whether the process of a mark still runs."""
+    """Return True if the process of a mark still runs."""
     pid = mark.partition(" ")[0]
     return pid.isdigit() and _mark(int(pid)) == mark
 

@@ -1,8 +1,9 @@
-"""Programs that go on after the call that began them: numbered, their output in files, ended with the server.
+"""Programs that continue after the call that started them.
 
-They run with low priority: the screen and programs somebody waits for come first.
+They are numbered, write to files, and end with the server.
 
-Used on one loop, save for `all` and `usage`, which any thread may ask for.
+They run with low priority, so that the screen and the programs of waiting callers come first. Used on one
+loop, except `all` and `usage`, which are safe on any thread.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from mcpdesk.jobs.process_table import Usage, usage_of
 from mcpdesk.jobs.schedule import call_soon_safely
 
 MOST_RUNNING = 500
-"""The most programs at one time, so that a looping client cannot fill the machine."""
+"""Maximum number of programs at a time, so that a looping client cannot exhaust the machine."""
 KEPT = 200
-"""Ended programs whose output can still be read."""
+"""Number of ended programs whose output is kept."""
 QUIT_S = 5.0
-"""How long `close` waits for the last of them."""
+"""Maximum time that `close` waits for programs to end."""
 
 
 class ProgramState(StrEnum):
-    """The states of a program. All but `RUNNING` are final."""
+    """States of a program. All but `RUNNING` are final."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """It ended with an exit code other than 0."""
+    """Ended with an exit code other than 0."""
     KILLED = "killed"
-    """It was ended on request."""
+    """Ended on request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +51,23 @@ class Piece:
 
     text: str
     end: int
-    """Bytes read so far, this piece included."""
+    """Bytes read so far, including this piece."""
     has_more: bool
-    """Whether there is more to be read now."""
+    """True if more output can be read now."""
     is_last: bool
-    """Whether nothing more will come."""
+    """True if no more output will follow."""
     left_out: int = 0
     """Bytes before `end` that are not in the text."""
 
 
 @dataclass(eq=False, slots=True)
 class Program:
-    """One program: its process, its output, and how it ended. Times are Unix seconds."""
+    """One program: its process, its output and its outcome. Times are Unix seconds."""
 
     id: int
     command: str
     peer: str
-    """The peer that started it."""
+    """Peer that started it."""
     process: Process
     output: Output
     over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -74,15 +75,14 @@ class Program:
     ended_at: float | None = None
     ended: ProgramEnd | None = None
     read_by: dict[str, int] = field(default_factory=dict)
-    """How many bytes each of the latest readers has read."""
+    """Number of bytes read, by recent readers."""
     traceparent: str = ""
-    """The span it was started in; empty where nobody follows calls."""
+    """Trace span in which it was started; empty if calls are not traced."""
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while a piece is read, so that two calls at once get two pieces, not one twice."""
+    """Held while a piece is read, so that two concurrent calls get different pieces."""
 
     @property
     def state(self) -> ProgramState:
-        """The state it is in."""
         if not self.over.is_set():
             return ProgramState.RUNNING
         if self.ended is None or self.ended.stopped:
@@ -91,7 +91,7 @@ class Program:
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code; None while it runs, and when it could not be followed to its end."""
+        """Exit code; None while it runs, and if it could not be followed to its end."""
         return None if self.ended is None else self.ended.exit_code
 
     @property
@@ -100,9 +100,10 @@ class Program:
         return (time.time() if self.ended_at is None else self.ended_at) - self.started
 
     def piece(self, start: int, limit: int) -> Piece:
-        """Output from byte `start` on, at most `limit` bytes, ending with a whole character. Reads a file.
+        """Return output from byte `start` on: at most `limit` bytes, up to a complete character.
 
-        Raises: OSError when it cannot be read.
+        Reads a file.
+        Raises: OSError if the file cannot be read.
         """
         is_over = self.over.is_set()
         data = self.output.read(start, limit)
@@ -115,9 +116,9 @@ class Program:
         return Piece(text, end, has_more, is_last=is_over and not has_more)
 
     def unread(self, start: int, most: int) -> Piece:
-        """All output from byte `start` on; both ends of it where it has more than `most` characters.
+        """Return all output from byte `start` on; only both ends if it has more than `most` characters.
 
-        Raises: OSError when it cannot be read.
+        Raises: OSError if the file cannot be read.
         """
         output, is_over = self.output, self.over.is_set()
         end = output.size if output.problem else output.kept
@@ -126,7 +127,7 @@ class Program:
         half = max(0, most - NOTE_LENGTH) // 2
         head, tail = self.piece(start, half), ""
         if room := max(0, min(half, end - head.end)):
-            if output.problem:  # the file lacks the newest, of which a little is in memory
+            if output.problem:  # the file lacks the latest output, part of which is in memory
                 tail = output.end(room)
             else:
                 last = self.piece(end - room, room)
@@ -139,9 +140,9 @@ class Program:
 
 
 class Programs:
-    """The programs of one server. `folder` is for their output files, `on_over` is told of each end.
+    """Programs of one server. `folder` contains their output files; `on_over` is called when one ends.
 
-    They are numbered from `first` on. `budget` is the disk space their output files share with others.
+    They are numbered from `first` on. `budget` is the disk space that all output files share.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class Programs:
         budget: OutputBudget | None = None,
     ) -> None:
         self.version = 0
-        """Grows when a program starts or ends."""
+        """Counter that increases when a program starts or ends."""
         self._folder = folder
         self._on_over = on_over
         self._budget = budget
@@ -162,18 +163,21 @@ class Programs:
         self._numbers = count(first)
         self._is_closed = False
         self._openings: set[asyncio.Future[Output]] = set()
-        """Output files that are being made."""
+        """Output files that are being created."""
 
     def all(self) -> tuple[Program, ...]:
-        """Every program that is known, oldest first. Safe from any thread."""
+        """Return all known programs, oldest first. Safe on any thread."""
         return tuple(self._programs.values())
 
     def get(self, number: int) -> Program | None:
-        """A program by its number."""
+        """Return the program with this number, or None."""
         return self._programs.get(number)
 
     def usage(self) -> dict[int, Usage]:
-        """What each running program and its family use now. Takes milliseconds; safe from any thread."""
+        """Return the current usage of each running program's family.
+
+        Takes milliseconds. Safe on any thread.
+        """
         running = list(self._running.values())
         leaders = {program.process.pid: program.id for program in running if program.process.pid}
         return {leaders[pid]: used for pid, used in usage_of(leaders.keys()).items()}
@@ -181,10 +185,10 @@ class Programs:
     async def start(
         self, argv: Sequence[str], command: str, folder: Path, environment: dict[str, str], peer: str
     ) -> Program:
-        """Start a program and return once it runs. `command` is how it is shown.
+        """Start a program and return once it runs. `command` is its display text.
 
-        Raises: OSError when it cannot be started; RuntimeError when `MOST_RUNNING` run already, or its output
-        could not be kept.
+        Raises: OSError if it cannot be started; RuntimeError if `MOST_RUNNING` programs run already, or if
+        its output file cannot be created.
         """
         if self._is_closed:
             raise RuntimeError("the server stops")
@@ -215,7 +219,7 @@ class Programs:
         return program
 
     async def _open_output(self, number: int, is_first: bool) -> Output:
-        """Make the file of a program's output. Raises: RuntimeError."""
+        """Create the file of a program's output. Raises: RuntimeError."""
         opening = asyncio.ensure_future(
             asyncio.to_thread(_output, self._folder, number, is_first, self._budget)
         )
@@ -228,12 +232,12 @@ class Programs:
             raise
 
     async def kill(self, program: Program) -> None:
-        """End a program with everything it started, and return when nothing of it is left."""
+        """End a program with everything it started, and return when all its processes have ended."""
         program.process.stop()
         await program.over.wait()
 
     async def close(self) -> None:
-        """End everything and forget it, output files included."""
+        """End all programs and delete their output files."""
         self._is_closed = True
         running = list(self._running.values())
         for program in running:
@@ -295,7 +299,7 @@ def _output(folder: Path, number: int, is_first: bool, budget: OutputBudget | No
 
 
 def _output_file(folder: Path, number: int, is_first: bool) -> Path:
-    """The path of a new output file. Before the first one, files of ended processes are removed."""
+    """Return the path of a new output file. Before the first one, files of ended processes are deleted."""
     for path in folder.glob("program-*.txt") if is_first else ():
         owner = path.name.split("-")[1]
         if owner.isdigit() and int(owner) != os.getpid() and not _lives(int(owner)):

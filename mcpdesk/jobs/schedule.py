@@ -12,9 +12,9 @@ from typing import Generic, TypeVar, TypeVarTuple, Unpack
 from mcpdesk.errors import StorageError
 
 LOOK_S = 30.0
-"""The longest sleep, so that a clock that was set, or a machine that slept, is noticed."""
+"""Maximum sleep, so that changes of the clock and a suspended machine are detected."""
 TROUBLE_S = 5.0
-"""How long after a failure the work is tried again."""
+"""Pause before a retry after a failure."""
 
 T = TypeVar("T")
 Values = TypeVarTuple("Values")
@@ -24,15 +24,15 @@ _log = logging.getLogger(__name__)
 def call_soon_safely(
     loop: asyncio.AbstractEventLoop, function: Callable[[Unpack[Values]], object], *values: *Values
 ) -> None:
-    """Call a function soon on a loop, from any thread. A loop that was closed meanwhile is ignored."""
+    """Call a function soon on a loop, from any thread. A closed loop is ignored."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *values)
 
 
 class Schedule:
-    """Calls `work` whenever it is due; `work` does what is due and returns when it wants to be called next.
+    """Calls `work` whenever it is due. `work` does what is due and returns the time of its next call.
 
-    Times are Unix seconds, None: not before the next `poke`. Used on one loop.
+    Times are Unix seconds; None means not before the next `poke`. Used on one loop.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Schedule:
             except StorageError as error:
                 _log.warning("scheduled work failed; retrying in %g s: %s", TROUBLE_S, error)
                 due = self._clock() + TROUBLE_S
-            except Exception:  # whatever it was: what is due later is to be done all the same
+            except Exception:  # any failure; later work must still run
                 _log.exception("scheduled work failed; retrying in %g s", TROUBLE_S)
                 due = self._clock() + TROUBLE_S
             left = LOOK_S if due is None else min(LOOK_S, due - self._clock())
@@ -74,9 +74,9 @@ class Schedule:
 
 
 class OneByOne(Generic[T]):
-    """Calls `work` with each item that is asked for, one after the other. Used on one loop.
+    """Calls `work` with each requested item, one after the other. Used on one loop.
 
-    An item that is asked for while it waits is worked on once, and again if its work has begun.
+    An item requested while it is queued is processed once. It is processed again if its work has started.
     """
 
     def __init__(self, work: Callable[[T], Awaitable[None]]) -> None:
@@ -85,14 +85,14 @@ class OneByOne(Generic[T]):
         self._working_aio: asyncio.Task[None] | None = None
 
     def ask(self, item: T) -> None:
-        """Work on an item soon."""
+        """Queue an item."""
         if item not in self._waiting:
             self._waiting.append(item)
         if self._working_aio is None:
             self._working_aio = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """Forget what waits, and cancel the work that has begun."""
+        """Clear the queue, and cancel the current work."""
         self._waiting.clear()
         if self._working_aio is not None:
             self._working_aio.cancel()
@@ -105,7 +105,7 @@ class OneByOne(Generic[T]):
                     await self._work(self._waiting.pop(0))
                 except StorageError as error:
                     _log.warning("work failed: %s", error)
-                except Exception:  # the other items are to be worked on all the same
+                except Exception:  # any failure; the other items must still be processed
                     _log.exception("work failed")
         finally:
             self._working_aio = None

@@ -3,7 +3,9 @@
 The handler's coroutine is parked between rounds, so that it runs only once. If it no longer exists (another
 process, expired, too many parked), the handler runs again from the start and reads the answers from
 `requestState`. A request that repeats a round does not run the handler: it joins the running round or gets
-its result (`answered_rounds.py`). Source: MCP basic/patterns/mrtr.
+its result (`answered_rounds.py`).
+
+Source: MCP basic/patterns/mrtr.
 """
 
 from __future__ import annotations
@@ -111,6 +113,7 @@ class Round:
         """Return the client's answer, from this request or a later one.
 
         `key` names the question. The default is its kind and the number of questions of that kind so far.
+
         Raises: MissingCapability if the client lacks the needed capability; ClientTimeout if it did not
         answer within `limit_s` seconds. A later answer is dropped.
         """
@@ -202,11 +205,14 @@ class Round:
             pending.answer.set_result(answer)
 
     async def follow(self, outer: Call, answers: dict[str, Any], work: Work) -> JSONObject | None:
-        """Run or resume the operation for a request. Return its result, or None if the client has questions
-        to answer.
+        """Run or resume the operation for a request.
 
-        If the operation continues without the request, the result is the body given to `depart`. Raises:
-        exceptions of the handler; CancelledError if the request was ended, which also ends the handler.
+        Return its result, or None if the client has questions to answer.
+
+        If the operation continues without the request, the result is the body given to `depart`.
+
+        Raises: exceptions of the handler; CancelledError if the request was ended, which also ends the
+        handler.
         """
         self._adopt(outer, answers)
         if self._task is None:
@@ -397,12 +403,15 @@ class Rounds:
         parked_s: float,
         confirm: Confirm | None = None,
     ) -> JSONObject:
-        """Return the result of this round. If the handler has open questions, park it for at most `parked_s`
-        seconds.
+        """Return the result of this round.
+
+        If the handler has open questions, park it for at most `parked_s` seconds.
 
         `confirm` makes a result durable before it is sent; None if that is not needed. A request that repeats
-        an earlier one joins it or gets its result. Raises: RemoteProtocolError (-32602) for invalid answers
-        or an invalid state; exceptions of the handler.
+        an earlier one joins it or gets its result.
+
+        Raises: RemoteProtocolError (-32602) for invalid answers or an invalid state; exceptions of the
+        handler.
         """
         answers = call.params.get("inputResponses", {})
         if not isinstance(answers, dict):

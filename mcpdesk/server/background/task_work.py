@@ -181,7 +181,9 @@ def _said(body: JSONObject) -> str:
 class TaskOutlet:
     """Outlet of a task's handler. Its request is already answered, so it has no stream of its own.
 
-    Source: MCP basic/utilities/tasks of 2025-11-25. `push` sends messages that belong to no request.
+    Source: MCP basic/utilities/tasks of 2025-11-25.
+
+    `push` sends messages that belong to no request.
     """
 
     may_send = must_drain = True

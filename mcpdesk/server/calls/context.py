@@ -245,8 +245,9 @@ class Context(CallContext):
     async def ask(self, pages: Sequence[Page]) -> Question:
         """Ask a person and wait. Return the question in its final state, answered or not.
 
-        The setting `ask_order` decides whether the desk or the calling client shows it. Raises: HandlerError
-        if nobody can answer: no desk is open, and the client cannot be asked.
+        The setting `ask_order` decides whether the desk or the calling client shows it.
+
+        Raises: HandlerError if nobody can answer: no desk is open, and the client cannot be asked.
         """
         from mcpdesk.server.asks.person_questions import ask_in_order
 
@@ -282,9 +283,10 @@ class Context(CallContext):
 
         `schema` is a dataclass, a TypedDict, a msgspec Struct or a pydantic model; an accepted answer is an
         instance of it. Its fields are texts, numbers, booleans, dates, choices among texts (`Literal`,
-        `Enum`) or lists of such choices. A flat JSON Schema gives a dict. Raises: ClientError if the client
-        cannot be asked, refuses, or sends an invalid answer; ValueError with the field that a form of the
-        client's revision cannot show.
+        `Enum`) or lists of such choices. A flat JSON Schema gives a dict.
+
+        Raises: ClientError if the client cannot be asked, refuses, or sends an invalid answer; ValueError
+        with the field that a form of the client's revision cannot show.
         """
         from mcpdesk.server.asks import question_wording
 

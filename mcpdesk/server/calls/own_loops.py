@@ -53,7 +53,9 @@ class OwnLoops:
         """Run a handler on a loop of the folder and return its result.
 
         `make` is called on that loop. If the call is cancelled, the handler is cancelled, too; a blocked
-        handler is left running. Raises: exceptions of the handler; HandlerError if every loop is blocked.
+        handler is left running.
+
+        Raises: exceptions of the handler; HandlerError if every loop is blocked.
         """
         thread = await self._free()
         core = asyncio.get_running_loop()

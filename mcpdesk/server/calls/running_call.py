@@ -73,10 +73,11 @@ class Call(Struct, eq=False):
     """One request in flight.
 
     `stop` is the reason it was ended from outside, empty if it was not. `headers` belong to the request
-    itself, `opening` to the connection of a pipe over HTTP. `principal` is the caller. Questions to the
-    client go through `requests` in the handshake era and through `round` in the stateless one; without either
-    the client cannot be asked. `asks_person` counts its questions that wait at the desk. `feed` receives
-    output while the call runs; None if no caller reads it.
+    itself, `opening` to the connection of a pipe over HTTP. `principal` is the caller.
+
+    Questions to the client go through `requests` in the handshake era and through `round` in the stateless
+    one; without either the client cannot be asked. `asks_person` counts its questions that wait at the desk.
+    `feed` receives output while the call runs; None if no caller reads it.
     """
 
     id: Id

@@ -74,8 +74,9 @@ class GatewayDialect:
     ) -> JSONObject:
         """Return the result of a call. `shaped` is the result for a standard peer.
 
-        `kept` is the job that stores the full output if `shaped` has only a part of it, else None. Raises:
-        RemoteProtocolError (-32000) for a failed call, (-32602) for invalid arguments.
+        `kept` is the job that stores the full output if `shaped` has only a part of it, else None.
+
+        Raises: RemoteProtocolError (-32000) for a failed call, (-32602) for invalid arguments.
         """
         if ended.failures:
             raise unfit_error(tool, ended)

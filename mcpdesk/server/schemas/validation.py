@@ -1,9 +1,10 @@
 """Validation against JSON Schema, with error messages that state the location and what is allowed.
 
-Schemas may be 2020-12 or older drafts. Messages never repeat the value itself. jsonschema_rs is imported when
-the first schema is compiled. It never fetches anything, but has no time limit: a schema that doubles its work
-at every level, or that refers to itself without descending into the value, would block or crash the
-interpreter. Such schemas are refused.
+Schemas may be 2020-12 or older drafts. Messages never repeat the value itself.
+
+jsonschema_rs is imported when the first schema is compiled. It never fetches anything, but has no time limit:
+a schema that doubles its work at every level, or that refers to itself without descending into the value,
+would block or crash the interpreter. Such schemas are refused.
 """
 
 from __future__ import annotations
