@@ -3,11 +3,13 @@
     def test_greeting(desk_client):
         client = desk_client("servers/profiles")
         assert client.call("greet", name="Ada").text == "Hello, Ada!"
+
         tea = client.call("order-tea", answers=[{"question": "Which tea", "answer": "Assam"}])
         assert not tea.error
 
-pytest finds the fixtures `desk_client`, `desk_client_module`, `desk_client_session` and `desk_snapshot` once
-mcpdesk is installed beside it. Case files become tests where the ini option `mcpdesk_cases` names them.
+If mcpdesk is installed in the same environment, pytest finds the fixtures `desk_client`,
+`desk_client_module`, `desk_client_session` and `desk_snapshot`. Case files named by the ini option
+`mcpdesk_cases` become tests.
 """
 
 from __future__ import annotations

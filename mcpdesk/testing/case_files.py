@@ -1,4 +1,4 @@
-"""Files of test cases: YAML or JSON lists, each entry a call and what is to come of it."""
+"""Files of test cases: YAML or JSON lists, each entry a call and its expected outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 CASES = "cases"
-"""The folder of the case files in a server folder."""
+"""Folder of the case files in a server folder."""
 KINDS = ("tool", "resource", "prompt")
 MOST_BYTES = 8 << 20
 DEFAULT_TIMEOUT_S = 30.0
@@ -26,38 +26,38 @@ _QUESTION_KINDS = ("question", "elicitation", "sampling", "roots")
 
 
 class Expectation(Struct, frozen=True):
-    """What is to come of a call; whatever is not said may be anything."""
+    """Expected outcome of a call; omitted members are not checked."""
 
     text: str | None = None
-    """All of the text, exactly."""
+    """Exact text."""
     contains: tuple[str, ...] = ()
     matches: tuple[str, ...] = ()
-    """Regular expressions that are found in the text."""
+    """Regular expressions that must be found in the text."""
     structured: Any = None
     has_structured: bool = False
-    """Whether `structured` is expected; null can be, too."""
+    """True if `structured` is expected, which may be null."""
     like: str | None = None
-    """All of the text, where `{{time}}` and the like stand for what varies."""
+    """Text with placeholders such as `{{time}}` for values that vary."""
     structured_like: Any = None
-    """The structured content, in the same way; None: nothing is expected."""
+    """Structured content with such placeholders, or None if it is not checked."""
     schema: dict[str, Any] | None = None
-    """Of the structured content, or else of the text as JSON."""
+    """Schema of the structured content, or else of the text as JSON."""
     error: str | None = None
-    """Words of the error that is expected, "" for any; None: none is."""
+    """Text that the expected error contains, "" for any error, or None if no error is expected."""
     under_ms: float | None = None
 
 
 class Case(Struct, frozen=True):
-    """One call, the answers to what it asks, and what is to come of it."""
+    """One call, the answers to its questions, and its expected outcome."""
 
     name: str
     kind: str
     """One of `KINDS`."""
     target: str
-    """The name of the tool or the prompt, or the URI of the resource."""
+    """Name of the tool or the prompt, or URI of the resource."""
     arguments: dict[str, Any]
     answers: tuple[dict[str, Any], ...]
-    """In the order of the questions; each has one of question, elicitation, sampling, roots."""
+    """Answers in the order of the questions; each has one of question, elicitation, sampling, roots."""
     expect: Expectation
     timeout_s: float
     place: str
@@ -67,7 +67,7 @@ class Case(Struct, frozen=True):
 def find_cases(place: Path) -> list[Case]:
     """Return the cases of a file, or of all case files in a folder, in order of their names.
 
-    Raises: DeskUserError naming file, line and what is allowed.
+    Raises: DeskUserError with file and line, and what is allowed.
     """
     if not place.exists():
         raise DeskUserError(f"{place} does not exist.", "--cases names a case file, or a folder of them.")
@@ -105,7 +105,7 @@ def read_cases(file: Path) -> list[Case]:
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-    """Reads what JSON can say: a date stays a text, as it was written."""
+    """Loader for what JSON can express: a date stays a string."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -115,7 +115,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def _lines(text: str) -> list[int]:
-    """The line of each entry; none for JSON that is no YAML."""
+    """Return the line of each entry; empty for JSON that is not YAML."""
     try:
         root = yaml.compose(text, _Loader)
     except (yaml.YAMLError, RecursionError):
@@ -146,7 +146,7 @@ def _case(entry: Any, place: str) -> Case:
 
 
 def checked_answers(entries: list[Any], place: str) -> tuple[dict[str, Any], ...]:
-    """Return the answers of a script. Raises: DeskUserError for what is none."""
+    """Return the answers of a script. Raises: DeskUserError for an invalid answer."""
     return tuple(_answer(each, place) for each in entries)
 
 
@@ -207,7 +207,7 @@ _TYPES: dict[type, str] = {str: "a text", dict: "an object", list: "a list"}
 
 
 class _Given:
-    """The members of one object of a case file, and how to complain about them."""
+    """Members of one object of a case file, with checks that raise errors about it."""
 
     def __init__(self, entry: Any, place: str, what: str) -> None:
         self._place, self._what = place, what
@@ -218,23 +218,23 @@ class _Given:
             raise self.wrong(f'"{path}" has a value that JSON does not have')
 
     def wrong(self, message: str) -> DeskUserError:
-        """An error at the place of the case."""
+        """Return an error with the position of the case."""
         return DeskUserError(f"{self._place}: {message}.")
 
     def check(self, key: str, value: Any, kind: type) -> None:
-        """Raises: DeskUserError when a value is not of its kind."""
+        """Raises: DeskUserError if a value has another type."""
         if not isinstance(value, kind):
             raise self.wrong(f'"{key}" must be {_TYPES[kind]}')
 
     def take(self, key: str, kind: type, *otherwise: Any) -> Any:
-        """Return a member. Raises: DeskUserError when it is of another kind."""
+        """Return a member. Raises: DeskUserError if it has another type."""
         if otherwise and key not in self.values:
             return otherwise[0]
         self.check(key, self.values[key], kind)
         return self.values[key]
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return a member that is a text or several."""
+        """Return a member that is one text or a list of texts."""
         given = self.values.get(key, [])
         given = given if isinstance(given, list) else [given]
         if not all(isinstance(each, str) for each in given):
@@ -251,14 +251,14 @@ class _Given:
         return value
 
     def end(self, allowed: tuple[str, ...]) -> None:
-        """Raises: DeskUserError for a member nobody knows."""
+        """Raises: DeskUserError for an unknown member."""
         for key in self.values:
             if key not in allowed:
                 raise self.wrong(f'{self._what} has no "{key}"; allowed: {", ".join(allowed)}')
 
 
 def _no_json(value: Any, path: str = "") -> Iterator[str]:
-    """Where a value is none of JSON: a key that is no text, bytes, a set, infinity."""
+    """Yield the paths of values that JSON does not have: a non-string key, bytes, a set, infinity."""
     walk: Callable[[Any, str], Iterator[str]] = _no_json
     if isinstance(value, Mapping):
         for key, each in value.items():

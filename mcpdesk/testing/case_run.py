@@ -1,4 +1,5 @@
-"""Runs test cases: makes the call, answers what it asks, and compares what came with what was expected."""
+"""Run of test cases: makes the call, answers its questions, and compares the outcome with the expected
+one."""
 
 from __future__ import annotations
 
@@ -23,39 +24,39 @@ if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions, ServerConnection
 
 MOST_LINES = 60
-"""Lines of a difference that are shown."""
+"""Maximum number of lines shown of a difference."""
 
 
 class CaseResult(Struct, frozen=True):
-    """What came of a case."""
+    """Outcome of a case."""
 
     case: Case
     failures: tuple[str, ...]
-    """What is not as expected; none when it passed."""
+    """Differences from the expected outcome; empty if the case passed."""
     duration_ms: float
     logged: tuple[str, ...] = ()
-    """What the server logged and printed meanwhile, tracebacks included."""
+    """Text that the server logged and printed during the case, including tracebacks."""
 
 
 class ScriptedAnswers:
-    """ScriptedAnswers what a server asks, from the script of the case that runs."""
+    """Answers the questions of a server from the script of the current case."""
 
     def __init__(self) -> None:
         self._script: deque[dict[str, Any]] = deque()
         self.failures: list[str] = []
-        """Questions that the script does not answer."""
+        """Questions without an answer in the script."""
 
     def begin(self, script: Sequence[dict[str, Any]]) -> None:
-        """CallAnswer from another script."""
+        """Start with a new script."""
         self._script = deque(script)
         self.failures = []
 
     def left(self) -> list[str]:
-        """Return which answers nobody asked for."""
+        """Return messages about answers that no question asked for."""
         return [f"it never asked for this answer: {_short(each)}" for each in self._script]
 
     def handlers(self) -> Questions:
-        """Return what a connection answers questions with."""
+        """Return the question handlers for a connection."""
         return {
             "elicitation/create": self._elicit,
             "sampling/createMessage": self._sample,
@@ -72,7 +73,7 @@ class ScriptedAnswers:
         return {"action": "accept", "content": given}
 
     def _fill(self, told: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """CallAnswer a form with the next answers, as long as their questions are about its fields."""
+        """Fill a form with the next answers, as long as their questions match its fields."""
         fields: dict[str, Any] = dict(schema.get("properties") or {})
         content = dict[str, Any]()
         while self._is_next("question"):
@@ -112,7 +113,7 @@ class ScriptedAnswers:
 
 
 def _fields_about(question: str, told: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields a question is about: those that have its words, or all where only the message has them."""
+    """Return the fields that match a question by their texts, or all fields if only the message matches."""
     sought = question.casefold()
     found = {
         name: field
@@ -125,9 +126,10 @@ def _fields_about(question: str, told: str, fields: Mapping[str, Any]) -> dict[s
 
 
 def _filled(asked: Mapping[str, Any], fields: Mapping[str, Any], answer: Any) -> dict[str, Any]:
-    """The contents of a form that stand for an answer.
+    """Return the form content for an answer.
 
-    A choice of several may be a switch for each option; what is no option goes into the field for own words.
+    A choice of several may be a checkbox per option. An answer that is not an option goes into the field for
+    own words.
     """
     given = answer if isinstance(answer, list) else [answer]
     first, field = next(iter(asked.items()))
@@ -151,17 +153,17 @@ def _choices(field: Mapping[str, Any]) -> list[Any]:
 
 
 class CallAnswer(Struct, frozen=True):
-    """What a call came to."""
+    """Outcome of a call."""
 
     text: str = ""
-    """Its text contents, a line end between them."""
+    """Text contents, separated by line breaks."""
     structured: Any = None
     error: str | None = None
-    """What went wrong, if something did."""
+    """Error message, or None."""
 
 
 async def run_case(case: Case, connection: ServerConnection, answers: ScriptedAnswers) -> CaseResult:
-    """Make the call of a case and compare. Never raises for what the server does."""
+    """Make the call of a case and compare its outcome. Never raises for errors of the server."""
     began = time.perf_counter()
     answer = await make_call(case, connection, answers)
     duration_ms = (time.perf_counter() - began) * 1000
@@ -172,7 +174,7 @@ async def run_case(case: Case, connection: ServerConnection, answers: ScriptedAn
 
 
 async def make_call(case: Case, connection: ServerConnection, answers: ScriptedAnswers) -> CallAnswer:
-    """Make the call of a case, and answer what it asks. Never raises for what the server does."""
+    """Make the call of a case and answer its questions. Never raises for errors of the server."""
     answers.begin(case.answers)
     arguments, missing = filled_in(case.arguments)
     if missing:
@@ -191,7 +193,7 @@ _VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 
 def filled_in(value: Any) -> tuple[Any, list[str]]:
-    """A value whose texts `${NAME}` are those of the environment, and the names of variables that lack."""
+    """Replace texts `${NAME}` by environment variables. Return the new value and the missing variables."""
     missing = list[str]()
 
     def filled(one: Any) -> Any:
@@ -229,7 +231,7 @@ def _joined(blocks: Any) -> str:
 
 
 def differences(expect: Expectation, answer: CallAnswer) -> Iterator[str]:
-    """Yield what is not as expected, each with a difference that shows it."""
+    """Yield the differences from the expected outcome, each with a diff."""
     if answer.error is not None and expect.error is None:
         yield f"it failed: {answer.error}"
         return

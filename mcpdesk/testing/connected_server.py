@@ -1,4 +1,4 @@
-"""What cases run against: a connection to a server, and what the server logs meanwhile."""
+"""Connections that cases run against, with the log lines of their servers."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 IDENTITY = {"name": "mcpdesk-test", "version": __version__}
 NO_REACH = Reach()
 MOST_LOGGED = 200
-"""Lines of a case that are kept, the newest ones."""
+"""Maximum number of log lines kept per case; the newest are kept."""
 _TROUBLE = ("warning", "error", "critical")
 _PRINTED = ("print", "stdout", "stderr")
 
 
 class ConnectedServer:
-    """A server that is connected, and runs cases one after another."""
+    """A connected server that runs cases one after another."""
 
     def __init__(
         self, connection: ServerConnection, answers: ScriptedAnswers, logged: Callable[[], list[str]]
     ) -> None:
         self.connection, self.answers = connection, answers
         self.phases: Callable[[str], dict[str, float]] = lambda tool: {}
-        """Returns where the time of a tool's calls went, in milliseconds by phase; empty if not known."""
+        """Returns the mean time of a tool's calls in milliseconds, by phase; empty if unknown."""
         self._logged = logged
 
     async def run(self, case: Case) -> CaseResult:
-        """Run one case. Never raises for what the server does."""
+        """Run one case. Never raises for errors of the server."""
         self._logged()
         result = await run_case(case, self.connection, self.answers)
         return CaseResult(case, result.failures, result.duration_ms, tuple(self._logged()[-MOST_LOGGED:]))
@@ -57,7 +57,7 @@ class ConnectedServer:
 async def connected(
     transport: ClientTransport, logged: Callable[[], list[str]], revision: str = ""
 ) -> AsyncIterator[ConnectedServer]:
-    """Connect to any server. Raises: CallError when it cannot be reached."""
+    """Connect to any server. Raises: CallError if it cannot be reached."""
     answers = ScriptedAnswers()
     connection = ServerConnection(
         transport, IDENTITY, questions=answers.handlers, revision=BY_NAME.get(revision)
@@ -71,7 +71,7 @@ async def connected(
 async def _opened(
     connection: ServerConnection, answers: ScriptedAnswers, logged: Callable[[], list[str]]
 ) -> ConnectedServer:
-    """Connect; what is loaded for the first request is not counted as time of the first case."""
+    """Connect, and list the tools, so that the first case does not include the time for loading."""
     await connection.open()
     with suppress(CallError):
         await connection.list_all("tools/list", "tools")
@@ -90,7 +90,7 @@ def isolated_host(folder: Path, state: Path, *, http: bool = False) -> Host:
 
 @asynccontextmanager
 async def hosted(host: Host, reach: Reach = NO_REACH) -> AsyncIterator[ConnectedServer]:
-    """Connect to the folder of a host, over HTTP if it is to listen, else in memory. Raises: DeskError."""
+    """Connect to the folder of a host, over HTTP if the host listens, else in memory. Raises: DeskError."""
     from mcpdesk.bridge.client import caller, connect_to_endpoint
     from mcpdesk.client.credentials import credential_headers
     from mcpdesk.client.http_transports import StreamableHttp
@@ -132,14 +132,14 @@ async def hosted_object(server: Server, reach: Reach) -> AsyncIterator[Connected
 
 
 class HostLog:
-    """What a host has logged since it was last asked: prints, troubles, tracebacks."""
+    """New log lines of a host at each call: printed text, warnings and errors, tracebacks."""
 
     def __init__(self, host: Host) -> None:
         self._journal = host.journal
         self._last = -1
 
     def __call__(self) -> list[str]:
-        """Return the lines that are new."""
+        """Return the new lines."""
         lines = self._journal.lines(self._last)
         self._last = lines[-1].number if lines else self._last
         return [_line(each) for each in lines if each.source in _PRINTED or each.level in _TROUBLE]
@@ -150,7 +150,7 @@ def _line(line: LogLine) -> str:
 
 
 def stdio_target(folder: Path, state: Path, mode: str = "", token: str | None = None) -> CommandTarget:
-    """Return the command that serves a folder over stdio from a process of its own.
+    """Return the command that serves a folder over stdio in a separate process.
 
     `token` is a bearer token of the client.
     """

@@ -1,4 +1,4 @@
-"""A tool under load: calls at a steady rate, whether or not the ones before them were answered."""
+"""Load test of a tool: calls at a steady rate, whether or not earlier ones were answered."""
 
 from __future__ import annotations
 
@@ -18,45 +18,45 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host import Host
 
 MOST_IN_FLIGHT = 10_000
-"""Calls under way at once; what is due beyond them is not sent, and counted as an error."""
+"""Maximum number of concurrent calls; a call beyond that is not sent and counts as an error."""
 PERCENTILES = (50, 90, 99)
 _ERROR_CHARACTERS = 120
 
 
 class LoadPlan(Struct, frozen=True):
-    """What is called, and how often."""
+    """Tool, arguments and rate of a load test."""
 
     tool: str
     arguments: dict[str, Any]
     rate: float
-    """Calls a second."""
+    """Calls per second."""
     seconds: float
     timeout_s: float = 30.0
 
 
 class LoadResult(Struct, frozen=True):
-    """What came of a load; times in milliseconds, each from the moment its call was due."""
+    """Outcome of a load test. Times are in milliseconds, from the moment a call was due."""
 
     calls: int
     failed: int
     errors: dict[str, int]
-    """How often each error came, the most frequent ones."""
+    """Number of occurrences of the most frequent errors."""
     times: list[float]
-    """Of all calls that were answered, also with an error of the tool; rising."""
+    """Sorted times of all calls with a response, including errors of the tool."""
     seconds: float
-    """How long it took in all."""
+    """Total duration."""
 
     def percentile(self, share: float) -> float | None:
-        """Return the time that `share` percent of the calls took at most; None without any."""
+        """Return the percentile `share` of the times, or None if there are no times."""
         if not self.times:
             return None
         return self.times[max(0, ceil(len(self.times) * share / 100) - 1)]
 
 
 async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
-    """Call at the rate of the plan, wait for the answers that are due, and tell what came of it.
+    """Call at the rate of the plan, wait for all responses, and return the outcome.
 
-    A call that is due while the program is busy counts as waiting: a slow server cannot slow the clock.
+    The time that a call is late counts, so that a slow server does not slow the clock.
     """
     times, errors = list[float](), Counter[str]()
     running = set[asyncio.Task[None]]()
@@ -96,7 +96,7 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
 
 
 def mean_phases(host: Host, tool: str) -> dict[str, float]:
-    """Return where the time of a tool's calls went in a host, on average, in milliseconds by phase."""
+    """Return the mean time of a tool's calls in a host, in milliseconds by phase."""
     from mcpdesk.recorder.index.phase_spans import phase_spans
 
     index = host.recording.index
@@ -113,7 +113,7 @@ def mean_phases(host: Host, tool: str) -> dict[str, float]:
 
 
 def as_facts(result: LoadResult, phases: Mapping[str, float]) -> dict[str, Any]:
-    """Return a result as JSON has it."""
+    """Return a result in the form for JSON."""
     shares: Sequence[int] = PERCENTILES
     return {
         "calls": result.calls,

@@ -1,7 +1,7 @@
-"""The plugin for pytest: fixtures that connect to a server, `desk_snapshot`, and case files as tests.
+"""Plugin for pytest: fixtures that connect to a server, `desk_snapshot`, and case files as tests.
 
-Files are collected where the ini option `mcpdesk_cases` names them, and nowhere else: this plugin is loaded
-in every project of an environment that has mcpdesk.
+Case files are collected only if the ini option `mcpdesk_cases` names them, because this plugin is loaded in
+every project of an environment with mcpdesk.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".yaml", ".yml", ".json")
 SERVER_PARTS = ("mcp.json", "tools", "resources", "prompts")
-"""Files and folders of which a server folder has one."""
+"""Files and folders of which a server folder has at least one."""
 SNAPSHOTS = "snapshots"
-"""The folder of the snapshots, beside the test."""
+"""Folder of the snapshots, next to the test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Take the case files that the ini option names as tests."""
+    """Collect the case files that the ini option names."""
     named = [Path(os.path.abspath(each)) for each in parent.config.getini("mcpdesk_cases")]
     if not named or file_path.suffix not in SUFFIXES:
         return None
@@ -57,7 +57,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def target_of(config: pytest.Config) -> str:
-    """The server that the ini option names, its path from the folder of the ini file; empty if none is."""
+    """Return the server in the ini option, a path relative to the ini file; empty if the option is not
+    set."""
     text = str(config.getini("mcpdesk_target")).strip()
     if not text or "://" in text or text.startswith("-- "):
         return text
@@ -69,15 +70,15 @@ def _root(config: pytest.Config) -> Path:
 
 
 class CaseFile(pytest.File):
-    """A case file; its cases run against `mcpdesk_target`, or else the server folder it lies in.
+    """Case file. Its cases run against `mcpdesk_target`, or else against the server folder that contains it.
 
-    The server is started once for the file.
+    The server is started once per file.
     """
 
     client: ServerUnderTest | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield a test for each case. Raises: CollectError for a file that cannot be read."""
+        """Yield a test for each case. Raises: CollectError if the file is invalid."""
         from mcpdesk.errors import DeskUserError
         from mcpdesk.testing.case_files import read_cases
 
@@ -89,7 +90,7 @@ class CaseFile(pytest.File):
             yield CaseItem.from_parent(self, name=case.name, case=case)
 
     def setup(self) -> None:
-        """Start the server, or connect to it. Raises: DeskUserError if no server is named."""
+        """Start the server, or connect to it. Raises: DeskUserError if no server is known."""
         from mcpdesk.errors import DeskUserError
         from mcpdesk.testing.sync_client import ServerUnderTest
 
@@ -103,15 +104,13 @@ class CaseFile(pytest.File):
         self.client = ServerUnderTest(target)
 
     def teardown(self) -> None:
-        """End it."""
+        """Close the connection."""
         if self.client is not None:
             self.client.close()
             self.client = None
 
 
 class CaseItem(pytest.Item):
-    """One case."""
-
     def __init__(self, *, case: Case, **given: Any) -> None:
         super().__init__(**given)
         self.case = case
@@ -125,19 +124,19 @@ class CaseItem(pytest.Item):
             raise CaseFailed(result)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_: Any) -> Any:
-        """Show what is not as expected, and what the server logged."""
+        """Show the differences from the expected outcome, and what the server logged."""
         if isinstance(excinfo.value, CaseFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Return the place of the case."""
+        """Return the position of the case."""
         line = self.case.place.rpartition(":")[2]
         return self.path, int(line) - 1, self.name
 
 
 class CaseFailed(AssertionError):
-    """A case whose call did not come to what it expects."""
+    """The outcome of a case is not the expected one."""
 
     def __init__(self, result: CaseResult) -> None:
         logged = ["it logged:", *(f"  {line}" for line in result.logged)] if result.logged else []
@@ -178,7 +177,8 @@ def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Conn
     from mcpdesk.testing.sync_client import ServerUnderTest
 
     shared: dict[object, tuple[object, ServerUnderTest]] = {}
-    """By target and options, with the target: an id stays its own while the object lives."""
+    """Clients by target and options, with the target, because an id is unique only while the object
+    exists."""
     with ExitStack() as clients:
 
         def connect(target: Any = None, **options: Unpack[ConnectOptions]) -> ServerUnderTest:

@@ -1,7 +1,7 @@
 """Server objects of FastMCP and of the official SDK, served in this process for tests.
 
 An object is served over Streamable HTTP on a port of 127.0.0.1, by its own public method for that, on a
-thread with a loop of its own. All clients of one object share that: some versions can be served only once.
+separate thread and loop. All clients of an object share that, because some versions can be served only once.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ START_S = 30.0
 STOP_S = 10.0
 GRACE_S = 1
 MOST_IDLE = 8
-"""Objects that stay served while no client uses them; further ones are stopped, the longest idle first."""
+"""Maximum number of objects that stay served without a client; the longest idle ones are stopped."""
 PATH = "/mcp"
 KINDS = "FastMCP, or MCPServer, FastMCP or Server of the official SDK"
 
 
 @contextmanager
 def object_url(server: Any) -> Iterator[str]:
-    """The URL of a server object, which is served at least as long as the block runs.
+    """Provide the URL of a server object, which is served at least while the block runs.
 
-    Raises: DeskUserError for an object that is no server, or does not start.
+    Raises: DeskUserError if the object is not a server, or does not start.
     """
     served = _claim(server)
     try:
@@ -68,7 +68,7 @@ class _ServedObject:
             raise DeskUserError(f"{type(server).__name__} cannot be served: {reason}.")
 
     def stop(self) -> None:
-        """End it: its lifespan as well, and requests under way after `GRACE_S`."""
+        """Stop the server and its lifespan; pending requests end after `GRACE_S`."""
         self._http.should_exit = True
         self._thread.join(STOP_S)
         self._listener.close()
@@ -76,7 +76,7 @@ class _ServedObject:
     def _serve(self) -> None:
         try:
             asyncio.run(self._until_stopped())
-        except BaseException as error:  # of the object's own code; the thread that waits reports it
+        except BaseException as error:  # of the object's own code; the waiting thread reports it
             self._error = error
         finally:
             self._is_settled.set()
@@ -93,7 +93,7 @@ class _ServedObject:
 
 
 _served: dict[int, _ServedObject] = {}
-"""By id of the object, which each holds; the longest unused first."""
+"""Served objects by id, the longest unused first. Each entry holds its object, so the id stays valid."""
 _lock = threading.Lock()
 
 
@@ -125,7 +125,7 @@ atexit.register(_stop_all)
 
 
 def _application(server: Any) -> tuple[Any, str]:
-    """The ASGI application of a server object and the path of its endpoint. Raises: DeskUserError."""
+    """Return the ASGI application of a server object, and the path of its endpoint. Raises: DeskUserError."""
     if callable(make := getattr(server, "http_app", None)):  # FastMCP
         return make(path=PATH), PATH
     if callable(make := getattr(server, "streamable_http_app", None)):
@@ -139,7 +139,7 @@ def _application(server: Any) -> tuple[Any, str]:
 
 
 def _low_level_application(server: Any) -> Any:
-    """The application of a low-level server of the SDK's first series, which makes none itself."""
+    """Return the application of a low-level server of SDK 1.x, which does not create one itself."""
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
     from starlette.applications import Starlette
     from starlette.routing import Route
@@ -147,7 +147,7 @@ def _low_level_application(server: Any) -> Any:
     manager: Any = StreamableHTTPSessionManager(app=server)
 
     class Endpoint:
-        """Starlette calls an instance with the three arguments of ASGI, a function with a request."""
+        """Starlette calls an instance with the three ASGI arguments, but a function with a request."""
 
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
             await manager.handle_request(scope, receive, send)

@@ -1,4 +1,4 @@
-"""A client for tests that are plain functions: connects to any server, calls, and answers questions."""
+"""Client for tests that are plain functions: connects to any server, calls, and answers questions."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from mcpdesk.testing.target_opening import ConnectOptions, opened
 
 T = TypeVar("T")
 CONNECT_S = 60.0
-"""How long a server may take to be started and reached."""
+"""Time limit for starting a server and connecting to it."""
 
 
 class ServerUnderTest:
-    """One server, for as long as the block runs; a folder is hosted in this process, with a state of its own.
+    """One server, for the duration of a block. A folder is hosted in this process, with separate state.
 
     >>> with ServerUnderTest("servers/profiles", revision="2025-11-25") as client:
     ...     client.call("greet", name="Ada").text
 
-    Options are those of `ConnectOptions`: mode, revision, headers, token, environment and others.
+    Options are the ones of `ConnectOptions`: mode, revision, headers, token, environment and others.
     """
 
     def __init__(self, target: Any, **options: Unpack[ConnectOptions]) -> None:
-        """`target` is what the commands take (a folder, a URL, `-- COMMAND`, a Python or JSON file), or a
-        server object: FastMCP, or one of the official SDK, which is served in this process.
+        """Connect to a target.
+
+        `target` is a target as in the commands (a folder, a URL, `-- COMMAND`, a Python or JSON file), or a
+        server object of FastMCP or the official SDK, which is served in this process.
 
         Raises: DeskError if it cannot be hosted, started or reached; TypeError for an unknown option.
         """
@@ -65,9 +67,9 @@ class ServerUnderTest:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         **arguments: Any,
     ) -> CallAnswer:
-        """Call a tool, with arguments as keywords or in an object; `answers` are as in a case file.
+        """Call a tool, with arguments as keywords or in a mapping; `answers` are as in a case file.
 
-        Never raises for what the server does: see `error` of what is returned.
+        Never raises for errors of the server: see `error` of the result.
         """
         return self._ask("tool", tool, {**(given or {}), **arguments}, answers, timeout_s)
 
@@ -80,12 +82,12 @@ class ServerUnderTest:
         return self._ask("prompt", name, arguments, (), timeout_s)
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the result of any request. Raises: CallError without one."""
+        """Send any request and return its result. Raises: CallError if there is no result."""
         return self._run(self._subject.connection.result(method, params), DEFAULT_TIMEOUT_S)
 
     @property
     def revision(self) -> str:
-        """Name of the revision that is spoken."""
+        """Name of the negotiated revision."""
         return self._run(self._subject.connection.open(), CONNECT_S).revision.name
 
     def run(self, case: Case) -> CaseResult:
@@ -93,7 +95,7 @@ class ServerUnderTest:
         return self._run(self._subject.run(case), case.timeout_s + CONNECT_S)
 
     def close(self) -> None:
-        """End the connection, and a server that runs for it."""
+        """Close the connection, and stop a server that was started for it."""
         opened, self._opened = self._opened, None
         try:
             if opened is not None:

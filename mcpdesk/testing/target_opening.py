@@ -1,4 +1,4 @@
-"""Connections of tests: what can be said of one, and how each kind of target is opened."""
+"""Connections of tests: their options, and the opening of each kind of target."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from mcpdesk.upstream.target_transport import Reach
 
 COMMAND = "-- "
-"""Begin of a target that is a command."""
+"""Prefix of a target that is a command."""
 
 
 class ConnectOptions(TypedDict, total=False):
-    """Options of a connection; each may be left out."""
+    """Options of a connection; all are optional."""
 
     mode: str
-    """Use the tools of this mode alone; of a folder or a URL."""
+    """Use only the tools of this mode; for a folder or a URL."""
     revision: str
-    """Revision to speak, such as `2025-11-25`, or an era: `handshake`, `stateless`. Default: the newest."""
+    """Revision to use, such as `2025-11-25`, or an era: `handshake`, `stateless`. Default: the newest."""
     headers: Mapping[str, str]
-    """Further headers of every request. A folder is reached over HTTP then."""
+    """Additional headers of every request. They make a folder be served over HTTP."""
     token: str
     """Bearer token of the caller."""
     api_key: str
@@ -49,7 +49,7 @@ class ConnectOptions(TypedDict, total=False):
     account: str
     """Name of the login to use, for a URL."""
     environment: Mapping[str, str]
-    """Further variables of the program. A folder is served by a process of its own then."""
+    """Additional environment variables of the program. They make a folder be served by a separate process."""
     folder: str | os.PathLike[str]
     """Working folder of the program."""
     packages: Sequence[str]
@@ -58,7 +58,7 @@ class ConnectOptions(TypedDict, total=False):
 
 @asynccontextmanager
 async def opened(target: Any, options: ConnectOptions) -> AsyncIterator[ConnectedServer]:
-    """Connect to a target: a text or a path as the commands take them, or a server object.
+    """Connect to a target: a text or a path as in the commands, or a server object.
 
     Raises: DeskError if it cannot be hosted, started or reached; TypeError for an unknown option.
     """
@@ -104,7 +104,7 @@ def _reach(options: ConnectOptions) -> Reach:
 
 @asynccontextmanager
 async def _folder(folder: Path, options: ConnectOptions, reach: Reach) -> AsyncIterator[ConnectedServer]:
-    """Host a folder with a state of its own: in this process, or in another one if it gets variables."""
+    """Host a folder with separate state: in this process, or in another one if it gets variables."""
     _refuse(options, ("api_key", "account", "folder", "packages"), "A folder")
     with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
         if environment := options.get("environment"):
@@ -153,7 +153,7 @@ def _found(place: str, options: ConnectOptions) -> RemoteTarget:
 
 
 def _refuse(options: ConnectOptions, names: Sequence[str], what: str) -> None:
-    """Raises: DeskUserError for options that mean nothing to a kind of target."""
+    """Raises: DeskUserError for options that a kind of target does not support."""
     if given := [name for name in names if options.get(name)]:
         raise DeskUserError(f"{what} takes no {given[0]}.", "")
 
@@ -178,7 +178,7 @@ async def _connected(target: RemoteTarget, reach: Reach) -> AsyncIterator[Connec
 
 
 def _agree(config: ConfigFile) -> None:
-    """No person can be asked while tests run. Raises: UntrustedFileError for content without agreement."""
+    """Raises: UntrustedFileError for a file without a person's agreement, because tests cannot ask for it."""
     from mcpdesk.client.trust import TrustStore, UntrustedFileError, untrusted
     from mcpdesk.settings import resolve
 

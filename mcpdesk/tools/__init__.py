@@ -1,8 +1,8 @@
-"""The built-in tools a server folder may switch on by name.
+"""Built-in tools that a server folder may enable by name.
 
-They are written as a server folder's own tools are: typed `async def`s under `@tool`, with what they need of
-the process taken from their context. A module is imported when a folder asks for one of its tools. The names
-of their result classes appear in the output schemas that clients get, so they stay as they are.
+They are written like the tools of a server folder: typed `async def`s with `@tool`, which access the process
+through their context. A module is imported when a folder enables one of its tools. Names of result classes
+are part of the output schemas that clients receive, so they must not change.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ BUILTINS = {
     "TaskManager": "mcpdesk.tools.tasks",
     "WebSearch": "mcpdesk.tools.web.search",
 }
-"""Name, as in `builtins` of `mcp.json`, to the module with the tool of that name."""
+"""Module that contains a tool, by the tool's name in `builtins` of `mcp.json`."""
 
 
 def given(parameter: str, value: str | None, limit: int) -> str:
-    """A text that a caller gave, without blanks around it.
+    """Return a text argument without surrounding whitespace.
 
-    Raises: HandlerError when it is missing or empty, has more than `limit` characters, or control characters.
+    Raises: HandlerError if it is missing or empty, longer than `limit` characters, or contains control
+    characters.
     """
     text = (value or "").strip()
     if not text:

@@ -1,4 +1,4 @@
-"""AskUserQuestion: questions for the person at the desk, answered as one."""
+"""AskUserQuestion: questions for the person at the desk, answered together."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _text(question: Question, pairs: list[tuple[Page, Answer]]) -> str:
 
 def _line(page: Page, answer: Answer) -> str:
     chosen = [*answer.selected, *([f"(own words) {answer.other}"] if answer.other else [])]
-    # A form of the client's may be sent off with nothing in it.
+    # A client may submit an empty form.
     return f"{page.question}\n-> {', '.join(chosen) or '(no answer)'}"
 
 
@@ -102,15 +102,15 @@ QUESTIONS = (1, 8)
 OPTIONS = (2, 9)
 WANTED = 'must be a list of questions, or {"questions": [...]}'
 TEXT_LIMIT = 4_000
-"""Characters of a question or a description."""
+"""Maximum characters of a question or a description."""
 LABEL_LIMIT = 200
-"""Characters of a label or a header."""
+"""Maximum characters of a label or a header."""
 
 
 def pages_from(text: str) -> tuple[Page, ...]:
-    """The pages a JSON text describes: a list of questions, or an object with the list as `questions`.
+    """Return the pages in a JSON text: a list of questions, or an object with the list as `questions`.
 
-    Raises: HandlerError naming the path and what is allowed there.
+    Raises: HandlerError with the path of the invalid value and what is allowed there.
     """
     try:
         value = codec.decode(text.encode())

@@ -1,4 +1,4 @@
-"""SetCallback: messages that come back to their sender and to the desk."""
+"""SetCallback: messages that return later, to their sender and to the desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDF, SVG and HEIC files as text or PNG pictures, by the libraries of the extra `tools`."""
+"""Conversion of PDF, SVG and HEIC files to text or PNG images, with the libraries of the extra `tools`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Form = Literal["pdf-text", "pdf", "svg", "heic"]
 INSTALL = "pip install 'mcpdesk[tools]'"
 PATIENCE_S = 30.0
 MOST_BYTES = 40 << 20
-"""Largest text or picture that is made of a file."""
+"""Maximum bytes of the converted text or image."""
 LIBRARIES: dict[Form, str] = {
     "pdf-text": "pypdfium2",
     "pdf": "pypdfium2",
@@ -31,21 +31,22 @@ BY_HAND: dict[Form, str] = {
     "svg": "convert it with `rsvg-convert FILE -o PICTURE.png`",
     "heic": "convert it with `magick FILE PICTURE.png`",
 }
-"""Ways without the libraries."""
+"""Advice for a conversion without the libraries, by form."""
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs")
 LOOKED_AT = 4_096
 
 
 class Converted(Struct, frozen=True):
-    """Text or picture that was made of a file."""
+    """Text or image converted from a file."""
 
     facts: dict[str, Any]
-    """`title`, `pages` and `is_cut` of a text; `width`, `height` and `frames` of the file of a picture."""
+    """`title`, `pages` and `is_cut` for a text; `width`, `height` and `frames` of the original for an
+    image."""
     data: bytes
 
 
 class StdoutBytes(Output):
-    """The stdout of a program as bytes, up to a limit; of stderr what any output keeps."""
+    """Output that keeps stdout as bytes, up to a limit. stderr is kept as in any output."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -53,7 +54,7 @@ class StdoutBytes(Output):
         self._most = most
 
     def add(self, stream: Stream, data: bytes) -> None:
-        """Keep what was read."""
+        """Add data that was read from a stream."""
         if stream == "stdout":
             self.data += data[: self._most - len(self.data)]
         else:
@@ -61,7 +62,7 @@ class StdoutBytes(Output):
 
 
 def form_of(data: bytes) -> Form | None:
-    """The form that a file has by its first bytes; None if it is no PDF, SVG or HEIC file."""
+    """Return the form of a file according to its first bytes; None if it is not a PDF, SVG or HEIC file."""
     head = data[:LOOKED_AT].lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"%PDF-"):
         return "pdf"
@@ -74,9 +75,9 @@ def form_of(data: bytes) -> Form | None:
 
 
 async def converted(form: Form, data: bytes, environment: dict[str, str], what: str) -> Converted:
-    """Make a text or a picture of a file, in a process of its own. `what` names the file in errors.
+    """Convert a file to text or an image, in a separate process. `what` names the file in errors.
 
-    Raises: HandlerError, also if the library is missing: it says what to install.
+    Raises: HandlerError; if the library is missing, its message says what to install.
     """
     from mcpdesk.jobs.process import run
 

@@ -1,7 +1,7 @@
 """Program that reads one PDF, SVG or HEIC file: `python -m mcpdesk.tools.file_reader FORM FILE`.
 
-Files of strangers are read by large libraries in C and Rust. That is done in a process of its own, which may
-crash, hang or grow without harm to the server. stdout gets a line of JSON and then the text or the picture.
+Untrusted files are parsed by large libraries in C and Rust. A separate process may crash, hang or use too
+much memory without harm to the server. It writes a line of JSON to stdout, and then the text or the image.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Any
 
 MOST_MEMORY = 4 << 30
-"""Bytes of address space; libraries reserve more than they use."""
+"""Maximum bytes of address space; libraries reserve more than they use."""
 MOST_SECONDS = 30
-"""Processor time."""
+"""Maximum processor time."""
 MOST_CHARACTERS = 5_000_000
-"""Longest text of a PDF file."""
+"""Maximum characters of the text of a PDF file."""
 LONGEST_SIDE = 2_000
-"""Pixels of a picture that is given."""
+"""Maximum side of an image in pixels."""
 MOST_PIXELS = 100_000_000
 PAGE_SCALE = 150 / 72
-"""Pixels for a point of a page."""
+"""Pixels per point of a page."""
 Read = tuple[dict[str, Any], bytes]
 """Facts, and the content."""
 
 
 def pdf_text(path: Path) -> Read:
-    """The text of all pages; each page but an only one begins with its number."""
+    """Return the text of all pages. With several pages, each starts with its number."""
     import pypdfium2
 
     with pypdfium2.PdfDocument(path) as document:
@@ -53,7 +53,7 @@ def pdf_text(path: Path) -> Read:
 
 
 def pdf_picture(path: Path) -> Read:
-    """The first page as a PNG picture."""
+    """Render the first page as a PNG image."""
     import pypdfium2
 
     with pypdfium2.PdfDocument(path) as document:
@@ -63,7 +63,7 @@ def pdf_picture(path: Path) -> Read:
 
 
 def svg_picture(path: Path) -> Read:
-    """An SVG file as a PNG picture."""
+    """Render an SVG file as a PNG image."""
     import resvg_py
     from PIL import Image
 
@@ -72,7 +72,7 @@ def svg_picture(path: Path) -> Read:
 
 
 def heic_picture(path: Path) -> Read:
-    """A HEIC file as a PNG picture, as the camera was held."""
+    """Convert a HEIC file to a PNG image, rotated as its metadata says."""
     import pillow_heif
     from PIL import Image, ImageOps
 
@@ -109,14 +109,14 @@ def _limit() -> None:
 
 
 def main(form: str, path: str) -> int:
-    """Read one file; the exit code is 1 if it cannot be read, and stderr has the reason."""
+    """Read one file. Return 1, with the reason on stderr, if it cannot be read."""
     from PIL import Image
 
     _limit()
-    Image.MAX_IMAGE_PIXELS = None  # we look ourselves
+    Image.MAX_IMAGE_PIXELS = None  # the size is checked here
     try:
         facts, data = FORMS[form](Path(path))
-    except Exception as error:  # libraries raise whatever a stranger's bytes lead to
+    except Exception as error:  # libraries raise any exception for untrusted data
         sys.stderr.write(" ".join(f"{error}".split())[:300] or type(error).__name__)
         return 1
     sys.stdout.buffer.write(json.dumps(facts).encode() + b"\n" + data)

@@ -1,4 +1,4 @@
-"""ReadImage: a picture from a file, small enough for whoever looks at it."""
+"""ReadImage: an image from a file, reduced to a size that models accept."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 20_000_000
 LONGEST_SIDE = 2_000
-"""Pixels; a larger picture is scaled down."""
+"""Maximum side in pixels; a larger image is scaled down."""
 MOST_PIXELS = 100_000_000
-"""What a picture may unfold to: 400 MB at most."""
+"""Maximum pixels of a decoded image, which takes up to 400 MB."""
 READABLE = ("png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "ico")
-"""Formats whose readers of the library may be tried on a stranger's file."""
+"""Formats whose decoders may be used on untrusted files."""
 FORMATS = "PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF and ICO"
 MORE_FORMATS = "with the extra `tools` also PDF, SVG and HEIC"
 GIVEN_BYTES = 3_750_000
-"""Of the picture that is given: in base64 these are the 5 MB that model APIs take."""
+"""Maximum bytes of the returned image: 5 MB in base64, the limit of model APIs."""
 SMALLER = 0.75
-"""How much of its sides a picture keeps each time it is still too large."""
+"""Factor by which the sides are multiplied each time an image is still too large."""
 CONVERT = "a picture in another format may be converted with `magick FILE PICTURE.png`"
 KEPT = frozenset({"png", "jpeg", "gif", "webp"})
-"""Formats models take as they are; others become PNG."""
+"""Formats that models accept directly; others are converted to PNG."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
 
 
 def _drawn(file_path: str, form: Form, made: Converted, size: int) -> tuple[Picture, bytes]:
-    """The picture that was made of a file of another form."""
+    """Return the image that was converted from a file of another form."""
     image, given, mime_type = _small_enough(_opened(file_path, made.data), "png")
     width, height, frames = (made.facts[name] for name in ("width", "height", "frames"))
     return Picture(file_path, form, size, width, height, frames, mime_type, *image.size, len(given)), given
@@ -99,14 +99,14 @@ def _drawn(file_path: str, form: Form, made: Converted, size: int) -> tuple[Pict
 
 def _read(file_path: str, data: bytes) -> tuple[Picture, bytes]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of odd metadata; what counts is whether it can be drawn
+        warnings.simplefilter("ignore")  # of odd metadata; only drawing it matters
         image = _opened(file_path, data)
         kind = _kind(image)
         try:
             return _decoded(file_path, kind, image, data)
         except HandlerError:
             raise
-        except Exception as error:  # the library's readers raise whatever a stranger's bytes lead to
+        except Exception as error:  # decoders raise any exception for untrusted data
             raise HandlerError(f"file_path: {file_path} is a broken {kind.upper()} file: {error}") from error
 
 
@@ -126,25 +126,28 @@ def _bytes_of(file_path: str) -> bytes:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise HandlerError(f"file_path: {file_path[:500]} cannot be read: {error.strerror}") from error
-    if len(data) > MOST_BYTES:  # a file of the system's own may have more than it says
+    if len(data) > MOST_BYTES:  # system files may contain more than their size says
         raise HandlerError(f"file_path: {file_path} has more than the {MOST_BYTES:,} bytes that are allowed")
     return data
 
 
 def _opened(file_path: str, data: bytes) -> Image:
-    """A picture whose header was read, whatever the file's name. Raises: HandlerError for anything else."""
+    """Open an image and read its header, regardless of the file name.
+
+    Raises: HandlerError for other files.
+    """
     from PIL import Image
 
-    Image.MAX_IMAGE_PIXELS = None  # we look ourselves, and in words that name the file
+    Image.MAX_IMAGE_PIXELS = None  # the size is checked here, with an error that names the file
     try:
         return Image.open(io.BytesIO(data), formats=READABLE)
-    except Exception as error:  # the library's readers raise whatever a stranger's bytes lead to
+    except Exception as error:  # decoders raise any exception for untrusted data
         said = f"is no image that can be read, or broken; {FORMATS} can, {MORE_FORMATS}; {CONVERT}"
         raise HandlerError(f"file_path: {file_path} {said}") from error
 
 
 def _kind(image: Image) -> str:
-    """The format in lower case; the pictures of some cameras are several JPEG pictures in one file."""
+    """Return the format in lower case. Images of some cameras are several JPEG images in one file."""
     found = (image.format or "").lower()
     return "jpeg" if found == "mpo" else found
 
@@ -171,17 +174,17 @@ def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Pict
 
 
 def _upright(image: Image) -> Image:
-    """Turned as the camera was held, since what is written anew does not say so any more."""
+    """Rotate an image as its metadata says, because the new file does not contain that metadata."""
     from PIL import ImageOps
 
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # odd metadata is no reason not to give the picture
+    except Exception:  # odd metadata must not prevent showing the image
         return image
 
 
 def _small_enough(image: Image, kind: str) -> tuple[Image, bytes, str]:
-    """A picture in few enough bytes: as it is, as JPEG where nothing shines through, or in fewer pixels."""
+    """Reduce an image to the maximum bytes: unchanged, as JPEG if it is opaque, or with fewer pixels."""
     given, mime_type = _encoded(image, kind)
     if len(given) > GIVEN_BYTES and not image.has_transparency_data:
         image = image if image.mode in ("L", "RGB") else image.convert("RGB")

@@ -1,4 +1,4 @@
-"""PlanMode: while a plan is being made, tools that change things are refused."""
+"""PlanMode: while a session plans, its calls of tools that change things are refused."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from mcpdesk.tools import given
 GOAL_LIMIT = 2_000
 PATH_LIMIT = 1_000
 TEXT_LIMIT = 100_000
-"""Characters that may be added to a plan at once."""
+"""Maximum characters that may be added to a plan at once."""
 MOST_BYTES = 2 << 20
-"""What a plan may have."""
+"""Maximum bytes of a plan."""
 NOTES_LENGTH = 1_000
-"""Characters of a result that are left for what is said besides the plan."""
+"""Characters of a result reserved for text besides the plan."""
 SLUG = re.compile(r"[^a-z0-9]+")
 
 Action = Literal["enter", "exit", "status", "json", "reset"]
@@ -78,7 +78,7 @@ async def plan_mode(
     """
     if await ctx.hosted.look_for_state():
         try:
-            await recall(ctx.hosted)  # another process may have begun or ended it
+            await recall(ctx.hosted)  # another process may have started or ended plan mode
         except StorageError:
             if action != "reset":
                 raise
@@ -128,7 +128,7 @@ async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
 
 
 async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None) -> str:
-    """Write a text into the plan of a session that is planning."""
+    """Add a text to the plan of a session in plan mode."""
     if text is None:
         raise HandlerError(
             f"goal: is missing. Plan mode is on already, for: {plan.goal}. Give the text to add to the plan "
@@ -177,8 +177,8 @@ def _words(status: PlanStatus) -> str:
 
 
 def _inside(folder: Path, wanted: str) -> Path:
-    """A file a caller names, which has to lie in the server folder, whatever links are on the way."""
-    # Not Path.resolve, which raises where links go in circles.
+    """Return the file that a caller names. With links resolved, it must be in the server folder."""
+    # Path.resolve raises an exception for circular links.
     path = Path(os.path.realpath(folder / given("plan_file", wanted, PATH_LIMIT)))
     if not path.is_relative_to(folder.resolve()):
         raise HandlerError(f"plan_file: {wanted!r} lies outside the server folder {folder}")
@@ -193,7 +193,7 @@ def _own(state: ServerState, goal: str, now: datetime) -> Path:
 
 
 def _begin(path: Path, goal: str) -> bool:
-    """Make the file unless it is there; returns whether it is new."""
+    """Create the file unless it exists. Return True if it is new."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
@@ -208,7 +208,7 @@ def _begin(path: Path, goal: str) -> bool:
 
 
 def _write(path: Path, text: str, is_anew: bool) -> None:
-    """Add a text to a plan's file, or replace what is there. Raises: HandlerError, StorageError."""
+    """Append a text to a plan's file, or replace its content. Raises: HandlerError, StorageError."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Bash runs one command to its end; BackgroundBash and its companions manage background tasks.
 
-Parameters are those published for these tools elsewhere.
+Their parameters are the published ones of the tools of these names.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 MAX_MS = 600_000
 MOST_READERS = 1_000
-"""Callers whose position in the output of a background task is remembered."""
+"""Maximum number of callers whose position in the output of a background task is stored."""
 COMMAND_BYTES = 100_000
-"""What a command may have; systems allow an argument little more."""
+"""Maximum bytes of a command; operating systems allow little more for an argument."""
 PROGRESS_EVERY_S = 0.2
 PROGRESS_BYTES = 4_000
-"""How much of the newest output a progress message carries."""
+"""Maximum bytes of recent output in a progress message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,10 @@ async def bash(
 
 
 async def bash_argv(command: str) -> list[str]:
-    """What runs a command. Raises: HandlerError for one that cannot be run, or without bash."""
+    """Return the argument list that runs a command.
+
+    Raises: HandlerError if the command or bash is unusable.
+    """
     if not command.strip():
         raise HandlerError("command: is empty; give a bash command")
     if "\0" in command:
@@ -113,7 +116,7 @@ async def bash_argv(command: str) -> list[str]:
 
 
 def environment_of(ctx: Context) -> dict[str, str]:
-    """Our own environment without our secrets, and the caller's trace."""
+    """Return the environment of the process without secrets, and with the caller's trace."""
     return ctx.environment | ctx.trace.environment()
 
 
@@ -133,7 +136,7 @@ async def _run(command: str, timeout_ms: int, ctx: Context, output: Output) -> P
 
 
 def _fed(folder: Path, feed: CallFeed, most: int, budget: OutputBudget) -> Output:
-    """An output that those who follow a job see as it comes."""
+    """Return an output that is copied to the feed of a job as it arrives."""
     from mcpdesk.jobs.output import Reports
 
     def written(stream: Stream, text: str) -> None:
@@ -143,7 +146,7 @@ def _fed(folder: Path, feed: CallFeed, most: int, budget: OutputBudget) -> Outpu
 
 
 async def _report(output: Output, context: Context) -> None:
-    """Send the newest output as progress whenever there is more, at most every `PROGRESS_EVERY_S`."""
+    """Send recent output as progress when there is more, at most every `PROGRESS_EVERY_S`."""
     loop, reported = asyncio.get_running_loop(), 0
     while True:
         more = asyncio.Event()
@@ -170,9 +173,9 @@ def _result(ended: ProgramEnd, output: Output, timeout_ms: int, most: int) -> To
 
 
 NOTES_LENGTH = 500
-"""Characters of a result that are left for what is said besides the output."""
+"""Characters of a result reserved for text besides the output."""
 SHOWN = 100
-"""Characters of a command in a list."""
+"""Maximum characters of a command in a list."""
 
 Status = Literal["running", "succeeded", "failed", "killed"]
 
@@ -358,7 +361,7 @@ def _task(program: Program) -> Task:
 
 
 def _task_elsewhere(record: ProgramRecord) -> Task:
-    """A program of another replica."""
+    """Return a program of another replica as a task."""
     return Task(
         task_id=record.id,
         command=record.command,

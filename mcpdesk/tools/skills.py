@@ -1,4 +1,4 @@
-"""InvokeSkill: instructions kept in `skills/<name>/SKILL.md`, with what the caller says filled in."""
+"""InvokeSkill: instructions in `skills/<name>/SKILL.md`, with the caller's arguments filled in."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 PLACEHOLDER = re.compile(r"\$(ARGUMENTS\b|[1-9]\d*)")
 SKILL_BYTES = 1 << 20
 ARGUMENTS_LIMIT = 100_000
-"""Characters."""
+"""Maximum characters of arguments."""
 MOST_FILES = 512
-"""Files that may come with one; the skills extension allows one less, SKILL.md included."""
+"""Maximum number of files besides SKILL.md; the skills extension allows one less, including it."""
 
 
 class SkillFile(Struct, frozen=True):
@@ -76,14 +76,14 @@ async def invoke_skill(skill_name: str, ctx: Context, arguments: str = "") -> To
 
 
 def uri_of(skill: str, place: str) -> str:
-    """The URI of a file of a skill; `place` is its path within the skill's folder."""
+    """Return the URI of a skill's file; `place` is its path in the skill's folder."""
     return f"skill://{skill}/{quote(place)}"
 
 
 def filled(text: str, arguments: str) -> str:
-    """Put arguments in place of `$ARGUMENTS`, and their words in place of `$1` to the last.
+    """Replace `$ARGUMENTS` by the arguments, and `$1` and so on by single words of them.
 
-    A text that has no place for them gets them at its end.
+    A text without placeholders gets the arguments at its end.
     """
     words = _words(arguments)
 
@@ -98,7 +98,7 @@ def filled(text: str, arguments: str) -> str:
 
 
 def files_of(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """SKILL.md, then what comes with it: neither hidden files nor what a link leads out of the folder."""
+    """Yield SKILL.md, then the other files of a skill. Hidden files and links to the outside are skipped."""
     yield from _existing([folder / SKILL])
     yield from islice(_existing(_supporting(folder)), MOST_FILES)
 
@@ -116,14 +116,14 @@ def _existing(paths: Iterable[Path]) -> Iterator[tuple[Path, os.stat_result]]:
     for path in paths:
         try:
             status = path.stat()
-        except OSError:  # gone again: editors put files in place by turns
+        except OSError:  # removed meanwhile; editors replace files while saving
             continue
         if stat.S_ISREG(status.st_mode):
             yield path, status
 
 
 def _is_inside(path: Path, root: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(root)  # Path.resolve raises where links go in circles
+    return Path(os.path.realpath(path)).is_relative_to(root)  # Path.resolve raises for circular links
 
 
 def _read(name: str, arguments: str, state: ServerState) -> Skill:
@@ -137,7 +137,7 @@ def _read(name: str, arguments: str, state: ServerState) -> Skill:
 
 
 def _words(arguments: str) -> list[str]:
-    """As a shell splits them, or at blanks where quotes do not close."""
+    """Split arguments like a shell, or at whitespace if quotes are not closed."""
     import shlex
 
     try:
@@ -157,7 +157,7 @@ def _folder(name: str, state: ServerState) -> Path:
 
 
 def skills_below(base: Path) -> Iterator[Path]:
-    """The folders of skills in a folder. What a link leads out of it is none."""
+    """Yield the folders of skills in a folder. A link to the outside is not a skill."""
     for folder in sorted(base.iterdir()) if base.is_dir() else ():
         is_inside = _is_inside(folder / SKILL, base.resolve())
         if is_inside and (folder / SKILL).is_file() and NAME.fullmatch(folder.name):
@@ -165,7 +165,7 @@ def skills_below(base: Path) -> Iterator[Path]:
 
 
 def _body(folder: Path) -> str:
-    """The text of SKILL.md below its front matter."""
+    """Return the text of SKILL.md after its front matter."""
     path = folder / SKILL
     try:
         with path.open("rb") as file:

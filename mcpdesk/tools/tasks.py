@@ -1,4 +1,4 @@
-"""TaskManager: lists of things to do that outlive the conversation they were made in."""
+"""TaskManager: task lists that outlive the conversation in which they were created."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 NAME_LIMIT = 500
-"""Characters of a task's name."""
+"""Maximum characters of a task's name."""
 TEXT_LIMIT = 10_000
-"""Characters of a step."""
+"""Maximum characters of a step."""
 MOST_TASKS = 10_000
 MOST_STEPS = 1_000
 LISTED = 200
-"""The newest tasks that `list` and `pending` give at most."""
+"""Maximum number of tasks that `list` and `pending` return, the newest first."""
 READING = frozenset(("list", "pending"))
 """Actions that change nothing."""
 
@@ -164,7 +164,7 @@ _RUNS: dict[str, Callable[[Connection, _Request], _Done]] = {
 
 
 def _chosen(connection: Connection, request: _Request, *, by_name: bool = False) -> tasks.Task:
-    """The task meant: by its number, else by `query` where that is asked for, else the current one."""
+    """Return the task with the given number, or else by `query` if allowed, or else the current one."""
     if request.task_id is not None:
         return _task(connection, request.task_id)
     if by_name:

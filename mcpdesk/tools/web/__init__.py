@@ -1,1 +1,1 @@
-"""ReadDocs and WebSearch: pages of the web as text, and many search engines asked at once."""
+"""ReadDocs and WebSearch: web pages as text, and many search engines queried at once."""

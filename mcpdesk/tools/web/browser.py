@@ -1,7 +1,7 @@
-"""Pages rendered by the browser of this machine, without a window, after their scripts ran.
+"""Pages rendered by an installed browser without a window, after their scripts ran.
 
-Everything a page asks for goes through a proxy of ours, which checks addresses and listens for as long as one
-page is rendered. It passes encrypted traffic on unchanged, and plain requests one a connection.
+All requests of a page go through our proxy, which checks addresses and exists only while the page is
+rendered. It forwards encrypted traffic unchanged, and plain requests one per connection.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ PLACES = (
     "C:/Program Files (x86)/Microsoft/Edge/Application/msedge.exe",
 )
 PATIENCE_S = 30.0
-"""For starting the browser and loading the page, besides the time that is asked for."""
+"""Time limit for starting the browser and loading the page, in addition to the requested wait."""
 LOAD_S = 10.0
-"""How long pictures and the like are waited for once the page itself is there."""
+"""Maximum time to wait for images and similar content after the page itself."""
 IDLE_S = 5.0
-"""Time in which a loaded page must become idle: half a second without a request."""
+"""Maximum time for a loaded page to become idle: half a second without a request."""
 MOST_BYTES = 20 << 20
 NO_PAGE = 'class="neterror"'
-"""In what a browser shows instead of a page that it could not get, or may not."""
+"""Text in the page that a browser shows if it could not load the requested one."""
 
 
 class BrowserError(Exception):
-    """The browser did not give the page; the text says why."""
+    """The browser did not return the page; the text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A page as it stands after its scripts ran."""
+    """A page in its state after its scripts ran."""
 
     html: str
     way: str
     """`playwright` or `chromium`."""
     is_loading: bool = False
-    """Whether something it had asked for was still to come."""
+    """True if some of its requests were still pending."""
 
 
 def find_browser() -> str | None:
-    """The path of a browser that can do it; None where there is none."""
+    """Return the path of a suitable browser, or None if there is none."""
     found = (shutil.which(name) for name in NAMES)
     return next((each for each in found if each), None) or next(
         (place for place in PLACES if Path(place).exists()), None
@@ -71,9 +71,9 @@ def find_browser() -> str | None:
 async def draw(
     program: str, url: str, wait_ms: int, environment: dict[str, str], *, private: bool, local: bool
 ) -> Drawn:
-    """Let a browser load a page, and return what it shows once its network is idle and `wait_ms` are over.
+    """Load a page in a browser. Return its content after its network is idle and `wait_ms` have passed.
 
-    It reaches what `resolve` allows.
+    The browser reaches the addresses that `resolve` allows.
 
     Raises: BrowserError.
     """
@@ -121,8 +121,8 @@ async def _with_dump(
         argv = [
             program,
             *_switches(proxy.url, profile),
-            f"--virtual-time-budget={1000 * IDLE_S + wait_ms:.0f}",  # it pauses while requests are pending
-            f"--timeout={1000 * (PATIENCE_S - LOAD_S) + wait_ms:.0f}",  # then it shows what is there
+            f"--virtual-time-budget={1000 * IDLE_S + wait_ms:.0f}",  # it pauses during pending requests
+            f"--timeout={1000 * (PATIENCE_S - LOAD_S) + wait_ms:.0f}",  # then it returns what it has
             "--dump-dom",
             url,
         ]
@@ -132,7 +132,7 @@ async def _with_dump(
             raise BrowserError(f"{program} cannot be started: {error.strerror}") from error
     if ended.exit_code or not output.data.strip():
         raise BrowserError(f"{program} ended with {ended.exit_code} and showed nothing")
-    # It gives up what has not come before it shows the page.
+    # The browser cancels pending requests before it returns the page.
     return output.data.decode("utf-8", "replace"), proxy.pending + proxy.abandoned > 0
 
 
@@ -173,23 +173,23 @@ WAYS: dict[str, Callable[[str, str, int, Proxy, dict[str, str]], Awaitable[tuple
     "playwright": _with_playwright,
     "chromium": _with_dump,
 }
-"""Program, URL, milliseconds, proxy and environment in; HTML, and whether the page still loads, out."""
+"""Takes program, URL, milliseconds, proxy and environment; returns HTML, and True if the page still loads."""
 
 HEAD_BYTES = 65_536
 LOADED_BYTES = 100 << 20
-"""Everything one page may load."""
+"""Maximum bytes that one page may load."""
 CONNECT_S = 10.0
-"""For all addresses of a host together."""
+"""Time limit for all addresses of a host together."""
 REFUSED = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 UNREACHABLE = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 OF_THE_HOP = (b"proxy-", b"connection:", b"keep-alive:")
-"""How header lines begin that are for a proxy."""
+"""Prefixes of header lines that are meant for a proxy."""
 
 
 @asynccontextmanager
 async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[Proxy]:
-    """A proxy, for the block. What it reaches is what `resolve` allows."""
+    """Provide a proxy during the block. It reaches the addresses that `resolve` allows."""
     guard = Proxy(private, local)
     server = await asyncio.start_server(guard.serve, "127.0.0.1", 0, limit=HEAD_BYTES)
     guard.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -201,25 +201,26 @@ async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[
 
 
 class Proxy:
-    """One page's proxy, at `url`."""
+    """Proxy of one page, at `url`."""
 
     def __init__(self, private: bool, local: bool) -> None:
         self.url = ""
         self.abandoned = 0
-        """Requests the browser gave up before they were answered."""
+        """Number of requests that the browser cancelled before they were answered."""
         self._waiting: set[object] = set()
-        """Connections on which the page waits for an answer, or the rest of one."""
+        """Connections on which the page waits for a response, or the rest of one."""
         self._private, self._local = private, local
         self._left = LOADED_BYTES
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def pending(self) -> int:
-        """Requests of the page that have no whole answer; of encrypted ones, none at all."""
+        """Number of the page's requests without a complete response; encrypted ones only before any
+        response."""
         return len(self._waiting)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection of the browser."""
+        """Serve one connection of the browser."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -227,13 +228,13 @@ class Proxy:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 await self._serve(reader, writer)
         except asyncio.CancelledError:
-            pass  # by `close`: the loop of Python 3.11 complains of connections that end cancelled
+            pass  # by `close`; the loop of Python 3.11 reports connections that end cancelled
         finally:
             self._tasks.discard(task)
             writer.close()
 
     async def close(self) -> None:
-        """End every connection."""
+        """End all connections."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -301,7 +302,7 @@ class Proxy:
 async def _connected(
     addresses: Sequence[str], port: int
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to the first of a host's addresses that takes one. Raises: OSError."""
+    """Connect to the first of a host's addresses that accepts. Raises: OSError."""
     failure = OSError("no address")
     for address in addresses:
         try:
@@ -313,7 +314,7 @@ async def _connected(
 
 
 def _passed_on(method: str, path: str, query: str, rest: bytes) -> bytes:
-    """A request as its server wants it: the path alone, and the connection not kept."""
+    """Return a request in the form for its server: with the path only, and without keep-alive."""
     lines = [line for line in rest.split(b"\r\n") if line and not line.lower().startswith(OF_THE_HOP)]
     target = f"{path or '/'}{'?' if query else ''}{query}".encode("latin-1")
     first = b"%b %b HTTP/1.1" % (method.encode("latin-1"), target)

@@ -1,4 +1,4 @@
-"""ReadDocs: a document of the web, as a person would read it."""
+"""ReadDocs: a document of the web as readable text."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MOST_WAIT_MS = 30_000
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml")
 UNSAID = frozenset({"", "application/octet-stream"})
-"""What servers say of a file they do not know, a text like Makefile among them."""
+"""Content types that servers send for unknown files, including text files such as Makefile."""
 LOOKED_AT = 4_096
-"""Bytes that have to read as a text then."""
+"""Number of first bytes that must be valid text in that case."""
 NOTES_LENGTH = 500
-"""Characters of a result that are left for naming the file."""
+"""Characters of a result reserved for naming the file."""
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MOST_PICTURE_BYTES = 5 << 20
 
@@ -123,7 +123,7 @@ async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context
 
 
 async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, str, str]:
-    """The page, the way it was got, and what is to be said of that."""
+    """Return the HTML of the page, how it was loaded, and a note about that."""
     from mcpdesk.tools.web.browser import BrowserError, draw, find_browser
 
     program = find_browser()
@@ -150,9 +150,9 @@ def _converted(html: str, format: Format, url: str) -> page_text.Readable:
 
 
 async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
-    """A document that is no text: pictures are shown, the text of PDF files is given.
+    """Return a document that is not text: images are shown, the text of PDF files is extracted.
 
-    Raises: HandlerError for any other.
+    Raises: HandlerError for any other document.
     """
     from mcpdesk.tools.conversion import converted, form_of
 
@@ -185,7 +185,7 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
 
 
 async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Document]:
-    """What fits is given, the whole goes to a file."""
+    """Return the text that fits, and write the full text to a file."""
     from mcpdesk.jobs.output import kept_text
 
     notes = [document.note] if document.note else []

@@ -1,6 +1,6 @@
-"""A document fetched over HTTP: addresses checked at every hop, sizes bounded, bytes as text.
+"""Documents fetched over HTTP: addresses checked at every redirect, limited sizes, decoded text.
 
-Callers may reach the internet and this machine, but not private networks unless a setting allows it.
+Callers may reach the internet and this machine, but private networks only if a setting allows it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MOST_BYTES = 10 << 20
 MOST_HOPS = 10
 PATIENCE_S = 20.0
-"""For a whole document, redirects included."""
+"""Time limit for a whole document, including redirects."""
 AGENT = "Mozilla/5.0 (compatible; mcpdesk)"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 CHARSET = re.compile(rb"<meta[^>]+charset=[\"']?([A-Za-z0-9_.:-]+)", re.IGNORECASE)
@@ -33,28 +33,28 @@ BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """What came. `url` is where it was found, after redirects."""
+    """Fetched document. `url` is its URL after redirects."""
 
     url: str
     content_type: str
-    """`text/html`, in lower case and without parameters; empty when the server said nothing."""
+    """For example `text/html`, in lower case and without parameters; empty if the server did not send it."""
     charset: str
     body: bytes
     is_cut: bool
-    """Whether more than `MOST_BYTES` would have come."""
+    """True if the document is larger than `MOST_BYTES`."""
     is_local: bool
-    """Whether it is of this machine, and so were all that led to it."""
+    """True if the document and all redirects to it are on this machine."""
 
     @property
     def text(self) -> str:
-        """The body as text, in the encoding its first bytes, its server or its head names."""
+        """The body as text, in the encoding named by its first bytes, the server or its head."""
         return decoded(self.body, self.charset)
 
 
 async def fetch(url: str, *, private: bool) -> FetchedPage:
     """Fetch a document. `private` allows addresses of private networks.
 
-    Raises: HandlerError naming what is wrong with the URL, the way there, or the answer.
+    Raises: HandlerError about the URL, the connection or the response.
     """
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -104,7 +104,7 @@ async def _read(url: str, answer: aiohttp.ClientResponse, local: bool) -> Fetche
 
 
 def _pinned(addresses: list[str]) -> AbstractResolver:
-    """Gives the addresses that were checked, so that a second look-up cannot bring others."""
+    """Return a resolver with the checked addresses, so that a second lookup cannot return others."""
     from aiohttp.abc import AbstractResolver, ResolveResult
 
     class Pinned(AbstractResolver):
@@ -124,13 +124,13 @@ def _pinned(addresses: list[str]) -> AbstractResolver:
             ]
 
         async def close(self) -> None:
-            """Nothing is held."""
+            """Do nothing, because no resources are held."""
 
     return Pinned()
 
 
 def decoded(body: bytes, charset: str) -> str:
-    """Bytes as text: by their mark, the name the server gave, the name in the head, else UTF-8."""
+    """Decode bytes by their byte order mark, the server's encoding, the encoding in the head, or UTF-8."""
     for mark, name in BOMS.items():
         if body.startswith(mark):
             return body.decode(name, "replace")
@@ -150,14 +150,14 @@ def _said(error: Exception) -> str:
 
 URL_LIMIT = 8_000
 MAPPED = ipaddress.ip_network("64:ff9b::/96")
-"""IPv4 addresses in IPv6 dress, besides those Python knows."""
+"""IPv4 addresses embedded in IPv6, in addition to those Python knows."""
 INTERNET = ipaddress.ip_network("2000::/3")
-"""All that is given out of IPv6. Beyond it lie site-local networks, which Python takes for the internet."""
+"""Allocated IPv6 addresses. Others include site-local networks, which Python considers global."""
 EXAMPLES = ipaddress.ip_network("3fff::/20")
 
 
 def check_url(url: str) -> None:
-    """Raises: HandlerError for what is no URL of a page of the web."""
+    """Raises: HandlerError if the text is not a URL of a web page."""
     if len(url) > URL_LIMIT:
         raise HandlerError(f"url: has {len(url)} characters; at most {URL_LIMIT} are allowed")
     if any(character.isspace() or ord(character) < 32 or ord(character) == 127 for character in url):
@@ -174,10 +174,12 @@ def check_url(url: str) -> None:
 
 
 async def resolve(host: str, port: int, *, private: bool, local: bool = True) -> list[str]:
-    """The addresses of a host, all of them allowed. `private` allows every network; `local` this machine,
-    where a caller may look, but no page of the internet may lead.
+    """Return the addresses of a host, all of them allowed.
 
-    Raises: HandlerError for a host nobody knows, or one of whose addresses is not allowed.
+    `private` allows every network. `local` allows this machine, which a caller may read, but which a page of
+    the internet must not redirect to.
+
+    Raises: HandlerError for an unknown host, or if one of its addresses is not allowed.
     """
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -196,17 +198,17 @@ async def resolve(host: str, port: int, *, private: bool, local: bool = True) ->
 
 
 def is_local(address: str) -> bool:
-    """Whether an address is of this machine."""
+    """Return True if an address belongs to this machine."""
     return _ip(address).is_loopback
 
 
 def are_local(addresses: Iterable[str]) -> bool:
-    """Whether all addresses are of this machine."""
+    """Return True if all addresses belong to this machine."""
     return all(map(is_local, addresses))
 
 
 def is_allowed(address: str) -> bool:
-    """Whether an address is of the internet or of this machine."""
+    """Return True if an address belongs to the internet or to this machine."""
     ip = _ip(address)
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)

@@ -1,4 +1,4 @@
-"""HTML as a person reads it: the article as Markdown or plain text, without what stands around it."""
+"""HTML as readable text: the article as Markdown or plain text, without navigation and other surroundings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NOISE = (
 ROLES = ("navigation", "banner", "contentinfo", "search", "complementary", "dialog")
 ARTICLES = ("main", "article", "[role=main]")
 MOST_ARTICLES = 100
-"""Article elements that are examined: some pages nest thousands of them."""
+"""Maximum number of article elements examined; some pages nest thousands of them."""
 LINKS = ("href", "src", "action", "poster")
 LEAST = 200
-"""Characters an article has to have; with fewer the whole body is taken."""
+"""Minimum characters of an article; if there is none, the whole body is used."""
 MOST_CHARACTERS = 5_000_000
-"""Of HTML that is converted; the rest is cut off."""
+"""Maximum characters of HTML that are converted; the rest is cut off."""
 MOST_TAGS = 150_000
-"""Of those characters, up to so many tags: each of them costs a hundred times what a letter does."""
+"""Maximum number of tags in them, because a tag costs a hundred times as much as a character."""
 BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
 
@@ -32,11 +32,11 @@ class Readable:
     title: str
     text: str
     is_cut: bool = False
-    """Whether the page has more than is converted."""
+    """True if the page is longer than the converted part."""
 
 
 def markdown(page: str, url: str = "") -> Readable:
-    """The article as Markdown, links absolute by the page's URL. Blocks for up to seconds: not for a loop."""
+    """Return the article as Markdown, with absolute links. Blocks for up to seconds; call it on a thread."""
     import markdownify
 
     soup = _soup(page)
@@ -45,18 +45,18 @@ def markdown(page: str, url: str = "") -> Readable:
     try:
         text = markdownify.MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(article)
     except RecursionError:
-        text = article.get_text("\n", strip=True)  # thousands of elements within each other
+        text = article.get_text("\n", strip=True)  # thousands of nested elements
     return Readable(_title(soup), _tidy(text), _is_cut(page))
 
 
 def plain(page: str) -> Readable:
-    """The article's words. Blocks, as `markdown`."""
+    """Return the article as plain text. Blocks, like `markdown`."""
     soup = _soup(page)
     return Readable(_title(soup), _tidy(_article(soup).get_text("\n", strip=True)), _is_cut(page))
 
 
 def markup(page: str, url: str = "") -> Readable:
-    """The page as it is, but for its links, which are absolute. Blocks, as `markdown`."""
+    """Return the page with absolute links, otherwise unchanged. Blocks, like `markdown`."""
     soup = _soup(page)
     if not _absolute(soup, url) or _is_cut(page):
         return Readable(_title(soup), page)
@@ -64,14 +64,14 @@ def markup(page: str, url: str = "") -> Readable:
 
 
 def title_of(page: str) -> str:
-    """The title alone."""
+    """Return the title only."""
     return _title(_soup(page))
 
 
 def _absolute(soup: Any, url: str) -> bool:
-    """Make links absolute, by the base the page names or its URL; whether any changed.
+    """Make links absolute, relative to the page's base or its URL. Return True if any changed.
 
-    Pictures that are written into the page lose their data, which nobody reads as text.
+    Embedded images lose their data, which is not readable text.
     """
     named = soup.find("base", href=True)
     base = urljoin(url, str(named["href"])) if named is not None else url
@@ -81,7 +81,7 @@ def _absolute(soup: Any, url: str) -> bool:
             link = str(each[attribute]).strip()
             try:
                 whole = "" if link.startswith("data:") else urljoin(base, link)
-            except ValueError:  # `http://[` and the like lead nowhere
+            except ValueError:  # `http://[` and similar invalid links
                 continue
             if whole != each[attribute]:
                 each[attribute], changed = whole, True
@@ -99,7 +99,7 @@ def _is_cut(page: str) -> bool:
 
 
 def _head(page: str) -> str:
-    """The part of a page that is converted."""
+    """Return the part of a page that is converted."""
     head = page[:MOST_CHARACTERS]
     *before, rest = head.split("<", MOST_TAGS + 1)
     return head if len(before) <= MOST_TAGS else head[: -len(rest) - 1]
@@ -125,7 +125,7 @@ def _article(soup: Any) -> Any:
 
 
 def _outermost(elements: list[Any]) -> list[Any]:
-    """Of elements in the order of the page those that lie within none of the others."""
+    """Return the elements, given in document order, that are not inside another one."""
     found: list[Any] = []
     for each in elements:
         if not found or all(found[-1] is not parent for parent in each.parents):

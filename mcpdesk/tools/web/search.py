@@ -1,7 +1,7 @@
-"""WebSearch: the tool, the engines it asks, and how their answers become one.
+"""WebSearch: the tool, its search engines, and the merging of their results.
 
-Some engines have an interface for programs, whose answer is read here. The result pages of the others are
-read by the ddgs library, which the extra `search` brings.
+Responses of engines with an API are parsed here. Result pages of the others are parsed by the ddgs library of
+the extra `search`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mcpdesk.version import __version__
 
 QUERY_LIMIT = 1_000
 SHOWN = 20
-"""Pages that are given."""
+"""Maximum number of pages in a result."""
 TITLE_LENGTH, SNIPPET_LENGTH = 200, 500
 
 Status = Literal["ok", "empty", "timeout", "failed"]
@@ -109,7 +109,7 @@ def _engines(options: ToolOptions) -> Iterable[str]:
 
 
 async def _ask(engine: str, query: str, url: str, timeout_s: float) -> tuple[Asked, list[Hit]]:
-    """Never raises: what an engine does wrong is its status."""
+    """Query one engine. Never raises; an error of the engine is part of its status."""
     began = time.monotonic()
     status: Status = "failed"
     hits: list[Hit] = []
@@ -121,7 +121,7 @@ async def _ask(engine: str, query: str, url: str, timeout_s: float) -> tuple[Ask
     except TimeoutError:
         status, reason = "timeout", f"no answer within {timeout_s:g} s"
     except Exception as error:
-        # Parsers of a stranger's pages fail in many ways, and none may take the other engines along.
+        # Parsers of untrusted pages fail in many ways, and none may affect the other engines.
         reason = str(error)[:300] or type(error).__name__
     took_ms = round(1000 * (time.monotonic() - began))
     return Asked(engine, status, len(hits), took_ms, reason), hits
@@ -147,13 +147,13 @@ def _lines(number: int, page: FoundPage) -> str:
 
 
 SMOOTHING = 60
-"""How little the first ranks differ; the usual constant of the method."""
+"""Constant of reciprocal rank fusion, with its usual value; a larger one makes the first ranks more equal."""
 TRACKERS = frozenset({"gclid", "fbclid", "msclkid", "ref", "ref_src", "igshid", "mc_cid", "mc_eid"})
-"""Query parameters that say where a visitor came from, besides all `utm_` ones."""
+"""Query parameters for tracking, in addition to all `utm_` ones."""
 
 
 def merge(lists: Mapping[str, Sequence[Hit]]) -> list[FoundPage]:
-    """All pages, best first. Title and snippet are the longest that any engine gave."""
+    """Return all pages, best first. Title and snippet are the longest ones of any engine."""
     scores: dict[str, float] = {}
     hits: dict[str, list[tuple[str, Hit]]] = {}
     for engine, ranked in lists.items():
@@ -167,7 +167,7 @@ def merge(lists: Mapping[str, Sequence[Hit]]) -> list[FoundPage]:
 
 
 def canonical(url: str) -> str:
-    """What is left of a URL when nothing but the page counts; empty for one that is no web page."""
+    """Return a normalized URL that identifies the page; empty if it is not a web page."""
     try:
         parts = urlsplit(url.strip())
         host, port = (parts.hostname or "").removeprefix("www."), parts.port
@@ -202,7 +202,7 @@ SIGNS_OF_A_CAPTCHA = (
     "challenge-platform",
     "automated queries",
 )
-"""Words on a page that has no results because the engine takes us for a machine."""
+"""Words on a page without results, which show that the engine considers us a bot."""
 REFUSALS = {
     202: "it asks for a captcha",
     401: "it wants a key",
@@ -210,11 +210,11 @@ REFUSALS = {
     429: "it limits the rate (HTTP 429)",
     503: "it is overloaded or limits the rate (HTTP 503)",
 }
-"""HTTP statuses that say more than that something failed."""
+"""Explanations of HTTP statuses."""
 
 
 class EngineError(Exception):
-    """An engine gave no answer; the text says why."""
+    """An engine returned no results; the text contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,15 +227,15 @@ class Hit:
 
 
 Search = Callable[[str, str, float], Awaitable[list[Hit]]]
-"""Query, base of a mirror (empty: the engine itself) and seconds in; hits in their order out.
+"""Takes the query, the base URL of a mirror (empty for the engine itself) and seconds; returns ranked hits.
 
-Raises: EngineError; TimeoutError; what a parser makes of an answer that is not what it was.
+Raises: EngineError; TimeoutError; any exception of a parser for an unexpected response.
 """
 Parse = Callable[[bytes], list[Hit]]
 
 
 def at(base: str, url: str) -> str:
-    """The URL at a mirror: its path and query below `base`; as it is without one."""
+    """Return the URL at a mirror, with its path and query below `base`; unchanged without a mirror."""
     if not base:
         return url
     parts = urlsplit(url)
@@ -243,7 +243,7 @@ def at(base: str, url: str) -> str:
 
 
 def check_status(status: int) -> None:
-    """Raises: EngineError for an HTTP status that is no success."""
+    """Raises: EngineError if an HTTP status is not a success."""
     if status in REFUSALS:
         raise EngineError(REFUSALS[status])
     if not 200 <= status < 300:
@@ -251,7 +251,7 @@ def check_status(status: int) -> None:
 
 
 def check_page(page: str, hits: list[Hit]) -> None:
-    """Raises: EngineError for a page without results that asks whether we are human."""
+    """Raises: EngineError for a page without results that shows a captcha."""
     if not hits and any(sign in page.lower() for sign in SIGNS_OF_A_CAPTCHA):
         raise EngineError("it asks for a captcha")
 
@@ -264,7 +264,7 @@ ATOM = "{http://www.w3.org/2005/Atom}"
 
 
 def interface_engine(url: str, parameters: Mapping[str, str], parse: Parse) -> Search:
-    """An engine with an interface for programs; `QUERY` in its parameters stands for the query."""
+    """Return the search of an engine with an API; `QUERY` in its parameters is replaced by the query."""
 
     async def search(query: str, base: str, timeout_s: float) -> list[Hit]:
         asked = {name: value.replace(QUERY, query) for name, value in parameters.items()}
@@ -301,19 +301,19 @@ async def _get(url: str, parameters: dict[str, str], timeout_s: float) -> bytes:
 
 
 def plain(text: Any) -> str:
-    """A text without tags and entities, on one line."""
+    """Return a text without tags and entities, on one line."""
     return " ".join(html.unescape(TAG.sub("", str(text or ""))).split())
 
 
 def address(value: Any) -> str:
-    """A URL as an engine gives it; empty for what is no text, which no page has."""
+    """Return the URL that an engine sent; empty if it is not a string."""
     return value if isinstance(value, str) else ""
 
 
 def json_hits(
     items: str, title: str, url: str, snippet: Callable[[Any], Any]
 ) -> Callable[[bytes], list[Hit]]:
-    """What reads hits from JSON, given the names of its members."""
+    """Return a parser that reads hits from JSON, given the names of its members."""
 
     def parse(body: bytes) -> list[Hit]:
         return [
@@ -325,7 +325,7 @@ def json_hits(
 
 
 def hacker_news(body: bytes) -> list[Hit]:
-    """Stories, of Algolia's interface; one without a link is its own page."""
+    """Parse stories of Algolia's API. A story without a link is its own page."""
     return [
         Hit(
             plain(each["title"]),
@@ -338,7 +338,7 @@ def hacker_news(body: bytes) -> list[Hit]:
 
 
 def arxiv(body: bytes) -> list[Hit]:
-    """Papers, of its Atom feed. A document type could hold a bomb, and the feed has none."""
+    """Parse papers of the Atom feed. Document types are rejected, because they may contain an entity bomb."""
     from xml.etree import ElementTree
 
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
@@ -354,11 +354,11 @@ def arxiv(body: bytes) -> list[Hit]:
 
 
 THREADS = 44
-"""Four searches at once. The loop's own pool has too few, and would ask the engines one after the other."""
+"""Threads for four searches at once. The loop's own pool is too small to query all engines concurrently."""
 
 
 def page_engine(name: str) -> Search:
-    """An engine of the library."""
+    """Return the search of an engine of the library."""
 
     async def search(query: str, base: str, timeout_s: float) -> list[Hit]:
         work = partial(_search, name, query, base, timeout_s)
@@ -393,7 +393,7 @@ def _search(name: str, query: str, base: str, timeout_s: float) -> list[Hit]:
 
 @cache
 def _class(name: str) -> Any:
-    """The library's class, made to tell us of every status and page, and to ask where it is told to."""
+    """Return the library's class, extended to check each status, to keep the page, and to use a mirror."""
     from ddgs.engines import ENGINES
 
     usual: Any = ENGINES["text"][name]
@@ -409,7 +409,7 @@ def _class(name: str) -> Any:
             return self.page
 
         def get_sc(self) -> str:
-            # The library fetches its token past `request`, and so past a mirror.
+            # The library fetches its token without `request`, and therefore not from a mirror.
             return "" if self.base else str(super().get_sc())
 
     return Watched
@@ -436,13 +436,13 @@ ENGINES: dict[str, Search] = {name: page_engine(name) for name in PAGE_ENGINES} 
         {"search_query": f"all:{QUERY}", "max_results": "10"},
         arxiv,
     ),
-    # Its `json` format has to be switched on there.
+    # Its `json` format must be enabled there.
     "searxng": interface_engine(
         "http://127.0.0.1:8080/search",
         {"q": QUERY, "format": "json"},
         json_hits("results", "title", "url", lambda each: each.get("content")),
     ),
 }
-"""By name. `searxng`, an instance of one's own, is asked only where it is switched on."""
+"""Engines by name. `searxng`, a private instance, is used only if it is enabled."""
 USUAL = tuple(name for name in ENGINES if name != "searxng")
-"""The eleven that are asked where nothing else is set."""
+"""The eleven engines that are used by default."""
