@@ -60,11 +60,11 @@ WARNING_S = 12.0
 NEWS_FRAME = 3
 """Cells of the news row that are not text."""
 LONGEST_NEWS = 4_000
-"""Characters of news; longer news lack their middle."""
+"""Maximum characters of a news item; the middle of a longer one is cut out."""
 MOST_TOLD = 100
 """Number of recent news items that are kept for the news screen."""
 _GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
-"""Severities of news, the least first."""
+"""Severities of news, in ascending order."""
 MENU_GROUP = "menu"
 """Worker group of dialogs and of the actions chosen in them."""
 COPY_DOUBT = 75_000
@@ -83,7 +83,7 @@ class FreshNews(NamedTuple):
     others: int = 0
     """Number of other news items that came shortly before."""
     errors: int = 0
-    """Number of errors among the others."""
+    """Number of errors among the other items."""
     until: float = -math.inf
     """End of the notification, in monotonic seconds."""
 
@@ -134,7 +134,7 @@ class DeskApp(App[None]):
         self.told = deque[tuple[float, str, str]](maxlen=MOST_TOLD)
         """Unix time in seconds, severity and text of recent news."""
         self._told_count = 0
-        """Number of all news so far."""
+        """Number of news items so far."""
         self._fresh = FreshNews("")
         self._interrupted = -math.inf
         self._asking = False
@@ -345,7 +345,7 @@ class DeskApp(App[None]):
         self.tell_all([(message, severity, hint)], timeout_s)
 
     def tell_all(self, news: Sequence[News], timeout_s: float | None = None) -> None:
-        """Store all news to be read in full, and show the gravest of them, the last one of several."""
+        """Store news items for the news screen, and show the most severe one, or the last of several."""
         now = time.time()
         others = [grade for at, grade, _ in self.told if now - at < self.NOTIFICATION_TIMEOUT]
         shown = max(enumerate(news), key=lambda each: (_GRADES.index(each[1][1]), each[0]))[0]
@@ -454,7 +454,7 @@ def _bounded(message: str) -> str:
 def news_line(message: str, others: int, width: int, hint: str = "", errors: int = 0) -> str:
     """Return news as one line of `width` cells, with the key that shows the rest of it or other news.
 
-    A long message lacks its middle: it begins with a name and ends with the reason.
+    The middle of a long message is cut out, because it begins with a name and ends with the reason.
     """
     line = one_line(message)
     if others:

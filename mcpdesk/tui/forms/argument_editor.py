@@ -152,7 +152,7 @@ class Arguments(Vertical):
         yield Label("", classes="hint", markup=False)
 
     def fit_form(self, most: int | None) -> None:
-        """Be as high as the form, at most `most` rows; None: the height is set from outside."""
+        """Set the height to that of the form, at most `most` rows; None leaves it to the parent."""
         self.set_class(most is not None, "-fitted")
         self.styles.max_height = most
         if most is not None:
@@ -262,7 +262,7 @@ class Arguments(Vertical):
 
     @on(Form.Placed)
     def _placed(self, event: Form.Placed) -> None:
-        """Show the place in a form that is longer than its room."""
+        """Show the position of the focused field if the form does not fit."""
         event.stop()
         self.border_title = f"Arguments ─ {event.text}" if event.text else "Arguments"
 

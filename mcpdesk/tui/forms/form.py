@@ -289,16 +289,16 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
 
     @dataclass
     class Placed(Message):
-        """Another field has the focus, or the form became longer or shorter than its room."""
+        """The focus moved to another field, or the form started or ceased to fit."""
 
         text: str
-        """`19 of 60`, `60 fields` without the focus; empty where all fields are in sight."""
+        """`19 of 60`, or `60 fields` if no field has the focus; empty if all fields are visible."""
 
     def __init__(self, node: Node | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.node = node
         self._most: int | None = None
-        """Rows that the form may grow to; None if its height is set from outside."""
+        """Maximum rows of the form; None if the parent sets its height."""
         self._place = ""
         self._show_all = False
         self._swapping = asyncio.Lock()
@@ -410,7 +410,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         self.call_after_refresh(self._tell_place)
 
     def fit_into(self, rows: int | None) -> None:
-        """Grow with the fields up to so many rows; None: the height is set from outside."""
+        """Grow with the fields, up to `rows`; with None, the parent sets the height."""
         self._most = self.styles.max_height = rows
         self._fit()
 
@@ -421,7 +421,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         self.set_class(0 < 2 * fields <= room, "-roomy")
 
     def _tell_place(self) -> None:
-        """Report the place of the field with the focus where not all fields are in sight."""
+        """Report the position of the focused field if not all fields are visible."""
         if not self.is_attached:
             return
         focused = self.screen.focused

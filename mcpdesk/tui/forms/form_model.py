@@ -297,7 +297,7 @@ class ObjectNode(Node):
     members: dict[str, Node]
     others: MapNode
     labels: Mapping[str, str] = MappingProxyType({})
-    """Labels of members that are shown under another name than their key."""
+    """Key -> label, for members that are shown under another name."""
 
     def set_present(self, present: bool) -> None:
         """Add or remove the whole object."""

@@ -100,7 +100,7 @@ class QuestionScreen(Dialog[None]):
         )
         """Page that is shown, or about to be."""
         self._place = ""
-        """Place in a form that is longer than its room."""
+        """Position of the focused field in a form that does not fit."""
         self._sent: Future[bool] | None = None
         """Answer that was sent from here."""
         self._version = -1
@@ -193,7 +193,7 @@ class QuestionScreen(Dialog[None]):
 
     @on(QuestionForm.Submitted)
     def action_answer_form(self) -> None:
-        """Answer with all fields of a form; faults are shown beside their fields."""
+        """Answer with all fields of a form, or show faults beside the fields."""
         page = self.page
         if isinstance(page, QuestionForm) and (count := page.complain()):
             verb = "does" if count == 1 else "do"
@@ -433,10 +433,10 @@ def question_keys(
     is_declining: bool = False,
     is_at_end: bool = False,
 ) -> Iterator[KeyHint]:
-    """The keys of page `at`. While the person writes, letters are text until esc is pressed.
+    """Yield the keys of page `at`. While the person writes, letters are text until esc is pressed.
 
-    `would_choose`: enter chooses what is highlighted; `is_declining`: a reason is written; `is_at_end`: the
-    last field of a form has the focus, or none has.
+    `would_choose` means that enter selects the highlighted option; `is_declining`, that a reason is written;
+    `is_at_end`, that the last field of a form has the focus, or no field has it.
     """
     if is_declining:
         is_approval = question.kind is QuestionKind.APPROVAL

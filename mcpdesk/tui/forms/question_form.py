@@ -1,4 +1,4 @@
-"""A form that a server asks to fill in: all its fields on one page, each with its fault beside it."""
+"""Form that a server asks to fill in: all fields on one page, with faults beside them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HEAD_MARGIN = 1
 
 
 class QuestionForm(Vertical):
-    """The fields of a question that is a form. Each change is stored in the drafts of its pages."""
+    """Fields of a question that is a form. Each change is stored in the drafts of its pages."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "next_field", "Next field", show=False, priority=True),
@@ -72,34 +72,34 @@ class QuestionForm(Vertical):
 
     @property
     def draft(self) -> AnswerDraft:
-        """The first draft with a fault, else the first one."""
+        """First draft with a fault, else the first one."""
         drafts = list(self._drafts.values())
         return next((draft for draft in drafts if draft.problem), drafts[0])
 
     @property
     def is_writing(self) -> bool:
-        """Whether letters are text now."""
+        """True if letters are text now."""
         return self.has_focus_within and isinstance(self.screen.focused, Input | TextArea)
 
     @property
     def would_choose(self) -> bool:
-        """False: enter goes to the next field."""
+        """Always False, because enter moves to the next field."""
         return False
 
     @property
     def is_at_end(self) -> bool:
-        """Whether enter answers: the last field has the focus, or none has."""
+        """True if enter answers, because the last field has the focus, or no field has it."""
         fields = [each for each in self.screen.focus_chain if self in each.ancestors]
         return not self.has_focus_within or fields[-1:] == [self.screen.focused]
 
     def fit(self, rows: int) -> None:
-        """Take at most so many rows; the question above the fields has a third of them."""
+        """Limit the height to `rows`; the question above the fields takes at most a third."""
         self._rows = self.styles.max_height = rows
         self._head.styles.max_height = max(1, rows // 3)
         self.form.fit_into(max(1, rows - self._head.outer_size.height - HEAD_MARGIN))
 
     def on_resize(self) -> None:
-        """Fit again now that the height of the question is known."""
+        """Adjust the heights again when the height of the question is known."""
         if self._rows:
             self.call_after_refresh(self.fit, self._rows)
 
@@ -108,7 +108,7 @@ class QuestionForm(Vertical):
         self.form.scroll_relative(y=screens * max(1, self.form.size.height - 1), animate=False)
 
     def move(self, by: int) -> None:
-        """Go to the next or previous field, or to the first one after the fields were left."""
+        """Focus the next or previous field; if no field has the focus, the first one."""
         if not self.has_focus_within:
             self.form.focus_first()
         elif by > 0:
@@ -117,7 +117,7 @@ class QuestionForm(Vertical):
             self.screen.focus_previous()
 
     def choose(self, index: int | None = None) -> None:
-        """Choose by a digit in the field with the focus."""
+        """Select the choice of a digit in the focused field."""
         field = self.screen.focused
         if index is not None and self.has_focus_within:
             if isinstance(field, ChoiceBox) and index < field.count:
@@ -126,29 +126,29 @@ class QuestionForm(Vertical):
                 field.row_chosen(index)
 
     def leave_words(self) -> None:
-        """Leave the field, so that letters are keys again."""
+        """Remove the focus from the field, so that letters are keys again."""
         self.screen.set_focus(None)
 
     async def action_leave(self) -> None:
-        """Leave a text, or postpone the question."""
+        """Remove the focus from a text field; otherwise postpone the question."""
         if self.is_writing:
             self.leave_words()
         else:
             await self.run_action("screen.later")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave enter to a text of several lines, where it begins a line."""
+        """Disable the enter key in a text field of several lines, where it begins a line."""
         return action != "next_field" or not isinstance(self.screen.focused, TextField)
 
     def action_next_field(self) -> None:
-        """Go to the next field; in the last one, answer."""
+        """Focus the next field; in the last one, answer."""
         if self.is_at_end:
             self.post_message(self.Submitted())
         else:
             self.screen.focus_next()
 
     def complain(self) -> int:
-        """Show all faults beside their fields and go to the first; returns their number."""
+        """Show all faults beside their fields and focus the first; return their number."""
         failures = list(self._failures())
         self.form.show_failures(failures, show_all=True)
         if failures:
@@ -170,7 +170,7 @@ class QuestionForm(Vertical):
 
 
 def _form_of(drafts: dict[str, AnswerDraft]) -> ObjectNode:
-    """The fields of all pages in their order, filled in as far as they are answered."""
+    """Return the node with the fields of all pages in order, filled with the answers so far."""
     shapes = {key: _shape(draft.page) for key, draft in drafts.items()}
     required = [key for key, draft in drafts.items() if draft.page.is_required]
     root: Schema = {
@@ -186,7 +186,7 @@ def _form_of(drafts: dict[str, AnswerDraft]) -> ObjectNode:
 
 
 def _shape(page: Page) -> Schema:
-    """The field for a page. Its limits are part of its description, and are checked by the inbox."""
+    """Return the schema of a page's field. Its limits are in the description, and the inbox checks them."""
     shape: Schema = {"title": page.header, "description": page.detail.replace("\n", " · ")}
     labels = [option.label for option in page.options]
     if labels and page.multi_select:

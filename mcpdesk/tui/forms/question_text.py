@@ -22,7 +22,7 @@ DESK = "desk"
 
 
 def in_full(question: Question) -> Content:
-    """All pages with their options, the chosen ones marked, and how the question ended.
+    """Return all pages with their options, selections marked, and the outcome of the question.
 
     A form has its question once, above its fields.
     """

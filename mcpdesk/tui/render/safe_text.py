@@ -20,15 +20,15 @@ def one_line(text: str, width: int = 0) -> str:
 
 
 ROOM_FOR_ENDS = 18
-"""Cells below which the end of a text says nothing beside its beginning."""
+"""Minimum cells of a text that keeps its end, too."""
 REASON_TAIL = 0.5
-"""Share of the room for the end of a text that begins with a name and ends with a reason."""
+"""Share of the space for the end of a text that begins with a name and ends with a reason."""
 
 
 def shortened(text: str, width: int, tail: float = 1 / 3) -> str:
-    """`text` cleaned, on one line, and without its middle where it is longer than `width` cells.
+    """Return `text` cleaned, on one line, and with its middle cut out if it is longer than `width` cells.
 
-    `tail` is the share of the room that its end has; below `ROOM_FOR_ENDS` cells only the beginning is left.
+    `tail` is the share of the space for the end; below `ROOM_FOR_ENDS` cells only the beginning is kept.
     """
     line = clean(text, newlines=False)
     if cell_len(line) <= width:

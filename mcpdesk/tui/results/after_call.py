@@ -53,21 +53,21 @@ def failed_code(line: LogLine) -> tuple[int, str]:
 
 
 class LogBlock(Static):
-    """A log line of a call, or several equal ones."""
+    """Log line of a call, or several equal ones."""
 
     def __init__(self, text: Content, line: LogLine, classes: str) -> None:
         super().__init__(text, classes=classes)
         self._line = line
 
     def shows(self, line: LogLine) -> bool:
-        """Whether this line, or an equal one, is shown here."""
+        """Return True if this line, or an equal one, is shown here."""
         return (line.level, line.text) == (self._line.level, self._line.text)
 
 
 def log_blocks(logged: Sequence[LogLine]) -> Iterator[LogBlock]:
-    """Log lines of a call, a widget each; those of several lines have the class `lines`.
+    """Yield one widget per log line of a call; multi-line ones have the class `lines`.
 
-    Equal tracebacks are one widget with their number, at the place of the last.
+    Equal tracebacks are one widget with their number, at the position of the last one.
     """
     shown = logged[-MOST_LOGGED:]
     counts = Counter((line.level, line.text) for line in shown if "\n" in line.text)

@@ -158,7 +158,8 @@ def _rows(line: str, width: int, is_hard: bool) -> list[str]:
 
 
 def word_rows(line: str, width: int) -> Iterator[str]:
-    """Rows of a plain line, broken between words where they fit; a blank at a break ends the upper row."""
+    """Yield the rows of a plain line, wrapped between words if possible; a space at a break ends the upper
+    row."""
     if line.isascii() or cell_len(line) == len(line):
         return _broken(line, width)
     return _broken_cells(line, width)
@@ -177,7 +178,7 @@ def _broken(line: str, width: int) -> Iterator[str]:
 def _broken_cells(line: str, width: int) -> Iterator[str]:
     """Yield the rows of a line with characters that are not one cell wide."""
     at = 0
-    # The first row is empty where a character is wider than the room.
+    # The first row is empty if a character is wider than `width`.
     while rows := list(filter(None, chop_cells(line[at : at + 4 * width], width))):
         row = rows[0]
         if at + len(row) >= len(line):

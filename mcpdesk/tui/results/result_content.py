@@ -31,7 +31,7 @@ _MARKDOWN_SIGNS = 2
 
 
 class BlockKind(Enum):
-    """How a block is drawn."""
+    """Kind of drawing of a block."""
 
     TEXT = "text"
     MARKDOWN = "Markdown"

@@ -1,4 +1,4 @@
-"""A scrolling container that keeps the text at its top there when its width changes and the text wraps."""
+"""Scrolling container that keeps the text at its top in place when its width changes and the text wraps."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from mcpdesk.tui.results.long_text import LongText
 
 
 class KeepsTextPlace(VerticalScroll):
-    """Remembers which block is at the top and which share of it is above, and returns to it.
+    """Remembers the block at the top and the share of it that is scrolled out, and returns to it.
 
-    A `LongText` does the same by itself, to the character.
+    A `LongText` does the same itself, with character precision.
     """
 
     _width = 0
-    """Width in cells that the place was read at."""
+    """Width in cells at which the position was read."""
     _place: tuple[Widget, float] | None = None
-    """Block at the top, and the share of its rows that is above; None at the very top."""
+    """Block at the top, and the share of its rows above the top; None at the beginning."""
     _is_returning = False
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Remember what is at the top now, unless the layout scrolled."""
+        """Remember the position, unless the layout caused the scrolling."""
         super().watch_scroll_y(old_value, new_value)
         if not self._is_returning and self.size.width == self._width:
             self._place = self._read_place(round(new_value))
 
     def on_resize(self) -> None:
-        """Return to the place once the new rows are laid out."""
+        """Return to the position after the layout at the new width."""
         if self.size.width == self._width:
             return
         is_first, self._width = not self._width, self.size.width
@@ -48,7 +48,8 @@ class KeepsTextPlace(VerticalScroll):
             self._is_returning = False
 
     def _read_place(self, y: int) -> tuple[Widget, float] | None:
-        """The innermost block that row `y` belongs to, or the next one where it is between two."""
+        """Return the innermost block at row `y`, or the next one if `y` is between two blocks, and the share
+        above."""
         found: Widget | None = None
         region, blocks = Region(), list(self.displayed_children)
         while y > 0 and blocks:
@@ -63,7 +64,7 @@ class KeepsTextPlace(VerticalScroll):
         return found, max(0.0, (y - region.y) / max(1, region.height))
 
     def _region_of(self, block: Widget) -> Region:
-        """The rows of a block, counted from the top of the content."""
+        """Return the region of a block relative to the content."""
         region, parent = block.virtual_region, block.parent
         while isinstance(parent, Widget) and parent is not self:
             region = region.translate(parent.virtual_region.offset + parent.gutter.top_left)

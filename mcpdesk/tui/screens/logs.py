@@ -88,7 +88,7 @@ MOST_UNFOLDED = 30
 class LogList(RowList[LogLine]):
     """Keeps the last `BOUND` lines and shows those that match the filter. Multi-line errors are unfolded.
 
-    Equal tracebacks are one entry at the place of the newest, folded and with their number.
+    Equal tracebacks are one entry at the position of the newest, folded and with their number.
     """
 
     DEFAULT_CSS = """
@@ -103,11 +103,11 @@ class LogList(RowList[LogLine]):
         self.rows = []
         """Shown entries; an unfolded entry is repeated for each line below it."""
         self.entries: list[LogLine] = []
-        """All lines that the filter admits, also those that are shown together with an equal one."""
+        """All lines that match the filter, including those shown together with an equal one."""
         self._newest: dict[TracebackKey, LogLine] = {}
-        """The newest line with each traceback."""
+        """Newest line with each traceback."""
         self._counts: dict[int, int] = {}
-        """Number of the newest line with a traceback -> number of lines with it."""
+        """Number of the newest line with a traceback -> count of lines with that traceback."""
         self._parts: list[int] = []
         """Line number within the entry, for each row; 0 is the entry itself."""
         self._has_replicas = False
@@ -124,11 +124,11 @@ class LogList(RowList[LogLine]):
         return len(self.entries)
 
     def count_of(self, line: LogLine) -> int:
-        """Number of lines that are shown by the entry of this one."""
+        """Return the count of lines that the entry of this line shows."""
         return self._counts.get(line.number, 1)
 
     def entry_of(self, line: LogLine) -> LogLine:
-        """The line whose entry shows this one: itself, or the newest with an equal traceback."""
+        """Return the line whose entry shows this one: itself, or the newest with an equal traceback."""
         key = _traceback_key(line)
         return line if key is None else self._newest.get(key, line)
 
@@ -144,14 +144,15 @@ class LogList(RowList[LogLine]):
         is_full = len(self.lines) > BOUND
         if is_full:
             del self.lines[: len(self.lines) - BOUND * 4 // 5]
-        if is_full or any(map(_traceback_key, later)):  # which entry shows which lines is another then
+        if is_full or any(map(_traceback_key, later)):  # the assignment of lines to entries changes
             self._rebuild(chosen)
         else:
             self._add(lines)
             self._restore_cursor(chosen)
 
     def _merged(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
-        """Remove the lines that are later than some new ones; return them, and both sorted by time."""
+        """Remove the lines that are later than some new ones; return them, and both together sorted by
+        time."""
         ordered = sorted(lines, key=_time)
         start = bisect_right(self.lines, ordered[0].time, key=_time)
         later, self.lines[start:] = self.lines[start:], []
@@ -307,11 +308,11 @@ class LogList(RowList[LogLine]):
 _time = attrgetter("time")
 _number = attrgetter("number")
 TracebackKey = tuple[str, str, str, str, str]
-"""Level, source, server, replica and text: lines that have them in common are one entry."""
+"""Level, source, server, replica and text; lines that have all of them in common are one entry."""
 
 
 def _traceback_key(line: LogLine) -> TracebackKey | None:
-    """The key of an error of several lines; None for any other line."""
+    """Return the key of a multi-line error; None for any other line."""
     if rank(line.level) < rank("error") or "\n" not in line.text.rstrip():
         return None
     return line.level, line.source, line.server, line.replica, line.text

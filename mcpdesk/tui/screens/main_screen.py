@@ -88,7 +88,7 @@ class Desk(Protocol):
         """Show news; `hint`, a key that helps, is not cut off."""
 
     def tell_all(self, news: Sequence[News]) -> None:
-        """Store all news, and show the gravest of them."""
+        """Store news items, and show the most severe one."""
 
 
 @runtime_checkable

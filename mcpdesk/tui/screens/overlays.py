@@ -134,7 +134,7 @@ class NewsScreen(PageDialog):
     def __init__(self, told: Iterable[tuple[float, str, str]], copied: str = "", dropped: int = 0) -> None:
         """Create the dialog; `told` are Unix time in seconds, severity and text, the oldest first.
 
-        `dropped` is the number of older news that are no longer stored.
+        `dropped` is the number of older news items that are no longer stored.
         """
         super().__init__("The last news")
         self._told = list(told)

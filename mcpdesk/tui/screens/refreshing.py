@@ -316,7 +316,8 @@ class ScreenRefresher:
             self._main.desk.tell_all(news)
 
     def _news_of(self, notice: Notice) -> News:
-        """The news that report a notice. The screen that it names opens at the part that it names."""
+        """Return the news item of a notice. A named section of the activity screen is shown at its next
+        visit."""
         screen, _, part = notice.screen.partition("/")
         if part and part == f"save/{self._main.server}":
             hint = " · R compares"

@@ -43,11 +43,11 @@ def server_text(server: ServerView) -> Content:
 
 
 REASON_ROWS = 3
-"""Rows of the picker for the reason why a server is down."""
+"""Rows of the server picker for the reason why a server is down."""
 
 
 def server_choice(server: ServerView) -> Choice:
-    """The line of the picker for a server: its location, or the reason why it is down."""
+    """Return the line of the server picker: the location of a server, or the reason why it is down."""
     upstream, reason = server.upstream, " ".join("; ".join(server.problems).split())
     if upstream is None:
         hint = f"✕ {reason}" if reason else server.url or server.place

@@ -658,7 +658,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         box.mount(self._strip)
 
     def _fit_strip(self) -> None:
-        """Make the strip as high as its lines, at most a quarter; the result has the rest."""
+        """Set the height of the strip to its lines, at most a quarter; the result has the rest."""
         lines = 0 if self._strip is None else len(self._strip.lines)
         self.query_one("#strip").styles.height = 1 + max(1, min(lines, self.size.height // 4 - 1))
 

@@ -57,12 +57,12 @@ class ChoiceBox(Widget, can_focus=True):
 
     @property
     def count(self) -> int:
-        """Number of labels, without that for an unset choice."""
+        """Number of labels, without the one that clears the selection."""
         return len(self._labels) - self._optional
 
     @property
     def is_folded(self) -> bool:
-        """Return True if the labels do not fit side by side."""
+        """True if the labels do not fit side by side."""
         return 0 < self.size.width < sum(cell_len(label) + 4 for label in self._labels) - 2
 
     @property
@@ -103,7 +103,7 @@ class ChoiceBox(Widget, can_focus=True):
             self.pick(event.style.meta.get("at"))
 
     def pick(self, place: int | None) -> None:
-        """Pick a label by its place; None changes nothing."""
+        """Select a label by its position; None changes nothing."""
         index = None if self._optional and place == len(self._labels) - 1 else place
         if place is not None and index != self.index:
             self.index = index
@@ -174,7 +174,7 @@ class TabStrip(Widget):
 
 
 class Chip(Widget, can_focus=True):
-    """A button of one line: `+ add`. With `focusable=False` it is for the mouse only."""
+    """Button of one line: `+ add`. With `focusable=False` it is for the mouse only."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,space", "press", "Press", show=False)]
     DEFAULT_CSS = """
@@ -192,7 +192,7 @@ class Chip(Widget, can_focus=True):
 
         @property
         def control(self) -> Chip:
-            """The chip, for selectors of `on`."""
+            """This chip, for selectors of `on`."""
             return self.chip
 
     def __init__(self, label: str, classes: str = "", tooltip: str = "", focusable: bool = True) -> None:

@@ -31,11 +31,11 @@ def character_of(key: str) -> str | None:
 
 
 MOST_TYPED = 1_000
-"""Characters of a search or a filter."""
+"""Maximum characters of a search or a filter."""
 
 
 def too_long(left_out: int) -> str:
-    """The news that a text was cut which is longer than a search may be."""
+    """Return the message about a search text that was cut."""
     return f"A search has at most {MOST_TYPED:,} characters: {left_out:,} were left out."
 
 
@@ -54,14 +54,14 @@ class LineField(Input):
         return stand_ins(value)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Insert as much of a text as `max_length` leaves room for, instead of nothing."""
+        """Insert a text, cut to the space that `max_length` leaves; Textual would insert nothing."""
         if left_out := self._excess(text, start, end):
             text = text[:-left_out]
             self.restricted()
         super().replace(text, start, end)
 
     def _excess(self, text: str, start: int, end: int) -> int:
-        """Number of characters of `text` for which `max_length` leaves no room."""
+        """Return the number of characters of `text` that exceed `max_length`."""
         if not self.max_length:
             return 0
         return max(0, min(len(text), len(self.value) - abs(end - start) + len(text) - self.max_length))
@@ -77,13 +77,13 @@ class LineField(Input):
 
 
 class SearchField(LineField):
-    """A field for a search or a filter, which has a limit; what is left out of a paste is reported."""
+    """Field of limited length for a search or a filter; cut text is reported."""
 
     def __init__(self, text: str = "", **options: Any) -> None:
         super().__init__(text, max_length=MOST_TYPED, **options)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Insert a text, and report what there is no room for."""
+        """Insert a text, and report how much of it was cut."""
         left_out = self._excess(text, start, end)
         super().replace(text, start, end)
         if left_out:

@@ -110,9 +110,9 @@ class PageDialog(Dialog[None]):
 
 
 WIDTH = 66
-"""Cells of a line of a menu before it is laid out."""
+"""Width in cells of a line of a menu before its layout."""
 LOST_CELLS = 8
-"""Cells of a row that words which wrap may leave empty."""
+"""Cells of a row that word wrapping may leave empty."""
 HANDS_OFF_S = 0.5
 """Seconds after a careful menu opens, and after each letter typed in that time, in which letters choose
 nothing."""
@@ -207,9 +207,9 @@ class Menu(Dialog[Any]):
         is_careful: bool = False,
         help_rows: int = 1,
     ) -> None:
-        """With `is_careful` a text that was meant for the screen below chooses nothing.
+        """Create a menu; with `is_careful`, text that was being typed when the menu opened chooses nothing.
 
-        `help_rows` is the height of the help below the lines, which wraps where it has several.
+        `help_rows` is the height of the help below the lines; if it has several rows, the help is wrapped.
         """
         super().__init__()
         self._hands_off = HandsOff(HANDS_OFF_S if is_careful else 0.0)
@@ -306,7 +306,7 @@ class Menu(Dialog[Any]):
                 self._passed(choice.value)
 
     def _help_of(self, choice: Choice) -> str:
-        """The help of a line, without its middle where it is longer than the rows it has."""
+        """Return the help of a line, with its middle cut out if it does not fit."""
         room = self.query_one(".help", Static).content_size.width or WIDTH
         return shortened(
             choice.help, self._help_rows * room - (self._help_rows - 1) * LOST_CELLS, REASON_TAIL

@@ -57,7 +57,7 @@ class TypedQuery:
             self.query_changed()
 
     def _add(self, text: str) -> None:
-        """Append as much of a text as there is room for, and report the rest."""
+        """Append a text up to the maximum length, and report the rest."""
         room = MOST_TYPED - len(self.query_text)
         self.query_text += text[:room]
         if len(text) > room and isinstance(self, Widget):

@@ -34,17 +34,17 @@ from mcpdesk.tui.workbench.split import STEP, Split
 _STACKED_BELOW = 80
 """Width in cells below which the result is below the arguments instead of beside them."""
 MOST_ARGUMENTS = 60
-"""Percent of the room that arguments above their result have at most; a short form has less."""
+"""Maximum percentage of the height for arguments above their result; a short form takes less."""
 _MAX_CHECKED = 1_000_000
 """Maximum bytes of a result that is validated against the output schema."""
 _VERBS = {ItemKind.TOOL: "calls the tool", ItemKind.PROMPT: "gets the prompt"}
 
 
 class WorkArea(KnowsFirstSize, Container):
-    """The room of arguments and result."""
+    """Container of arguments and result."""
 
     class Resized(Message):
-        """The room became another."""
+        """The size of the container changed."""
 
     def on_resize(self) -> None:
         self.post_message(self.Resized())
@@ -97,7 +97,7 @@ class ItemPane(KnowsFirstSize, Vertical):
         self._divide()
 
     def on_work_area_resized(self) -> None:
-        """Divide the room again: the header became higher or lower."""
+        """Divide the space again after a change of the header's height."""
         self._divide()
 
     @property

@@ -10,7 +10,7 @@ from mcpdesk.paths import state_folder
 LEAST, MOST = 20, 85
 """Limits of the share of the result in percent."""
 NOT_CHOSEN = 0
-"""Stored for a share that no person chose."""
+"""Stored for a share that the person did not choose."""
 STEP = 5
 _DEFAULT = 55
 
@@ -36,7 +36,7 @@ class Split:
         self.set(self.parts(stacked=stacked)[1] + by, stacked=stacked)
 
     def parts(self, *, stacked: bool) -> tuple[int, int]:
-        """Return the shares of arguments and result, the same before the first call as after it."""
+        """Return the shares of arguments and result in percent."""
         chosen = self.share(stacked=stacked)
         share = _DEFAULT if chosen is None else chosen
         return 100 - share, share
