@@ -410,8 +410,10 @@ class Reachable:
 
 
 def reachable(screen: Screen[Any], root: Widget | None = None) -> list[Reachable]:
-    """Return the available actions: those of the focused widget and its ancestors, then the rest of
-    `root`."""
+    """Return the available actions, those of the focused widget first.
+
+    Those of its ancestors follow, then those of the other visible widgets of `root`.
+    """
     chain: list[DOMNode] = list((screen.focused or screen).ancestors_with_self)
     if screen.app not in chain:
         chain.append(screen.app)

@@ -158,8 +158,10 @@ class DeskApp(App[None]):
         return self.main
 
     def get_css_variables(self) -> dict[str, str]:
-        """Return the theme's colours, all resolved; without colour, the cursor is marked by its text
-        style."""
+        """Return the theme's colours, all resolved.
+
+        Without colour, the cursor is marked by its text style.
+        """
         return readable(super().get_css_variables(), has_colour=not self.no_color)
 
     def get_driver_class(self) -> type[Driver]:
@@ -179,10 +181,10 @@ class DeskApp(App[None]):
         return [*filters, self._gate]
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Copy a text so that it is harmless to any program it is pasted into; fields of the desk get the
-        true text.
+        """Copy a text, made harmless to the programs it may be pasted into.
 
-        Fields show substitutes for control characters. Textual encodes the text.
+        Fields of the desk paste the true text, although they show substitutes for control characters. Textual
+        encodes the text.
         """
         true_text = from_field(text).encode("utf-8", "replace").decode()
         super().copy_to_clipboard(harmless(true_text))
@@ -266,8 +268,10 @@ class DeskApp(App[None]):
             self.notify(self._news, severity="error", timeout=NEWS_S, markup=False)
 
     def bell(self) -> None:
-        """Ring the bell. Textual also rings it when an exception ends the application: record that
-        exception."""
+        """Ring the bell, and record an exception that ends the application.
+
+        Textual also rings the bell while it handles such an exception.
+        """
         error = sys.exception()
         if self.return_code and error is not None:
             self._remember_crash(error)
@@ -364,8 +368,7 @@ class DeskApp(App[None]):
         self._show_fresh(self.size.width)
 
     def _show_fresh(self, width: int) -> None:
-        """Show the newest notification on a line of `width` cells, instead of older news, for its remaining
-        time."""
+        """Show the newest notification on a line of `width` cells, for its remaining time."""
         news = self._fresh
         line = news_line(news.message, news.others, width - NEWS_FRAME, news.hint, news.errors)
         left_s = news.until - time.monotonic()

@@ -58,8 +58,10 @@ class ClientConfigs:
 
 
 async def answer_of(app: App[None], asked: Future[Result], what: str) -> Result | None:
-    """Wait for an answer of the core; notify the person and return None on an error or after `ANSWER_S`
-    seconds."""
+    """Wait for an answer of the core.
+
+    On an error, or after `ANSWER_S` seconds, notify the person and return None.
+    """
     try:
         if not asked.done():
             app.notify(f"The core is asked for {what}.", markup=False)

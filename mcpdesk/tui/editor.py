@@ -58,11 +58,10 @@ def source_place(folder: str, where: str) -> tuple[Path, int] | None:
 
 
 def traceback_place(text: str, folder: str = "") -> str:
-    """Return the location of the error in a Python traceback, as `/home/me/server.py:12`; empty if no file
-    exists.
+    """Return the location of the error in a Python traceback, as `/home/me/server.py:12`.
 
-    This is the last location outside of installed packages, if there is one. Rich draws tracebacks in a box,
-    in which long paths are wrapped.
+    This is the last location outside of installed packages, if there is one. Empty if no file exists. Rich
+    draws tracebacks in a box and wraps long paths.
     """
     unfolded = _BOX_FOLD.sub("", _BOX_GAP.sub("\n", text))
     named = (f"{found[1] or found[3]}:{found[2] or found[4]}" for found in _FRAME.finditer(unfolded))
@@ -77,8 +76,10 @@ def edit(app: App[Any], path: Path, line: int = 0) -> None:
 
 
 def leave_to(app: App[Any], command: list[str], variable: str) -> None:
-    """Suspend the screen and run a program until it ends; `variable` is the environment variable that selects
-    it."""
+    """Suspend the screen and run a program until it ends.
+
+    `variable` is the environment variable that selects the program.
+    """
     if not command:
         app.notify(f"There is no program for this: set {variable} to one.", severity="warning", markup=False)
         return

@@ -171,11 +171,16 @@ KEY_PATIENCE_S = 1.0
 """Maximum seconds that a key waits for the previous one, or for a form or dialog to open."""
 KEY_POLL_S = 0.01
 _PASSES = 2
-"""Passes over the widgets. A key first moves from the focused widget to the application, where bindings act
-on it; then the messages that these actions sent to the widget move the same way."""
+"""Number of passes over the widgets.
+
+In the first, a key moves from the focused widget to the application, where bindings act on it. In the second,
+the messages that these actions sent to the widget move the same way.
+"""
 _TURNS = 2
-"""Number of times a marker is queued at each widget; the second time it is behind the widget's messages to
-itself."""
+"""Number of times a marker is queued at each widget.
+
+The second time it is behind the messages that the widget sent to itself.
+"""
 
 
 LONGEST_HANDS_OFF = 3
@@ -183,7 +188,7 @@ LONGEST_HANDS_OFF = 3
 
 
 class HandsOff:
-    """Period in which keys do nothing, because they were typed for the previous screen.
+    """Period during which keys do nothing, because they were typed for the previous screen.
 
     Each key in the period extends it, up to `LONGEST_HANDS_OFF`: a person who is still typing by then has had
     time to read the screen.

@@ -184,8 +184,10 @@ class TodoPanel(Section[TodoRow]):
         return view.work.todo_version
 
     def fetch(self) -> Sequence[TodoRow]:
-        """Return the current task first, then open, then done ones; each newest first. Done ones are
-        folded."""
+        """Return the current task first, then open, then done ones; each newest first.
+
+        Done tasks are folded unless the person unfolded them.
+        """
         rows: list[TodoRow] = []
         for task in sorted(
             self.link.todo(),

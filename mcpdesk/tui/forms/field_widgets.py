@@ -158,8 +158,7 @@ class Suggestions(Suggester):
         self._asked = 0
 
     async def get_suggestion(self, value: str) -> str | None:
-        """Return the first suggestion that continues the text, as the field shows it; None if typing
-        continues."""
+        """Return the first suggestion that continues the text; None if typing continues."""
         values = await self.values(from_field(value), PAUSE_S)
         typed = value.casefold()
         shown = (to_field(one) for one in values)

@@ -436,8 +436,10 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
 
 
 def _place(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
-    """Return path and message of the field that shows a failure: the missing member, else the nearest
-    parent."""
+    """Return path and message of the field that shows a failure.
+
+    This is the field of the missing member, else the nearest parent.
+    """
     if "required" in failure.message:
         for name in failure.message.split('"')[1::2]:
             if (*failure.path, name) in at:

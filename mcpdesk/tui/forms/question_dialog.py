@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 LOOK_S = 0.1
 """Seconds between two updates from a core that does not report its changes."""
 SOON_S = 60
-"""Seconds before the deadline from which the dialog shows the remaining time."""
+"""Remaining seconds below which the dialog shows the time left."""
 HANDS_OFF_S = 1.0
-"""Seconds after a question opens automatically in which keys are ignored; each key extends the period."""
+"""Seconds after a question opens automatically, during which keys are ignored; each key extends them."""
 WIDTH = 88
 """Maximum width of the box in columns, including border and padding."""
 _QUITTING = ("ctrl+c", "ctrl+q")
@@ -411,7 +411,7 @@ class QuestionScreen(Dialog[None]):
 
 
 LONG = 6
-"""Lines of detail from which the key for scrolling is shown."""
+"""Minimum lines of detail for which the key for scrolling is shown."""
 
 
 class KeyHint(NamedTuple):

@@ -97,8 +97,10 @@ class OptionRow(Horizontal):
         index: int
 
     def __init__(self, index: int, draft: AnswerDraft, label_cells: int) -> None:
-        """Create a row; `label_cells` is the width of the label, 0 if no option of the page has a
-        description."""
+        """Create a row.
+
+        `label_cells` is the width of the label, or 0 if no option of the page has a description.
+        """
         super().__init__()
         self.index = index
         self._draft = draft

@@ -82,8 +82,7 @@ def plain(question: Question) -> str:
 
 
 def ended_line(question: Question) -> str:
-    """Return the outcome, `answered by desk after 12 s, at 12:03:40`, or the deadline of a waiting
-    question."""
+    """Return the outcome or the deadline: `answered by desk after 12 s, at 12:03:40`."""
     if question.state is QuestionState.WAITING:
         return f"waiting until {_clock(question.deadline)}"
     by = f" by {one_line(question.answered_by, 30)}" if question.answered_by else ""

@@ -75,7 +75,7 @@ def _range(shape: Schema, word: str, unit: str) -> str:
 
 
 MAX_DEPTH = 12
-"""Nesting depth from which a field is edited as JSON text, so that recursive schemas end."""
+"""Maximum nesting depth; deeper fields are edited as JSON text, so that recursive schemas end."""
 LONG_TEXT = 200
 """`maxLength` above which a text field has several lines."""
 _LONG_NAME = re.compile("text|body|content|code|diff|html|markdown|message|notes|plan|prompt|script")

@@ -18,8 +18,10 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def pretty(value: Any) -> str:
-    """Format a value indented by two, with keys in their order. Values that are not JSON appear as their
-    `str`."""
+    """Format a value indented by two, with keys in their order.
+
+    Values that JSON cannot represent appear as their `str`.
+    """
     try:
         return codec.dumps(value, option=orjson.OPT_INDENT_2).decode()
     except TypeError:
@@ -61,8 +63,10 @@ def at_path(value: Any, path: Iterable[str | int]) -> Any:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return True if two values are equal as JSON: `1` is not `true`, the order of members does not
-    matter."""
+    """Return True if two values are equal as JSON.
+
+    `1` is not `true`, and the order of members does not matter.
+    """
     return json.dumps(one, sort_keys=True, default=str) == json.dumps(other, sort_keys=True, default=str)
 
 

@@ -40,8 +40,10 @@ def shortened(text: str, width: int, tail: float = 1 / 3) -> str:
 
 
 def flowing(items: Iterable[str], width: int) -> str:
-    """Join items on lines of at most `width` cells, separated by dots; items are broken only if longer than a
-    line."""
+    """Join items on lines of at most `width` cells, separated by dots.
+
+    An item is broken only if it is longer than a line.
+    """
     lines: list[str] = []
     for item in items:
         if lines and cell_len(f"{lines[-1]} · {item}") <= width:

@@ -30,8 +30,10 @@ _BAD = frozenset({"error", "critical", "alert", "emergency"})
 
 
 def failed_line(logged: Sequence[LogLine]) -> LogLine | None:
-    """Return the log line that names the location of the failure: an exception with the code lines of its
-    traceback."""
+    """Return the log line that names the location of the failure, or None.
+
+    This is an exception with the code lines of its traceback.
+    """
     return next((line for line in reversed(logged) if line.where and line.level in _BAD), None)
 
 

@@ -34,9 +34,9 @@ LEAST_TEXT = 20
 """Width in cells of the lines of a string in the narrowest tree."""
 
 LOW = 6
-"""Height in rows up to which a tree skips its least informative rows."""
+"""Maximum height in rows at which a tree skips its least informative rows."""
 LONG_TEXT = 65_536
-"""Length in characters from which the number of lines of a string is cached."""
+"""Minimum length in characters for which the number of lines of a string is cached."""
 
 
 class RowKind(Enum):

@@ -81,8 +81,7 @@ class TextLayout:
         self._at = at
 
     def _plain_lines(self, at: int) -> list[int]:
-        """Return the line lengths of the next block if its lines need no special treatment, otherwise an
-        empty list."""
+        """Return the line lengths of the next block; empty if a line needs special treatment."""
         end = self.text.rfind("\n", at, at + BLOCK) + 1
         block = self.text[at:end]
         if not block.isascii() or not block.replace("\n", "").isprintable():
@@ -134,8 +133,10 @@ def line_start(text: str, number: int) -> int:
 
 
 def _segment(text: str, start: int) -> tuple[int, int]:
-    """Return the end of the segment that begins at `start`, and the start of the next one; past the text if
-    there is none."""
+    """Return the end of the segment that begins at `start`, and the start of the next one.
+
+    If there is no next segment, its start is past the text.
+    """
     newline = text.find("\n", start, start + SEGMENT + 1)
     if newline >= 0:
         return (newline - 1 if text.startswith("\r", newline - 1, newline) else newline), newline + 1
@@ -158,8 +159,10 @@ def _rows(line: str, width: int, is_hard: bool) -> list[str]:
 
 
 def word_rows(line: str, width: int) -> Iterator[str]:
-    """Yield the rows of a plain line, wrapped between words if possible; a space at a break ends the upper
-    row."""
+    """Yield the rows of a plain line, wrapped between words if possible.
+
+    A space at a break belongs to the upper row.
+    """
     if line.isascii() or cell_len(line) == len(line):
         return _broken(line, width)
     return _broken_cells(line, width)
@@ -276,8 +279,10 @@ class LongText(Widget):
         return row
 
     def find(self, words: str, start: int, *, forward: bool = True) -> int:
-        """Return the next offset of `words`, ignoring case, from `start` forwards or backwards; -1 if there
-        is none."""
+        """Return the next offset of `words`, ignoring case; -1 if it does not occur.
+
+        The search goes forwards or backwards from `start`.
+        """
         words = words.lower()
         if not words:
             return -1

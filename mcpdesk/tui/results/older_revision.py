@@ -1,4 +1,4 @@
-"""Offer to repeat a call in a revision in which the server may send requests during the call."""
+"""Offer to repeat a call in an older revision that allows the server to send requests during the call."""
 
 from __future__ import annotations
 

@@ -201,8 +201,10 @@ def sixel_rows(image: Image, cell_height: int) -> Iterator[str]:
 
 
 def _sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
-    """Return lines of colour numbers as one sixel picture. `palette` has red, green and blue of each
-    number."""
+    """Return lines of colour numbers as one sixel picture.
+
+    `palette` has red, green and blue of each number.
+    """
     percent = [round(level / 2.55) for level in palette]
     colours = "".join(
         "#{};2;{};{};{}".format(number, *percent[3 * number : 3 * number + 3])
@@ -249,8 +251,10 @@ class SixelStrip(Strip):
         return pieces
 
     def crop(self, start: int, end: int | None = None) -> Strip:
-        """Crop the strip. A part from the left edge draws the whole picture, because nothing covers the
-        rest."""
+        """Crop the strip.
+
+        A part from the left edge draws the whole picture, because nothing covers the rest.
+        """
         end = self.cell_length if end is None else min(self.cell_length, end)
         if start <= 0:
             return self if end == self.cell_length else self._as_wide(max(end, 0))

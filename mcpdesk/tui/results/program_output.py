@@ -201,8 +201,7 @@ def spans(line: str) -> Iterator[tuple[str, Style]]:
 
 
 def wrapped(text: str, width: int) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each row of a plain line, wrapped to `width` cells, between words if
-    possible."""
+    """Yield start and end of each row of a plain line, wrapped between words if possible."""
     if width <= 0 or (len(text) <= width and cell_len(text) <= width):
         yield 0, len(text)
         return

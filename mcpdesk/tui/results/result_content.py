@@ -27,7 +27,7 @@ _MARKDOWN = re.compile(
     r"^(#{1,6} |[-*+] |\d+\. |> |```|\|.+\|)|\*\*[^*\n]+\*\*|\[[^\]\n]+\]\([^)\n]+\)", re.MULTILINE
 )
 _MARKDOWN_SIGNS = 2
-"""Number of Markdown constructs from which a text counts as Markdown."""
+"""Minimum number of Markdown constructs in a text that counts as Markdown."""
 
 
 class BlockKind(Enum):
@@ -196,8 +196,10 @@ class Savable:
 
 
 def savables(result: dict[str, Any], stem: str) -> list[Savable]:
-    """Return the contents in order, then the whole as JSON. `stem` names parts without a name of their
-    own."""
+    """Return the contents in order, then the whole as JSON.
+
+    `stem` names parts that have no name.
+    """
     found = blocks(result)
     saved = [part for part in (_savable(block, stem) for block in found) if part is not None]
     if (table := table_of(result.get("structuredContent"), found)) is not None:

@@ -522,8 +522,10 @@ class RunningView(Static):
     """Running call: its progress, the code line it awaits and its newest log lines."""
 
     def __init__(self, call: LinkCall, where: Callable[[], str] = str) -> None:
-        """Create the view; `where` returns the code line that the call awaits and is called twice a
-        second."""
+        """Create the view.
+
+        `where` returns the code line that the call awaits; it is called twice a second.
+        """
         super().__init__()
         self._call = call
         self._look = where

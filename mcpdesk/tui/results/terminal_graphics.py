@@ -12,7 +12,7 @@ from math import ceil
 CELL = (10, 20)
 """Default width and height of a cell in pixels, those of a VT340."""
 LEAST_COLUMNS = 16
-"""Width in cells to which smaller pictures are enlarged."""
+"""Minimum width in cells; smaller pictures are enlarged to about this width."""
 _ALMOST = 1e-6
 MAX_SIXEL_PIXELS = 1_200_000
 """Maximum pixels of a picture in sixels; more take too long to write."""
@@ -62,8 +62,7 @@ class Graphics:
         return columns * across, rows * down
 
     def within(self, width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
-        """Return width and height of a picture scaled into the pixels of these cells, with its
-        proportions."""
+        """Return width and height of a picture scaled into these cells, with its proportions."""
         wide, high = columns * self.dots[0] / width, rows * self.dots[1] / height
         most = self.pixels(columns, rows)
         scale = min(wide, high)
@@ -77,7 +76,7 @@ QUESTION = (
     "\x1b[c"  # device attributes: all terminals answer this, and answers come in order
 )
 WITHIN_S = 2.0
-"""Seconds after the query in which a partial answer is held back until the rest arrives."""
+"""Seconds after the query, during which a partial answer is held back until the rest arrives."""
 _ANSWERS = re.compile(
     r"\x1b_Gi=31;(?P<kitty>[^\x1b]*)\x1b\\"
     r"|\x1b\[6;(?P<height>\d+);(?P<width>\d+)t"

@@ -48,8 +48,10 @@ class KeepsTextPlace(VerticalScroll):
             self._is_returning = False
 
     def _read_place(self, y: int) -> tuple[Widget, float] | None:
-        """Return the innermost block at row `y`, or the next one if `y` is between two blocks, and the share
-        above."""
+        """Return the innermost block at row `y`, and the share of its rows above.
+
+        If `y` is between two blocks, the block is the next one. None at the beginning.
+        """
         found: Widget | None = None
         region, blocks = Region(), list(self.displayed_children)
         while y > 0 and blocks:

@@ -150,8 +150,10 @@ class InboxPanel(Section[Question]):
 
 
 def _summary(question: Question) -> str:
-    """Return the text of the first page and the number of further pages; of an approval, tool and
-    arguments."""
+    """Return the text of the first page and the number of further pages.
+
+    For an approval, return its tool and arguments.
+    """
     if question.kind is QuestionKind.APPROVAL:
         return f"approve {question.tool} · {question.pages[0].detail}"
     more = len(question.pages) - 1

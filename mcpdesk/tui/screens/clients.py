@@ -87,8 +87,10 @@ def title_of(client: ClientView) -> str:
 
 
 def seen_text(client: ClientView, now: float) -> str:
-    """Return `▸ 1 running`, `● now`, `● 14 s`, `○ quiet 14 min` or `✕ left 3 min`; `now` is Unix time in
-    seconds."""
+    """Return `▸ 1 running`, `● now`, `● 14 s`, `○ quiet 14 min` or `✕ left 3 min`.
+
+    `now` is Unix time in seconds.
+    """
     if client.running:
         return f"{RUNNING} {client.running} running"
     presence = client.presence(now)
@@ -284,8 +286,10 @@ class ClientsPane(ColumnSection[ClientView]):
         return self.order, [(one.connection, one.seen, self._ageless(one)) for one in self._clients]
 
     def _ageless(self, client: ClientView) -> tuple[str, ...]:
-        """Return the cells of a client, with zeros as the digits of its ages, because digits do not change
-        widths."""
+        """Return the cells of a client with all digits of its ages set to zero.
+
+        Other digits do not change the widths.
+        """
         cells = zip(COLUMNS, self.cells[client.connection], strict=True)
         return tuple(DIGITS.sub("0", text) if column.name in AGES else text for column, text in cells)
 
@@ -435,8 +439,10 @@ CONFIG_TARGETS = (
 
 
 def targets_for(server: ServerView) -> list[ConfigTarget]:
-    """Return the clients that can reach a server: a URL needs a listener, and only curl can use a Unix
-    socket."""
+    """Return the clients that can connect to a server.
+
+    A URL needs a listener, and only curl can use a Unix socket.
+    """
     is_served = server.url.startswith("http") or not server.is_started
     return [
         one

@@ -24,7 +24,7 @@ _NEVER_COMPARED = ("jsonrpc", "id")
 _SHOWN = 2_000
 """Maximum characters of a value that are shown."""
 SIDE_BY_SIDE_FROM = 110
-"""Width in cells from which the two values are side by side."""
+"""Minimum width in cells for showing the two values side by side."""
 _BETWEEN = " │ "
 _CONTEXT = 2
 """Unchanged lines of a text that are shown around changed ones."""
@@ -209,8 +209,10 @@ def _heading(text: str) -> Span:
 
 
 def _cells(pair: _Pair, width: int) -> tuple[list[list[Span]], list[list[Span]]]:
-    """Return both values of a pair as rows of at most `width` cells; only different characters are
-    coloured."""
+    """Return both values of a pair as rows of at most `width` cells.
+
+    Only different characters are coloured.
+    """
     before, after = pair.before, pair.after
     if before == after:
         rows = _wrapped([(before or "", "lines--muted")], width)

@@ -43,7 +43,7 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 HISTOGRAM_S = 0.5
 """Seconds between two updates of the histogram while lines arrive."""
 NARROW, ROOMY, BROAD = 10, 100, 20
-"""Default cells of the source column; line width in cells from which it may be wider; its maximum cells."""
+"""Cells of the source column by default; line width in cells that allows more; maximum cells."""
 BOUND = 20_000
 """Maximum number of lines; above it, the oldest fifth is removed."""
 _LEVEL_STYLES = {
@@ -151,8 +151,10 @@ class LogList(RowList[LogLine]):
             self._restore_cursor(chosen)
 
     def _merged(self, lines: Sequence[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
-        """Remove the lines that are later than some new ones; return them, and both together sorted by
-        time."""
+        """Remove the lines that are later than some new ones.
+
+        Return them, and both together sorted by time.
+        """
         ordered = sorted(lines, key=_time)
         start = bisect_right(self.lines, ordered[0].time, key=_time)
         later, self.lines[start:] = self.lines[start:], []
@@ -477,8 +479,10 @@ class LogsPane(FilterPane):
         self.listing.fold(False)
 
     async def action_show_call(self) -> None:
-        """Show the call that wrote the selected line: the named one, or the one that ran on its server
-        then."""
+        """Show the call that wrote the selected line.
+
+        If the line names no call, show the one that ran on its server at that time.
+        """
         line, index = self.listing.selected, self.link.traffic
         if line is None:
             return
@@ -494,8 +498,10 @@ class LogsPane(FilterPane):
         pane.open_exchange(number)
 
     def show_lines_of(self, exchange: Exchange) -> None:
-        """Show only the lines of a call; if no line names it, select the first its server wrote during the
-        call."""
+        """Show only the lines of a call.
+
+        If no line names it, select the first line its server wrote during the call.
+        """
         self.show_view(self.link.view())
         found = lines_of(self.listing.lines, exchange)
         if not found:

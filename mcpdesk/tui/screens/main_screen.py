@@ -43,8 +43,7 @@ Panes = Mapping[str, Callable[["Link"], Widget]]
 
 
 def _pane(module: str, name: str) -> Callable[[Link], Widget]:
-    """Return a factory that imports the pane's module at the first visit, which keeps the first paint
-    fast."""
+    """Return a factory that imports the pane's module at the first visit, for a fast first paint."""
 
     def make(link: Link) -> Widget:
         pane: Widget = getattr(import_module(module), name)(link)
@@ -64,11 +63,11 @@ PANES: Panes = {
 MINIMUM = (40, 10)
 """Minimum columns and rows; a smaller terminal shows only a message."""
 CALM_S = 1.0
-"""Seconds after a key press in which nothing opens automatically."""
+"""Seconds after a key press, during which nothing opens automatically."""
 LEAD_S = 60.0
 """Seconds for which a notice determines the section that is shown first."""
 HANDS_OFF_S = 0.4
-"""Seconds in which typed keys are ignored after a question has ended; typing extends the period."""
+"""Seconds after the end of a question, during which typed keys are ignored; typing extends them."""
 _log = logging.getLogger(__name__)
 
 
@@ -111,8 +110,10 @@ class RestorablePane(Protocol):
 
 
 class MainScreen(Screen[None]):
-    """Screen with the panes. `server` is the name of the selected server. The first of `panes` is shown
-    first."""
+    """Screen with the panes.
+
+    `server` is the name of the selected server. The first of `panes` is shown first.
+    """
 
     # The table of the workbench defines the action of R; this key works on every screen that shows a save.
     BINDINGS: ClassVar[list[BindingType]] = [*bindings_for("main"), Binding("R", "show_save", show=False)]
@@ -317,8 +318,10 @@ class MainScreen(Screen[None]):
             self.pane.show_section(part)
 
     def place(self) -> ScreenPlace:
-        """Return the position of the person. Never raises, because it is called when an exception ends the
-        screen."""
+        """Return the position of the person.
+
+        Never raises, because it is called when an exception ends the screen.
+        """
         panes = dict[str, Any]()
         for pane in list(self.switcher.children):
             if pane.id and isinstance(pane, RestorablePane):

@@ -299,8 +299,10 @@ def elsewhere_choices(app: DeskApp) -> Iterator[Choice]:
 
 
 def item_choices(app: DeskApp) -> Iterator[Choice]:
-    """Yield one choice per working item: `Call user-profile`; then those of other servers: `Call fetch on
-    web`."""
+    """Yield one choice per working item: `Call user-profile`.
+
+    Those of other servers come last: `Call fetch on web`.
+    """
     if app.server:
         others = [one.name for one in app.link.view().servers if one.name != app.server]
         for server in (app.server, *others):

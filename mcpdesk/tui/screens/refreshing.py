@@ -41,7 +41,7 @@ COVERED_S = 1 / 2
 RESTING_BEATS = 3
 """Beats per refresh at rest, for changes without frames, such as time and the work of servers."""
 BUSY_FRAMES, TYPING_FRAMES = 100, 25
-"""Frames in one beat from which refreshes are limited in favour of clients, or of keys during typing."""
+"""Minimum frames in one beat that limit refreshes, in favour of clients or, during typing, of keys."""
 BUSY_SHARE, TYPING_SHARE = 0.05, 0.25
 """Share of a CPU core that the screen may then use; the second while a person types."""
 BUSY_S = 1.0
@@ -152,8 +152,10 @@ class ScreenRefresher:
             self._timer.cancel()
 
     def _changed(self) -> None:
-        """Schedule a refresh. Called on any thread, and often: only the first call since a beat has an
-        effect."""
+        """Schedule a refresh.
+
+        Called on any thread, and often: only the first call since a beat has an effect.
+        """
         if not self._has_news and self._loop is not None:
             self._has_news = True
             with suppress(RuntimeError):  # the loop is closed: the screen has ended
@@ -297,8 +299,10 @@ class ScreenRefresher:
         self._main.desk.tell_all([self._news_of(notice) for notice in notices])
 
     def _report_failed_jobs(self, view: CoreView) -> None:
-        """Show the jobs that failed since the last call. Jobs that failed before the first call are not
-        shown."""
+        """Show the jobs that failed since the last call.
+
+        Jobs that failed before the first call are not shown.
+        """
         if view.work.jobs_version == self._jobs_version:
             return
         self._jobs_version = view.work.jobs_version
@@ -316,8 +320,10 @@ class ScreenRefresher:
             self._main.desk.tell_all(news)
 
     def _news_of(self, notice: Notice) -> News:
-        """Return the news item of a notice. A named section of the activity screen is shown at its next
-        visit."""
+        """Return the news item of a notice.
+
+        A named section of the activity screen is shown at its next visit.
+        """
         screen, _, part = notice.screen.partition("/")
         if part and part == f"save/{self._main.server}":
             hint = " · R compares"

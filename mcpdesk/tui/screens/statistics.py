@@ -49,7 +49,7 @@ _LEAST_LINES, _MOST_LINES = 2, 16
 _LEAST_S = 60
 """Minimum seconds that a chart shows."""
 _SIDE_BY_SIDE = 70
-"""Width in cells from which the two charts are side by side."""
+"""Minimum width in cells for showing the two charts side by side."""
 
 
 def _took(seconds: float | None) -> str:

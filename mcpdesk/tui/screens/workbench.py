@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _SLIM_BELOW = 110
 """Width in cells below which the catalogue is narrow."""
 _STRIP_FROM = 29
-"""Height in rows from which the traffic strip is shown."""
+"""Minimum height in rows for showing the traffic strip."""
 _NO_TRAFFIC = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
 _ALONE_S = 0.5
 """Maximum seconds for which only the catalogue is shown, if it is empty."""
@@ -452,10 +452,10 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             draft.call.cancel()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Enable cancel only while a call runs, so that its key is otherwise free; nothing before the item
-        pane.
+        """Enable cancel only while a call runs, so that its key is otherwise free.
 
-        The back action is disabled if the catalogue has the focus.
+        All actions are disabled before the item pane exists, and back is disabled if the catalogue has the
+        focus.
         """
         if self._item_pane is None:
             return None

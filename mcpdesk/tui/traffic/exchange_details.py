@@ -89,8 +89,10 @@ def frame_heading(index: Index, number: int) -> str:
 
 
 def held_tree(index: Index, exchange: Exchange) -> dict[str, Any]:
-    """Return the outcome of messages that were held at the desk, with the old and new text of changed
-    ones."""
+    """Return the outcome of messages that were held at the desk.
+
+    Changed messages have their old and new text.
+    """
     found = dict[str, Any]()
     for one in held_messages(index, exchange):
         texts = {"was": one.was, "became": one.now}
@@ -141,8 +143,10 @@ def _block(line: str, headers: list[Checked]) -> Content:
 
 
 def _header_line(header: Checked) -> Content:
-    """Return one header with glyph and words, without a value if it is missing; MCP headers are
-    highlighted."""
+    """Return one header with glyph and words, without a value if it is missing.
+
+    MCP headers are highlighted.
+    """
     style = _VERDICT_STYLES[header.verdict]
     glyph = header.verdict.value if header.words else " "
     is_ours = header.name.lower().startswith("mcp-")

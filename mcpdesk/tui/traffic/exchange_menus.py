@@ -219,8 +219,10 @@ def _page_answers(question: Question) -> Iterator[dict[str, Any]]:
 
 
 def comparison(index: Index, first: int, second: int) -> CompareScreen:
-    """Return a dialog that compares two exchanges; an operation counts with its first request and last
-    response."""
+    """Return a dialog that compares two exchanges.
+
+    Of an operation, its first request and its last response are compared.
+    """
     ones = (index.exchange(first), index.exchange(second))
     said = []
     for one in ones:
@@ -255,8 +257,10 @@ def _curl(link: Link, number: int) -> str:
 
 
 def _command(link: Link, number: int) -> str:
-    """Return the `mcpdesk` command for the same request; empty if the folder is unknown or no command does
-    it."""
+    """Return the `mcpdesk` command for the same request.
+
+    Empty if the folder is unknown, or no command sends such a request.
+    """
     exchange = link.traffic.exchange(number)
     folder = next((one.folder for one in link.view().servers if one.name == exchange.server), "")
     if not folder or exchange.request is None:
@@ -280,8 +284,10 @@ class SavedFilters:
         self._kept: list[str] = []
 
     def all(self) -> list[str]:
-        """Return the filters in the file, because another desk may have added some; without a file, those in
-        memory."""
+        """Return the saved filters.
+
+        They are read from the file each time, because another desk may have added some.
+        """
         if (data := self._file.read()) is not None:
             lines = data.decode("utf-8", "replace").splitlines()
             self._kept = [line for line in lines if line.strip() and len(line) <= _LONGEST][:FILTERS_KEPT]

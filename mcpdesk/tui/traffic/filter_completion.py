@@ -36,8 +36,10 @@ class Completions(NamedTuple):
 
 
 def completions(text: str, index: Index) -> Completions:
-    """Return the completions of a filter, typed up to the cursor; values that begin with the text come
-    first."""
+    """Return the completions of a filter, typed up to the cursor.
+
+    Values that begin with the typed text come first.
+    """
     typed = _TYPED.search(text)
     if typed is None or not (typed["part"] or typed["field"]):
         return Completions(len(text), ())
@@ -103,8 +105,10 @@ class CompletionLine(Static):
         self._draw()
 
     def taken(self, text: str) -> str:
-        """Return a filter, typed up to the cursor, with the selected completion. No space follows a field
-        name."""
+        """Return a filter, typed up to the cursor, with the selected completion.
+
+        A space follows, except after the name of a field.
+        """
         value = self._found.values[self._chosen]
         return from_field(text)[: self._found.start] + value + ("" if value.endswith(":") else " ")
 

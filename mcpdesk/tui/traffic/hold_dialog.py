@@ -38,7 +38,7 @@ WAYS: Final[tuple[Ways, ...]] = ("requests", "answers", "both")
 DELAY_S = 5.0
 _LOOK_S = 0.1
 _WIDE = 90
-"""Width in cells from which a line shows the id of its message."""
+"""Minimum width in cells of a line that shows the id of its message."""
 _SHARE = 0.3
 """Maximum share of the dialog for the list."""
 _LESSON = (
@@ -278,8 +278,10 @@ class HoldDialog(Dialog[bool]):
         return answer_to(one, tool.definition if tool is not None else {})
 
     def _keep(self) -> None:
-        """Keep the edits of the message in the editor, and delete those of messages that are no longer
-        held."""
+        """Keep the edits of the message in the editor.
+
+        Delete the edits of messages that are no longer held.
+        """
         text, one = self.editor.area.true_text, self._edited
         if one is not None:
             key = (one.number, one.since, self._answers)
@@ -422,8 +424,10 @@ def _can_be_answered(one: HeldMessage) -> bool:
 
 
 def _place_to_edit(text: str) -> tuple[int, int]:
-    """Return line and column of the text most likely to be edited: the first argument or text, else the
-    top."""
+    """Return line and column of the text most likely to be edited.
+
+    This is the first argument or text, else the top.
+    """
     lines = text.split("\n")
     for begins in (
         '"structuredContent": {',

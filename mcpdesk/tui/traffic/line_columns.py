@@ -1,4 +1,4 @@
-"""Columns of the traffic, their widths, and the order in which they shrink."""
+"""Columns of the traffic, their widths, and their order of shrinking."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ALL = (
 )
 _RAW = (*_ALL[:6], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[10:])
 _KEEPS_REPLICA = 60
-"""Width of a line in cells from which the replica, with the peer behind it, stays visible."""
+"""Minimum cells of a line that always shows the replica, with the peer behind it."""
 REPLICA_CELLS = 8
 """Additional cells of the peer column if it begins with the replica."""
 _ROOMY, _ROOMY_RAW = 52, 60
@@ -60,7 +60,7 @@ _GIVE_WAY = (
     ("status", 2, "status"),
     ("took", 0, ""),
 )
-"""Column, reduced width (0: hidden) and new title, in the order in which columns shrink."""
+"""Column, reduced width (0: hidden) and new title, in the order of shrinking."""
 
 
 def columns_for(
@@ -113,7 +113,7 @@ def bar_columns(width: int) -> tuple[LineColumn, ...]:
 
 
 _WIDE_BARS = 90
-"""Width in cells from which the status is a word in the waterfall."""
+"""Minimum cells of a line for showing the status as a word in the waterfall."""
 
 
 def _left(columns: list[LineColumn], width: int) -> int:

@@ -74,9 +74,9 @@ _WORDS = {
 }
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR})
 TALL = 24
-"""Height in rows from which the details show more than the essentials."""
+"""Minimum height in rows for showing more than the essentials."""
 WIDE = 100
-"""Width in cells from which request and response are side by side, at any height."""
+"""Minimum width in cells for showing request and response side by side, at any height."""
 LOOK_S = 0.5
 """Seconds after which the awaited line of an exchange is looked up again."""
 LATE_S = 2.0
@@ -222,8 +222,10 @@ class TrafficDetail(KnowsFirstSize, Vertical):
 
     @dataclass
     class SourceWanted(Message):
-        """The person wants to edit the code where `exchange` failed; `wheres` are such as
-        `tools/prices.py:3`."""
+        """The person wants to edit the code where `exchange` failed.
+
+        `wheres` are locations such as `tools/prices.py:3`.
+        """
 
         exchange: Exchange
         wheres: Sequence[str]
@@ -282,8 +284,10 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self._show_place()
 
     def update_exchange(self) -> None:
-        """Show changes since the last call: the response, more notifications, the clock of a pending
-        exchange."""
+        """Show changes since the last call.
+
+        These are the response, more notifications, and the clock of a pending exchange.
+        """
         if self.shown is None:
             return
         fresh = self.index.exchange(self.shown.number)

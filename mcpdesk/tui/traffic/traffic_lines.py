@@ -32,7 +32,7 @@ Cell = tuple[str, str]
 """Text, and the component class that styles it (empty: the line's own style)."""
 
 OVERSIZED = 1 << 20
-"""Bytes from which a size is marked."""
+"""Minimum bytes of a size that is marked."""
 _PREVIEW = 400
 NOTHING_SAID = Summary()
 _MOST_SUMMARIES = 1_000
@@ -40,8 +40,10 @@ _MOST_SUMMARIES = 1_000
 
 
 class Fold(Enum):
-    """Relation of a line to the lines that can be unfolded below it; the value is drawn before their
-    number."""
+    """Relation of a line to the lines that can be unfolded below it.
+
+    The value is drawn before their number.
+    """
 
     CLOSED = "▸"
     OPEN = "▾"
@@ -295,7 +297,7 @@ _LEAST_SAID = 8
 """Minimum cells of arguments and result; below, they are left out."""
 _ARROW = " → "
 _ROOM_FOR_BOTH = 20
-"""Cells from which the arguments are shown with the result."""
+"""Minimum cells for showing the arguments with the result."""
 
 
 def _said(said: Summary, width: int) -> list[Cell]:
@@ -589,8 +591,10 @@ class TrafficStrips:
         return Strip(segments, self._width)
 
     def _style(self, name: str) -> Style:
-        """Return a component's style, or the widget's own for no name; cached, because Textual's lookup is
-        slow."""
+        """Return a component's style, or the widget's own for no name.
+
+        Cached, because Textual's lookup is slow.
+        """
         style = self._styles.get(name)
         if style is None:
             widget = self._widget

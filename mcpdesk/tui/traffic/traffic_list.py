@@ -184,8 +184,10 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @property
     def is_ageing(self) -> bool:
-        """True if time alone changes the display, because a pending exchange is visible or may become
-        visible."""
+        """True if time alone changes the display.
+
+        This is the case if a pending exchange is visible or may become visible.
+        """
         if not self.index.pending():
             return False
         if self.sorted is not None or self.node != EVERYTHING:

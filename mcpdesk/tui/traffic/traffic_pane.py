@@ -67,9 +67,9 @@ if TYPE_CHECKING:
     from mcpdesk.tui.screens.workbench import WorkbenchPane
 
 _BEHIND = 10_000
-"""Number of unpaired frames from which the progress of reading is shown."""
+"""Number of unpaired frames above which the progress of reading is shown."""
 BESIDE = 110
-"""Width in cells from which open details are beside the list."""
+"""Minimum width in cells for showing open details beside the list."""
 _NARROWEST = 36
 """Minimum width of a wrapped message in cells."""
 _MOST_LINES = 2
@@ -483,8 +483,10 @@ class TrafficPane(FilterPane):
         await fetch_exchanges(self.app, self.link.traffic, numbers)
 
     async def _repeatable(self) -> tuple[str, Request] | None:
-        """Return server and request of the selected exchange; notify the person if it cannot be sent
-        again."""
+        """Return server and request of the selected exchange.
+
+        Notify the person and return None if it cannot be sent again.
+        """
         chosen = self._chosen()
         if chosen is None:
             return None

@@ -57,8 +57,10 @@ class Waterfall:
         self._axis = TimeAxis(0.0, 1.0)
 
     def place(self, lines: Iterable[int], selected: int | None) -> None:
-        """Set the axis to the visible exchanges; a zoomed one begins a little before the selected
-        exchange."""
+        """Set the axis to the visible exchanges.
+
+        A zoomed axis begins a little before the selected exchange.
+        """
         now = time()
         shown = [one for one in map(self._index.exchange, lines) if one.started]
         start = min((one.started for one in shown), default=now)

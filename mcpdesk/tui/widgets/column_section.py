@@ -1,5 +1,4 @@
-"""Section whose list has columns, sized to their contents, with headers that show and change the sort
-order."""
+"""Section whose list has sized columns, with headers that show and change the sort order."""
 
 from __future__ import annotations
 

@@ -123,8 +123,10 @@ class LineList(KnowsFirstSize, ScrollView, can_focus=True):
 
     @property
     def foot(self) -> int:
-        """Number of lines at the bottom that are drawn over the rows; the list can scroll further by as
-        many."""
+        """Number of lines at the bottom that are drawn over the rows.
+
+        The list can scroll further by as many lines.
+        """
         return 0
 
     def rows_changed(self) -> None:

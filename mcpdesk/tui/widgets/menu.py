@@ -114,8 +114,7 @@ WIDTH = 66
 LOST_CELLS = 8
 """Cells of a row that word wrapping may leave empty."""
 HANDS_OFF_S = 0.5
-"""Seconds after a careful menu opens, and after each letter typed in that time, in which letters choose
-nothing."""
+"""Seconds after a careful menu opens, during which letters choose nothing; each typed letter extends them."""
 LABEL_CELLS = 46
 """Maximum column at which hints begin."""
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
 DIGITS = re.compile(r"\d")
 LEAST_TICK_S, MOST_TICK_S = 0.05, 60.0
-"""Limits of the seconds until ages are redrawn. They also bound the effect of a change of the system
-clock."""
+"""Limits of the seconds until ages are redrawn; they bound the effect of system clock changes."""
 Row = TypeVar("Row")
 Found = TypeVar("Found")
 
@@ -76,8 +75,10 @@ class FilterPane(KnowsFirstSize, Vertical):
         yield self.filter_field
 
     def action_filter(self) -> None:
-        """Focus the field. The focus moves immediately, so that no letter of the filter triggers an
-        action."""
+        """Focus the field.
+
+        The focus moves immediately, so that no letter of the filter triggers an action.
+        """
         self.add_class("-filtering")
         self.screen.set_focus(self.filter_field)
 
@@ -138,7 +139,7 @@ class Section(FilterPane, Generic[Row]):
     """Title and text shown while the section is empty."""
     clicks_to_open: ClassVar[int] = 2
     beside_from: ClassVar[float] = 150
-    """Width in cells from which the details are beside the list instead of below it."""
+    """Minimum width in cells for showing the details beside the list instead of below it."""
     DEFAULT_CSS = """
     Section {
         height: 1fr;
@@ -174,7 +175,7 @@ class Section(FilterPane, Generic[Row]):
         self.count = ""
         """Text that the tab shows beside the title."""
         self.now = 0.0
-        """Unix time in seconds from which the ages in the rows are computed."""
+        """Unix time in seconds; the ages in the rows are relative to it."""
         self._version: object = None
         self._shown: Hashable = None
         """Key of the row whose details are shown."""
@@ -277,8 +278,10 @@ class Section(FilterPane, Generic[Row]):
         return min(max(self._ages_at - time.time(), LEAST_TICK_S), MOST_TICK_S)
 
     def lasts(self, row: Row) -> float | None:
-        """Return the seconds after `now` until time alone changes the text of a row; None if it never
-        does."""
+        """Return the seconds after `now` until time alone changes the text of a row.
+
+        None if it never does.
+        """
         return None
 
     def _set_now(self, now: float) -> None:

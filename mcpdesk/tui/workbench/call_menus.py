@@ -43,8 +43,10 @@ class DestructiveCalls:
         self._allowed: set[tuple[str, str]] = set()
 
     async def may_call(self, app: App[None], server: str, item: CatalogueItem, arguments: Any) -> bool:
-        """Ask whether a destructive item may be called; other items need no question. Must run in a
-        worker."""
+        """Ask whether a destructive item may be called. Must run in a worker.
+
+        Other items may be called without a question.
+        """
         annotations = item.definition.get("annotations") or {}
         if annotations.get("destructiveHint") is not True or (server, item.name) in self._allowed:
             return True

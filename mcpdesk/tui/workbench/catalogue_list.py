@@ -288,8 +288,10 @@ class CatalogueList(LineList):
         return {"pick_mode": bool(self._modes), "explain_modes": not self._modes}.get(action, True)
 
     def action_explain_modes(self) -> None:
-        """Explain the key of modes on a server without modes; neither footer nor palette offers this
-        action."""
+        """Explain the key of modes on a server without modes.
+
+        Neither footer nor palette offers this action.
+        """
         self.notify('This server has no modes; "modes" in mcp.json names them.', markup=False)
 
     @work(exclusive=True, group="menu")

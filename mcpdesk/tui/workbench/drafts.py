@@ -90,8 +90,10 @@ class Draft:
         return self.server, f"{self.item.kind.value} {self.item.name}"
 
     def change_schema(self, schema: Schema) -> None:
-        """Replace the schema: unchanged fields get new defaults; entered values are kept, with a message in
-        `kept`."""
+        """Replace the schema.
+
+        Unchanged fields get new defaults; entered values are kept, with a message in `kept`.
+        """
         before, entered = form_node(self.schema).value(), self.node.value()
         self.schema, self.node = schema, form_node(schema)
         if _is_same(entered, before):
@@ -164,16 +166,20 @@ class Draft:
 
     @property
     def place(self) -> tuple[Path, int] | None:
-        """File and line of the last call's failure, else of the item; None if the file is not on this
-        machine."""
+        """File and line of the last call's failure, else of the item.
+
+        None if the file is not on this machine.
+        """
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == self.server), "")
         wheres = [line.where for line in self.logged if line.where] or [self.item.source]
         return source_place(folder, wheres[-1])
 
     def without_secrets(self, arguments: Any) -> Any:
-        """Return the arguments without secrets; if the form cannot show them, without their secret
-        members."""
+        """Return the arguments without secrets.
+
+        If the form cannot show them, only their secret members are removed.
+        """
         probe = form_node(self.schema)
         probe.put(arguments)
         if same(probe.value(), arguments):

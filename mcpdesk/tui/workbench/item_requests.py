@@ -90,8 +90,10 @@ def request_for(item: CatalogueItem, arguments: Any) -> Request:
 
 
 def completion_for(item: CatalogueItem, name: str, typed: str, given: Any) -> Request | None:
-    """Return the request for suggestions for a field, given the others; None for items without
-    suggestions."""
+    """Return the request for suggestions for a field, given the others.
+
+    None for items without suggestions.
+    """
     if item.kind is ItemKind.PROMPT:
         reference = {"type": "ref/prompt", "name": item.name}
     elif item.kind is ItemKind.TEMPLATE:

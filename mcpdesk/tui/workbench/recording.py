@@ -104,8 +104,10 @@ class RecordingReplay:
         return any(row.verdict in _BAD for row in self.rows)
 
     async def run(self, changed: Callable[[], object]) -> None:
-        """Make the calls one at a time, and call `changed` after each; cancelling also cancels the running
-        call."""
+        """Make the calls one at a time, and call `changed` after each.
+
+        Cancelling also cancels the running call.
+        """
         until = time.monotonic() + RUN_S
         self.is_running = True
         changed()
