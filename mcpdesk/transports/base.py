@@ -1,6 +1,7 @@
-"""What a transport is given and what it gives: the seam between bytes and answers.
+"""Interfaces between the transports and the core.
 
-A transport moves frames and records them. It does not know what they say beyond what its own rules ask for.
+A transport moves frames and records them. It parses a message only as far as the rules of its own protocol
+require.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.dashboard.dashboard_data import Board
 
 FORWARDED = "X-Mcpdesk-Forwarded"
-"""Header of a request that a replica sent on; such a one is not sent on again."""
+"""Header of a request that another replica forwarded. Such a request is not forwarded again."""
 
 
 class Dialogue(Protocol):
-    """One peer talking with one server over one connection, session or pipe."""
+    """Conversation of one peer with one server over one connection, session or pipe."""
 
     @property
     def connection(self) -> int:
-        """The recorder's number for it."""
+        """Number of the connection in the recorder."""
 
     def accept(self, frame: bytes, outlet: Outlet, headers: Mapping[str, str] | None = None) -> Answer:
-        """Take one frame."""
+        """Handle one frame."""
 
     def accept_message(
         self,
@@ -48,91 +49,96 @@ class Dialogue(Protocol):
         headers: Mapping[str, str] | None = None,
         principal: Principal | None = None,
     ) -> Answer:
-        """Take one decoded message. `headers` are the HTTP request's; None on pipes.
+        """Handle one decoded message.
 
-        `principal` is who sent it; None: whoever opened the dialogue.
+        `headers` are those of the HTTP request, or None on pipes. `principal` is the sender; None means the
+        principal that opened the dialogue.
         """
 
     def identify(self, principal: Principal) -> None:
-        """The peer proved who it is, after the dialogue began."""
+        """Set the principal of a peer that authenticates after the dialogue began."""
 
     def catch_up(self, state: SessionState) -> None:
-        """Take over what its client said to another replica."""
+        """Apply state that the client changed through another replica."""
 
     def number_requests(self, mark: str, first: int) -> None:
-        """Name requests to the client `<mark>-<number>`, from a number on: several processes serve it."""
+        """Set the ids of requests to the client to `<mark>-<number>`, numbered from `first`.
+
+        Several processes serve the session, so their ids must differ.
+        """
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Tell the client of a change that was noted elsewhere, if it wants to hear of such."""
+        """Notify the client of a change that happened in another process, if it subscribed to such
+        changes."""
 
     def leave(self) -> None:
-        """Forget the peer, which goes on elsewhere: what it owns stays as it is."""
+        """Detach the peer, which continues with another server. Its jobs and subscriptions are kept."""
 
     def adopt(self, revision: str, client: str) -> bool:
-        """Serve a handshake revision without a handshake; False when it is not one we serve."""
+        """Serve a handshake revision without a handshake. Return False if the revision is not supported."""
 
     @property
     def revision(self) -> str:
-        """The revision of its session."""
+        """Protocol revision of the session."""
 
     @property
     def state(self) -> SessionState:
-        """How its session stands, for a process that goes on with it."""
+        """State of the session, for a process that continues it."""
 
     def restore(self, state: SessionState) -> None:
-        """Go on with a session of another process.
+        """Continue a session of another process.
 
-        Raises: ProtocolError when such a session is not served any more.
+        Raises: ProtocolError if such a session is no longer served.
         """
 
     @property
     def is_open(self) -> bool:
-        """Whether a handshake took place."""
+        """True if a handshake took place."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call is in flight."""
+        """True if no call is in flight."""
 
     @property
     def outlives_connection(self) -> bool:
-        """Whether a call in flight goes on when the connection it came by is lost."""
+        """True if a call in flight continues after its connection is lost."""
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether a call in flight waits for the answer of a person or of the client."""
+        """True if a call in flight waits for an answer from a person or from the client."""
 
     def end_awaiting(self) -> None:
-        """End the calls that wait for an answer, since the client left; their responses say so."""
+        """End the calls that wait for an answer, because the client left. Their responses report it."""
 
     def close(self, reason: str = "connection closed") -> None:
-        """The peer is gone."""
+        """End the dialogue because the peer has disconnected."""
 
 
 class Channel(Protocol):
-    """Frames both ways on one dialogue, without answers of HTTP's kind."""
+    """One dialogue as frames in both directions, without HTTP responses."""
 
     @property
     def connection(self) -> int:
-        """The recorder's number for it."""
+        """Number of the connection in the recorder."""
 
     @property
     def may_batch(self) -> bool:
-        """Whether the peer's revision has arrays of messages."""
+        """True if the peer's revision allows batches."""
 
     def take(self, frame: bytes, principal: Principal | None = None, note: HttpNote | None = None) -> None:
-        """Handle a frame that arrived. `principal`: who sent it, if told apart."""
+        """Handle a frame that arrived. `principal` is its sender if senders are distinguished."""
 
     def take_all(self, frames: Sequence[bytes], principal: Principal | None = None) -> None:
-        """Handle frames that arrived together. What runs no handler has been answered on return."""
+        """Handle frames that arrived together. Requests that run no handler have been answered on return."""
 
     def pause(self) -> None:
-        """The peer does not keep up: let handlers that report wait."""
+        """Make handlers that report progress wait, because the peer reads too slowly."""
 
     def resume(self) -> None:
-        """The peer keeps up again."""
+        """Let handlers report again, because the peer reads again."""
 
     def close(self, reason: str = "connection closed") -> None:
-        """The peer is gone."""
+        """End the dialogue because the peer has disconnected."""
 
 
 class Endpoint(Protocol):
@@ -140,15 +146,15 @@ class Endpoint(Protocol):
 
     @property
     def name(self) -> str:
-        """The server's name, as in its URL."""
+        """Name of the server, as in its URL."""
 
     @property
     def key(self) -> str:
-        """What tells it from others: its name, and the mode it is seen in (`profiles?mode=review`)."""
+        """Name of the server with its mode, such as `profiles?mode=review`; unique within a core."""
 
     @property
     def place(self) -> str:
-        """What tells it from servers of the same name in other folders, too."""
+        """Key that also differs between servers of the same name in different folders."""
 
     @property
     def gateway(self) -> Gateway:
@@ -156,18 +162,18 @@ class Endpoint(Protocol):
 
     @property
     def access(self) -> Access:
-        """What it asks of its callers."""
+        """Authentication that the server requires of callers."""
 
     @property
     def refusal(self) -> str:
-        """What everybody is told while nothing of it is served; empty: it serves."""
+        """Error message for all callers while the server is not served; empty if it is served."""
 
     @property
     def publication(self) -> Publication:
-        """How it is described to the world."""
+        """Published metadata of the server."""
 
     def facts(self) -> dict[str, Any]:
-        """Name, version and counts, for the status page."""
+        """Name, version and counts for the status page."""
 
     def open(
         self,
@@ -177,9 +183,10 @@ class Endpoint(Protocol):
         principal: Principal = OPEN,
         is_heard: Callable[[], bool] | None = None,
     ) -> Dialogue:
-        """Begin a dialogue. `push` takes messages that belong to no request.
+        """Begin a dialogue.
 
-        `is_heard` says whether the client hears of changes here; None: always.
+        `push` receives messages that belong to no request. `is_heard` returns True while the client receives
+        change notifications on this dialogue; None means always.
         """
 
     def channel(
@@ -190,75 +197,76 @@ class Endpoint(Protocol):
         opening: Mapping[str, str],
         principal: Principal = OPEN,
     ) -> Channel:
-        """Begin a dialogue over frames. `write` takes those that leave together and must not block.
+        """Begin a dialogue over frames.
 
-        `opening` are the headers of the HTTP request it began with.
+        `write` receives the frames that are sent together and must not block. `opening` holds the headers of
+        the HTTP request that began the dialogue.
         """
 
 
 class Gateway(Endpoint, Protocol):
-    """The same server for clients of the gateway dialect."""
+    """One server for clients of the gateway dialect."""
 
     def discovery(self) -> bytes:
-        """What GET and OPTIONS answer, encoded."""
+        """Encoded response body for GET and OPTIONS."""
 
 
 class Reader(Protocol):
-    """Follows one job. To be left by its block."""
+    """Context manager that follows one job."""
 
     def __enter__(self) -> Reader:
-        """Begin to listen."""
+        """Begin to follow the job."""
 
     def __exit__(self, *problem: object) -> None:
-        """Listen no more."""
+        """Stop following the job."""
 
     @property
     def has_told_all(self) -> bool:
-        """Whether the last look showed the end."""
+        """True if the last call of `news` returned the end of the job."""
 
     def news(self) -> list[dict[str, Any]]:
-        """What came since the last look, one kind each, the end last."""
+        """Events since the last call, one per kind; the end comes last."""
 
     def event(self) -> dict[str, Any]:
-        """How it stands now, and what it wrote since the last look."""
+        """Present state of the job, with its output since the last call."""
 
     async def changed(self, within_s: float | None = None) -> bool:
-        """Wait until there may be more, so long at most; says whether there may."""
+        """Wait up to `within_s` seconds for news. Return True if there may be some."""
 
     async def over(self, within_s: float | None = None) -> bool:
-        """Wait until the job is over, so long at most; says whether it is."""
+        """Wait up to `within_s` seconds for the end of the job. Return True if it has ended."""
 
 
 class Parcel(Protocol):
-    """An open file to be sent. Whoever gets it closes `descriptor`."""
+    """Open file to send. The receiver must close `descriptor`."""
 
     @property
     def descriptor(self) -> int:
-        """To read it by."""
+        """File descriptor, open for reading."""
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Size in bytes."""
 
     @property
     def name(self) -> str:
-        """What to call it, without any folder."""
+        """File name without a folder."""
 
     @property
     def media_type(self) -> str:
-        """Its content type."""
+        """Content type."""
 
     @property
     def tag(self) -> str:
-        """The same for the same bytes."""
+        """ETag: equal for equal bytes."""
 
 
 class AsyncCall(Protocol):
-    """One asynchronous call, found for its caller."""
+    """True if the state is final."""
 
     @property
     def state(self) -> str:
-        """`queued`, `running`, `succeeded`, `failed` or `canceled`."""
+        """Size of the result in bytes. In a call with a large result, that is most of `facts`."""
 
     @property
     def is_over(self) -> bool:
@@ -269,48 +277,53 @@ class AsyncCall(Protocol):
         """Bytes of its result, which are nearly all of large facts."""
 
     def facts(self) -> bytes:
-        """Everything about it, encoded."""
+        """JSON with all fields of the call."""
 
     def reader(self, kinds: Collection[str] | None = None) -> Reader:
-        """Follow it. `kinds`: some of `stdout`, `stderr`, `progress`; None: all."""
+        """Follow the call. `kinds` selects from `stdout`, `stderr` and `progress`; None selects all."""
 
     async def cancel(self, reason: str) -> bool:
-        """End it; False when it was over. Raises: StorageError while that cannot be written."""
+        """End the call. Return False if it had already ended.
+
+        Raises: StorageError if the cancellation cannot be stored.
+        """
 
     async def manifest(self) -> bytes:
-        """The files it made, encoded."""
+        """JSON list of the files that the call created."""
 
     async def parcel(self, name: str = "") -> Parcel | None:
-        """What there is to download: a file by its name, the only one, or all of them. None: nothing.
+        """Return a file to download: the one named `name`, or without a name the only file or an archive of
+        all. None if no file exists.
 
         Raises: FileGone, ArchiveTooLarge.
         """
 
 
 class AsyncCalls(Protocol):
-    """The asynchronous calls of a core."""
+    """Asynchronous calls of a core."""
 
     def find(self, identifier: str, principal: Principal) -> AsyncCall | None:
-        """The job of that id, if it is the caller's."""
+        """Return the caller's job with that id, or None."""
 
     def has(self, identifier: str) -> bool:
-        """Whether a job or a task is here, and not only known by its record."""
+        """True if the job or task is in memory here, rather than only in the storage."""
 
     async def recorded(self, identifier: str, principal: Principal) -> AsyncCall | None:
-        """The job of that id by its record, if it is the caller's. Raises: StorageError."""
+        """Return the caller's job with that id from the storage, or None. Raises: StorageError."""
 
     async def listed(self, principal: Principal, session: str) -> list[bytes] | None:
-        """The caller's jobs, encoded, newest first: a principal's, else those begun in an HTTP session.
+        """Return the caller's jobs as JSON, newest first: those of its principal, else those of an HTTP
+        session.
 
-        None: nothing tells which are the caller's. Raises: StorageError.
+        None if the caller cannot be identified. Raises: StorageError.
         """
 
     def known(self, identifier: str) -> AsyncCall | None:
-        """The job of that id, whoever it belongs to: for who may see everything."""
+        """Return the job with that id whatever its owner, for callers that may see everything."""
 
 
 class Rules(Struct, frozen=True):
-    """Who may call over TCP, and how much they may send."""
+    """Access rules and limits of the TCP listeners."""
 
     api_key: str = ""
     """Required when not empty."""
@@ -319,52 +332,52 @@ class Rules(Struct, frozen=True):
     allowed_hosts: tuple[str, ...] = ()
     max_body_bytes: int = 16 << 20
     max_bodies_bytes: int = 256 << 20
-    """Of all requests being received or answered at a time, but for small ones."""
+    """Maximum bytes of all requests that are received or answered at a time. Small requests do not count."""
     unread_answers_max_bytes: int = 256 << 20
-    """Of all large answers that clients have not read yet."""
+    """Maximum bytes of all large answers that clients have not read yet."""
     session_ttl_s: float = 3600.0
     request_timeout_s: float = 30.0
-    """How long a request may take to arrive; a large body gets longer."""
+    """Time in which a request must arrive. A large body gets more time."""
     max_connections: int = 1_000
     max_sessions: int = 10_000
     resume_bytes: int = 1 << 20
-    """What a session keeps of its streams for a client whose connection broke."""
+    """Bytes per session kept for clients that reconnect and resume a stream."""
     enable_mcp: bool = True
     streaming: bool = True
-    """False: progress and logs are left out rather than turning an answer into a stream."""
+    """If False, progress and logs are omitted where they would turn a response into a stream."""
 
 
 class ForwardedAnswer(Protocol):
-    """What a server that is not ours, or another replica, answers."""
+    """Response of a pass-through server or of another replica."""
 
     status: int
     headers: Sequence[tuple[str, str]]
 
     def chunks(self) -> AsyncIterator[bytes]:
-        """Its body, piece by piece as it comes."""
+        """Body in pieces, as it arrives."""
 
 
 class PassThrough(Protocol):
-    """A server that is not ours, which requests of clients are sent on to."""
+    """Upstream server to which clients' requests are forwarded."""
 
     name: str
-    """As in its URL here."""
+    """Name in its URL on this core."""
     next_connection: Callable[[], int]
-    """Gives the recorder's number for one more client."""
+    """Return the recorder's number for a new client connection."""
     leads: bool
-    """Whether it was named before every server that runs here: `/mcp` alone is the first one."""
+    """True if this server comes before all hosted servers, so `/mcp` without a name is this server."""
     offered: Callable[[], Mapping[str, int]]
-    """Counts the items that the server listed, by kind."""
+    """Return the number of items that the server listed, by kind."""
     dropped: int
-    """Messages that no client received because it did not read."""
+    """Number of messages that were dropped because no client read them."""
 
     @property
     def takes_pieces(self) -> bool:
-        """Whether a body may come piece by piece: it then is held nowhere, and has no limit."""
+        """True if a body may be forwarded in pieces. It is then not stored, and its size is unlimited."""
 
     @property
     def has_lines(self) -> bool:
-        """Whether the server must send each message as one line."""
+        """True if the server must send each message as one line."""
 
     def ask(
         self,
@@ -373,59 +386,59 @@ class PassThrough(Protocol):
         body: bytes | AsyncIterator[bytes],
         on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
-        """Send a request on; leaving the block early ends it. Raises: CallError when no answer comes.
+        """Forward a request. Leaving the block early cancels it. Raises: CallError if no response arrives.
 
-        `on_unclaimed` gets messages of the server that this client does not receive, also later: a second
-        answer, for example.
+        `on_unclaimed` receives messages of the server that are not delivered to this client, such as a second
+        response. It may be called after the block.
         """
 
 
 def leading(ways: Mapping[str, PassThrough]) -> PassThrough | None:
-    """The first server if it is not ours; None if a server that runs here was named before."""
+    """Return the first server if it is a pass-through server, or None if a hosted server comes before it."""
     return next((way for way in ways.values() if way.leads), None)
 
 
 class SharedSession(Struct, frozen=True):
-    """A session that every replica serves, as it was when it was read or written."""
+    """Session that every replica serves, as it was last read or written."""
 
     id: str
-    """The hash of the session's id."""
+    """Hash of the session id."""
     server: str
     owner: str
-    """What `seal` makes of its owner."""
+    """Sealed owner, as returned by `seal`."""
     used: float
-    """Time of last use, Unix time in seconds by the engine's clock."""
+    """Time of the last use: Unix time in seconds by the engine's clock."""
     state: SessionState
     version: int
     block: int = 0
-    """The streams and requests of this replica in the session have numbers of this block."""
+    """Block of numbers for the streams and requests of this replica in the session."""
     heard: str = "0-0"
-    """The latest event that its client has heard of."""
+    """Id of the latest event that the client has received."""
 
 
 class SharedSessions(Protocol):
-    """The sessions that all replicas serve.
+    """Sessions that all replicas serve.
 
-    Everything raises StorageError while the engine is away, unless it says otherwise.
+    Every method raises StorageError while the engine is unavailable, unless noted otherwise.
     """
 
     async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
-        """Write a session that stood as `base` when it was read, or a new one, of version 0.
+        """Write a new session (version 0), or one that was `base` when it was read.
 
-        What others wrote meanwhile is joined with it. None: it was ended.
+        Changes that others wrote in the meantime are merged. None if the session has ended.
         """
 
     async def read(self, identifier: str) -> SharedSession | None:
-        """Read a session without serving it."""
+        """Position of this replica on the event bus. Raises nothing."""
 
     async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
-        """Read a session to serve it here; None unless it is of that server and for one of `owners`."""
+        """Read a session to serve it here. None unless it belongs to that server and to one of `owners`."""
 
     async def end(self, identifier: str) -> None:
-        """End a session everywhere."""
+        """End a session on all replicas."""
 
     async def holder(self, identifier: str, block: int) -> str:
-        """The id of the replica that has the streams and requests of a block; empty: none is known."""
+        """Return the id of the replica with the streams and requests of a block; empty if none is known."""
 
     @property
     def heard(self) -> Heard:
@@ -434,38 +447,38 @@ class SharedSessions(Protocol):
     async def missed(
         self, identifier: str, since: Heard | None, until: Heard
     ) -> list[tuple[str, Mapping[str, Any]]]:
-        """Kind and facts of what was told since its client last heard something, and heard here `until` then.
+        """Return kind and facts of the events that the client missed, up to the position `until`.
 
-        `since` is how much it had heard; None: what was noted of that counts.
+        `since` is the position of its last event; None means the stored one.
         """
 
     async def note_heard(self, identifier: str) -> None:
-        """Note that its client has heard of everything until now."""
+        """Store that the client has received all events so far."""
 
     def tell(self, kind: str, identifier: str, **facts: Any) -> None:
-        """Tell the other replicas of something in a session. Raises nothing."""
+        """Send an event of a session to the other replicas. Raises nothing."""
 
     def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
-        """Call `listener(kind, identifier, facts)` with what others tell of sessions."""
+        """Call `listener(kind, identifier, facts)` for session events of other replicas."""
 
 
 class SharedStreams(Protocol):
-    """Events of the streams of sessions that all replicas serve, for clients that come back to any of them.
+    """Events of the streams of shared sessions, for clients that reconnect to any replica.
 
-    What is to happen soon raises nothing.
+    Methods whose name ends in `_soon` raise nothing.
     """
 
     def write_soon(self, session: str, stream: ResumableStream[Any]) -> None:
-        """Write what is kept of a stream and not written yet."""
+        """Write the events of a stream that are kept and not written yet."""
 
     def deny_soon(self, session: str, number: int, after: int) -> None:
-        """Write that nothing more will come of a stream behind an event: its replica does not have it."""
+        """Write that a stream has no events after `after`, because its replica does not have them."""
 
     def remove_soon(self, session: str, numbers: Collection[int]) -> None:
         """Remove streams of a session that has ended."""
 
     async def kept(self, session: str, place: EventPlace) -> list[bytes]:
-        """The events of a stream behind one, as they are written now. Raises: StorageError."""
+        """Return the written events of a stream after `place`. Raises: StorageError."""
 
     def open(
         self,
@@ -477,66 +490,68 @@ class SharedStreams(Protocol):
         *,
         primes: bool,
     ) -> Resumable[Carrier]:
-        """A stream of another replica. When that one holds it no more, it ends with the message `lost`.
+        """Open a stream of another replica. If that replica no longer holds it, it ends with the message
+        `lost`.
 
-        `ask` has that replica write the stream. It is called again and again while nothing comes.
+        `ask` makes that replica write the stream. It is called repeatedly while no event arrives.
         """
 
     def let_go(self, session: str) -> None:
-        """End the connections that carry streams of a session of other replicas: it has ended."""
+        """End the connections that carry other replicas' streams of a session that has ended."""
 
 
 class NotTaken(TransportError):
-    """Another replica did not open a WebSocket."""
+    """Another replica rejected a WebSocket."""
 
     def __init__(self, status: int, moved: str) -> None:
-        """`moved` is the replica that has what was asked for; empty: it named none."""
+        """`moved` is the replica that has the session or job; empty if the response named none."""
         super().__init__(f"a replica refused a WebSocket: {status}")
         self.status, self.moved = status, moved
 
 
 class Replicas(Protocol):
-    """The other machines that serve the same servers, as the HTTP transport sees them."""
+    """Replicas that serve the same servers, as the HTTP transport sees them."""
 
     id: str
-    """That of this one."""
+    """Id of this replica."""
 
     @property
     def sessions(self) -> SharedSessions:
-        """What they share of sessions."""
+        """Shared sessions."""
 
     @property
     def streams(self) -> SharedStreams:
-        """What they share of streams."""
+        """Shared streams."""
 
     def clock(self) -> float:
-        """Unix time, the same on all of them."""
+        """Return the Unix time, which is the same on all replicas."""
 
     @property
     def away(self) -> str:
-        """Why nothing shared can be used now; empty while it can."""
+        """Reason why shared state is unavailable now; empty if it is available."""
 
     def facts(self) -> list[dict[str, Any]]:
-        """Name, version and folders of all that live, this one first."""
+        """Name, version and folders of all live replicas, this one first."""
 
     def is_alive(self, replica: str) -> bool:
-        """Whether a replica lives, as far as known; a second old at most while the engine answers."""
+        """True if a replica is known to be alive. At most a second old while the engine responds."""
 
     def holder_of(self, number: int) -> str:
-        """The living replica that gives such numbers, as far as known; empty: none."""
+        """Return the live replica that issued such numbers, or an empty string if none is known."""
 
     async def job_holder(self, identifier: str) -> str:
-        """The other living replica that has a job by its record; empty: none. Raises: StorageError."""
+        """Return the other live replica that stored a job; empty if there is none. Raises: StorageError."""
 
     async def round_holder(self, state: str) -> str:
-        """The living replica that answered the round of a state; empty: none. Raises: StorageError."""
+        """Return the live replica that answered the round of a state; empty if there is none. Raises:
+        StorageError."""
 
     def socket_of(
         self, replica: str, target: str, headers: Mapping[str, str]
     ) -> AbstractAsyncContextManager[AsyncGenerator[str, None]]:
-        """The texts that a WebSocket of a replica sends.
+        """Connect to a WebSocket of a replica and iterate over its text messages.
 
-        Raises: NotTaken when it refuses, TransportError when it cannot be reached, or breaks off.
+        Raises: NotTaken if the replica rejects it; TransportError if it is unreachable or disconnects.
         """
 
     def answer_of(
@@ -548,9 +563,10 @@ class Replicas(Protocol):
         body: bytes,
         within_s: float | None = None,
     ) -> AbstractAsyncContextManager[ForwardedAnswer]:
-        """Send a request on to a replica, taken for alive or not; its answer must begin `within_s`.
+        """Forward a request to a replica, even one that is not known to be alive.
 
-        Raises: TransportError when it cannot be reached; ReplicaSilent when it gives no answer; StorageError.
+        The response must begin in `within_s` seconds. Raises: TransportError if the replica is unreachable;
+        ReplicaSilent if it does not respond; StorageError.
         """
 
 
@@ -559,44 +575,44 @@ class Site(Protocol):
 
     @property
     def replicas(self) -> Replicas | None:
-        """The replicas it belongs to; None: it shares nothing."""
+        """Replicas that this core belongs to, or None if it shares no state."""
 
     @property
     def recorder(self) -> Recorder:
-        """Takes every frame."""
+        """Recorder of all frames."""
 
     @property
     def rules(self) -> Rules:
-        """What holds now."""
+        """Rules in effect now."""
 
     def endpoint(self, name: str, mode: str = "") -> Endpoint | None:
-        """The server of that name, seen in a mode; the first one for an empty name.
+        """Return the server with that name, seen in a mode; the first server for an empty name.
 
-        Raises: UnknownMode, which names the modes it has.
+        Raises: UnknownMode, which lists the server's modes.
         """
 
     @property
     def holds(self) -> ExchangeHolds:
-        """Where what passes to servers that are not ours may wait for a person."""
+        """Holds for exchanges with upstream servers that wait for a person."""
 
     @property
     def watch(self) -> ExchangeWatch | None:
-        """Who follows what passes to them; None: nobody."""
+        """Observer of exchanges with upstream servers, or None."""
 
     @property
     def passed(self) -> Mapping[str, PassThrough]:
-        """The ways to servers that are not ours, by name."""
+        """Pass-through servers, by name."""
 
     def endpoints(self) -> Sequence[Endpoint]:
-        """All servers, in order."""
+        """Hosted servers, in order."""
 
     @property
     def state_dir(self) -> Path | None:
-        """The state folder; None: nothing outlives this process."""
+        """State folder, or None if no state outlives this process."""
 
     @property
     def jobs(self) -> AsyncCalls:
-        """The asynchronous calls of its clients."""
+        """Asynchronous calls of the core's clients."""
 
     @property
     def uptime_s(self) -> float:
@@ -604,19 +620,19 @@ class Site(Protocol):
 
     @property
     def operator(self) -> Operator:
-        """The operator's credential, and the browsers that signed in with it."""
+        """Credential of the operator, and the browsers that signed in with it."""
 
     @property
     def unready(self) -> str:
-        """Why no new client should be sent here; empty: it is ready."""
+        """Reason why a load balancer should send no new clients here; empty if the core is ready."""
 
     @property
     def capture(self) -> CaptureHealth:
-        """Whether what is recorded reaches a file."""
+        """State of the capture: whether recorded frames reach a file."""
 
     def figures(self) -> Callable[[], Sequence[Figure]]:
-        """What is counted now. What is returned takes time: it is for another thread than the core's."""
+        """Return a blocking function that counts the figures. Call it on a worker thread."""
 
     @property
     def board(self) -> Callable[[], Board] | None:
-        """Makes what the dashboard shows, on any thread; None: there is none."""
+        """Function that builds the dashboard's data on any thread, or None without a dashboard."""

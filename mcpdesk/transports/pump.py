@@ -1,8 +1,8 @@
-"""The pump: carries lines between a client's pipes and the desk that hosts the folder it asked for.
+"""The pump: carries lines between a client's pipes and the desk that hosts the requested folder.
 
-It decides nothing, but follows what passes (`ClientState`), so that the client can go on with another
-server when the desk ends. One loop of one thread, in which neither direction waits for the other. Imports
-little of the standard library, and nothing else: a client waits for it.
+It makes no decisions but tracks the messages (`ClientState`), so that the client can continue with another
+server when the desk ends. One poll loop in one thread; neither direction waits for the other. Imports little
+of the standard library and nothing else, because a client waits for it.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CHUNK = 64 << 10
-"""Bytes carried at once. Larger buffers come from the system each time, which is slow."""
+"""Maximum bytes of one read. Larger buffers are allocated anew each time, which is slow."""
 HIGH_WATER = 1 << 20
-"""Bytes that wait for one side, above which the other one is not read."""
+"""Bytes waiting for one side above which the other side is not read."""
 LONG_LINE = 256 << 20
-"""A longer line is carried in pieces, and not parsed."""
+"""Maximum bytes of a line. A longer one is carried in pieces and not parsed."""
 REFUSAL = b"mcpdesk: "
-"""Begins the line a desk sends, instead of any frame, when it cannot serve us."""
+"""Prefix of the line that a desk sends instead of frames if it cannot serve this client."""
 LEAVE = b'{"mcpdesk":"leave"}\n'
-"""The line of a desk that ends: finish what runs, then go to another server."""
+"""Line of a desk that ends: finish the running calls, then connect to another server."""
 TAKEN = b'{"mcpdesk":"taken"}\n'
-"""The line of a desk that serves us, before any frame."""
+"""Line of a desk that accepts this client, sent before any frame."""
 ALONE = b'{"mcpdesk":"alone"} '
-"""Begins the line of a desk whose environment is not that of our client; the reason follows."""
+"""Prefix of the line of a desk whose environment differs from the client's; the reason follows."""
 FOLLOW_MS = 20
-"""How long the pump must be idle before it parses the lines that passed."""
+"""Idle time in milliseconds after which the pump parses the lines that passed."""
 UNREAD_LINES = 1 << 20
 """Bytes that may pass before they are parsed."""
 REPLAY_S = 2.0
-"""How long a desk may take to answer what is repeated to it."""
+"""Time a desk may take to answer the replayed requests."""
 
 SESSION = os.urandom(8).hex()
-"""Mark of this process's client. What servers keep for its session stays with it from server to server."""
+"""Id of this client's session. State that servers keep for the session follows it from server to server."""
 
 _said: set[str] = set()
-"""Reasons that stderr has; a core of the client's own looks for desks again and again."""
+"""Reasons already written to stderr. A core of the client's own looks for desks repeatedly."""
 
 EXIT_DONE = 0
 EXIT_REFUSED = 2
@@ -53,11 +53,11 @@ EXIT_INTERRUPTED = 130
 
 
 class RefusedByDesk(Exception):
-    """The desk does not serve us; the message says why."""
+    """The desk does not serve this client; the message is the reason."""
 
 
 class Moved:
-    """A client that continues with a desk: the connection, on which everything was already repeated."""
+    """A client that continues with a desk. All state was already replayed on the connection."""
 
     def __init__(self, desk: socket.socket, client_state: ClientState) -> None:
         self.desk = desk
@@ -65,8 +65,10 @@ class Moved:
 
 
 def serve(folder: str, mode: str, alone: Callable[[ClientState], int | Moved]) -> int:
-    """Serve stdin and stdout until the client leaves: from the desk that hosts `folder` while there is one,
-    else by `alone`, which goes on until a desk takes over. Returns the exit code.
+    """Serve stdin and stdout until the client disconnects, and return the exit code.
+
+    The desk that hosts `folder` serves the client while it exists. Otherwise `alone` does, until a desk takes
+    over.
     """
     client_state, desk = ClientState(), None
     while True:
@@ -80,10 +82,10 @@ def serve(folder: str, mode: str, alone: Callable[[ClientState], int | Moved]) -
 
 
 def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket | None = None) -> int | None:
-    """Serve stdin and stdout from the desk that hosts `folder`, until the client leaves.
+    """Serve stdin and stdout from the desk that hosts `folder` until the client disconnects.
 
-    Returns the exit code; None when there is no such desk, or no longer: `client_state` says what the next
-    server must know. `desk` is a connection on which it was told already.
+    Return the exit code, or None if no such desk exists or it has ended; `client_state` then has the state
+    for the next server. `desk` is a connection on which the state was already replayed.
     """
     try:
         while desk is not None or (desk := _desk_for(folder, mode, client_state)) is not None:
@@ -104,7 +106,7 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
 
 
 def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socket | None:
-    """Connect to the desk and repeat what the client said before; None when no desk serves us."""
+    """Connect to the desk and replay the client's state; None if no desk serves this client."""
     try:
         desk = connect_and_greet(folder, mode)
     except OSError:
@@ -119,11 +121,11 @@ def _desk_for(folder: str, mode: str, client_state: ClientState) -> socket.socke
 
 
 def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.socket | None:
-    """Connect to the desk that hosts `folder` and wait until it takes the client.
+    """Connect to the desk that hosts `folder` and wait until it accepts the client.
 
-    None without a desk, or with one that does not answer or whose environment is not the client's; stderr
-    says so. `greeting` is sent instead of the line of a pump. Raises: RefusedByDesk, and OSError when it
-    cannot be looked for.
+    Return None without a desk, or if the desk does not answer or has a different environment, which is
+    reported on stderr. `greeting` replaces the greeting of a pump. Raises: RefusedByDesk; OSError if the desk
+    cannot be looked up.
     """
     desk = rendezvous.find_desk(folder)
     if desk is None:
@@ -139,7 +141,7 @@ def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.s
         desk.close()
         _say_alone("the process that hosts the folder does not answer")
         return None
-    except OSError:  # It ended a moment ago.
+    except OSError:  # The desk ended a moment ago.
         desk.close()
         return None
     if line == TAKEN:
@@ -153,7 +155,7 @@ def connect_and_greet(folder: str, mode: str, greeting: bytes = b"") -> socket.s
 
 
 def _say_alone(reason: str) -> None:
-    """Write to stderr, once for each reason, why no desk serves the client."""
+    """Write to stderr, once per reason, why no desk serves the client."""
     from mcpdesk.plain_text import clean
 
     if reason not in _said:
@@ -162,9 +164,9 @@ def _say_alone(reason: str) -> None:
 
 
 def replay(desk: socket.socket, client_state: ClientState) -> None:
-    """Repeat to a desk what the client said before; answers for the client are left in `client_state`.
+    """Replay the client's state to a desk. Answers for the client are left in `client_state`.
 
-    Raises: OSError, RefusedByDesk; the connection is closed then.
+    Raises: OSError or RefusedByDesk, after the connection was closed.
     """
     told, rest = Replay(client_state), b""
     try:
@@ -173,7 +175,7 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
             if told.failure:
                 raise RefusedByDesk(told.failure)
             if told.is_done:
-                # First: the client must get these lines even if this desk ends right now.
+                # First, because the client must get these lines even if this desk ends right now.
                 client_state.unheard += b"".join(line + b"\n" for line in told.to_client)
             lines, told.to_server = told.to_server, []
             desk.sendall(b"".join(line + b"\n" for line in lines))
@@ -194,10 +196,10 @@ def replay(desk: socket.socket, client_state: ClientState) -> None:
 def greeting_line(
     folder: str, mode: str, name: str = "", environment: Mapping[str, str] | None = None, leaves: bool = True
 ) -> bytes:
-    """The line that tells the desk who the client is, before the first frame.
+    """Return the line that introduces the client to the desk, before the first frame.
 
-    Without a `name` the client is the process that started this one, without an `environment` it has ours.
-    `leaves`: it understands `LEAVE`.
+    Without a `name` the client is the process that started this one. Without an `environment` it has ours.
+    `leaves` is True if it understands `LEAVE`.
     """
     pid = os.getpid() if name else os.getppid()
     facts = {
@@ -217,7 +219,8 @@ def greeting_line(
 
 
 def quote(text: str) -> str:
-    """`text` as a JSON string in ASCII; the `json` module would cost more than all the rest of the start."""
+    """Return `text` as a JSON string in ASCII. Importing `json` would cost more than the rest of the
+    start."""
     units = text.encode("utf-16-be", "replace")
     codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
     plain = (chr(code) if 32 <= code < 127 and code not in (34, 92) else f"\\u{code:04x}" for code in codes)
@@ -225,32 +228,33 @@ def quote(text: str) -> str:
 
 
 class Pump:
-    """Carries between one client and one desk. Owns none of the descriptors."""
+    """Carries lines between one client and one desk. Closes none of the descriptors."""
 
     def __init__(
         self, desk: socket.socket, client_state: ClientState, source: int = 0, sink: int = 1
     ) -> None:
         self.has_heard = bool(client_state.unheard)
-        """Whether the desk has sent anything."""
+        """True once the desk has sent anything."""
         self._desk, self._client_state = desk, client_state
         self._source, self._sink = source, sink
         self._to_desk = _WriteQueue(desk.send)
         self._to_client = _WriteQueue(lambda data: os.write(sink, data))
         self._from_client, self._from_desk = _LineSplitter(client_state.rest), _LineSplitter()
         self._passed: list[tuple[Callable[[bytes], None], bytes]] = []
-        """Lines that passed and are not parsed yet, each with the method that follows them."""
+        """Lines that passed and are not parsed yet, each with the method that tracks them."""
         self._unread = 0
         """Bytes in `_passed`."""
         self._client_is_done = False
-        """Whether the client has ended its input."""
+        """True once the client has closed its input."""
         self._desk_is_deaf = self._desk_is_gone = False
-        """Whether the desk reads nothing more; whether it sends nothing more."""
+        """True once the desk reads nothing more; true once it sends nothing more."""
         self._is_asked_to_leave = False
         self._watched: dict[int, int] = {}
         self._poll = select.poll()
 
     def carry(self) -> int | None:
-        """Carry both ways until the client leaves. Returns the exit code, or None when the desk has ended.
+        """Carry both directions until the client disconnects. Return the exit code, or None if the desk has
+        ended.
 
         Raises: RefusedByDesk, KeyboardInterrupt.
         """
@@ -268,7 +272,7 @@ class Pump:
             os.set_blocking(self._sink, was_blocking)
 
     def _begin(self) -> None:
-        """Continue with what was under way when the last server ended."""
+        """Continue with the data that was left when the last server ended."""
         client_state = self._client_state
         self._pass_to_client(self._from_desk.feed(client_state.unheard))
         self._pass_to_desk(client_state.unsent)
@@ -287,20 +291,20 @@ class Pump:
         return not self._client_state.is_busy
 
     def _end(self) -> int | None:
-        """Keep what was not carried for the next server; returns as `carry`."""
+        """Keep undelivered data for the next server. Return as `carry` does."""
         self._follow_passed()
         if self._to_client.is_closed or self._client_is_done:
             return EXIT_DONE
         client_state = self._client_state
         if self._from_desk.is_long:
-            self._to_client.put(b"\n")  # the rest of that line will not come
+            self._to_client.put(b"\n")  # the rest of that line will not arrive
         client_state.unheard = self._to_client.left()
         client_state.unsent = self._to_desk.left_lines() + client_state.unsent
         client_state.rest = self._from_client.left()
         return None
 
     def _turn(self) -> None:
-        """Wait until something can be carried, and carry it."""
+        """Wait until a descriptor is ready, then carry its data."""
         reads_client = not self._client_is_done and self._to_desk.size < HIGH_WATER
         reads_desk = not self._desk_is_gone and self._to_client.size < HIGH_WATER
         writes_desk = not self._desk_is_deaf and self._to_desk.size > 0
@@ -333,7 +337,7 @@ class Pump:
             self._poll.unregister(fd)
 
     def _read_client(self) -> None:
-        """Read from the client. Its end of input is passed on; answers may still come."""
+        """Read from the client. The end of its input is passed on, and answers may still arrive."""
         try:
             data = os.read(self._source, CHUNK)
         except BlockingIOError:
@@ -356,7 +360,7 @@ class Pump:
         self._send()
 
     def _send(self) -> None:
-        """Write to the desk what it accepts. Its end is noticed when everything it sent is read."""
+        """Write as much as the desk accepts. If it has ended, its remaining output is read first."""
         for lines in () if self._desk_is_deaf else self._to_desk.flush():
             self._pass(self._client_state.client_sent, lines)
         self._desk_is_deaf = self._desk_is_deaf or self._to_desk.is_closed
@@ -365,7 +369,6 @@ class Pump:
             _end_output(self._desk)
 
     def _read_desk(self) -> None:
-        """Read from the desk."""
         try:
             data = self._desk.recv(CHUNK)
         except BlockingIOError:
@@ -391,7 +394,7 @@ class Pump:
         self._pass(self._client_state.server_sent, lines)
 
     def _without_requests(self, lines: bytes) -> bytes:
-        """The lines that are no requests: those wait for the next server."""
+        """Return the lines that are not requests. Requests are kept for the next server."""
         client_state, passed = self._client_state, []
         for line in lines.splitlines(keepends=True):
             if is_request(line):
@@ -401,7 +404,7 @@ class Pump:
         return b"".join(passed)
 
     def _without_ended_listeners(self, lines: bytes) -> bytes:
-        """The lines that do not end a listener: listeners continue with the next server."""
+        """Return the lines that do not end a listener, because listeners continue with the next server."""
         self._follow_passed()
         ended = self._client_state.ends_listener
         return b"".join(line for line in lines.splitlines(keepends=True) if not ended(line))
@@ -423,20 +426,20 @@ def _end_output(desk: socket.socket) -> None:
     try:
         desk.shutdown(socket.SHUT_WR)
     except OSError:
-        return  # It ended.
+        return  # The desk has ended.
 
 
 class _LineSplitter:
-    """Splits bytes into whole lines."""
+    """Splits bytes into complete lines."""
 
     def __init__(self, rest: bytes = b"") -> None:
         self._pieces = [rest]
         self._size = len(rest)
         self.is_long = False
-        """Whether the beginning of an unfinished line was returned."""
+        """True if the beginning of an unfinished line was returned."""
 
     def feed(self, data: bytes) -> bytes:
-        """Return the lines that are complete now; of a line that is too long, whatever there is."""
+        """Return the lines that are complete now. Of a line that is too long, return the available bytes."""
         end = data.rfind(b"\n") + 1
         if not end:
             self._pieces.append(data)
@@ -451,23 +454,23 @@ class _LineSplitter:
         return whole
 
     def left(self) -> bytes:
-        """Return the beginning of an unfinished line, and forget it."""
+        """Return and remove the beginning of an unfinished line."""
         left = b"".join(self._pieces)
         self._pieces, self._size = [], 0
         return left
 
 
 class _WriteQueue:
-    """What one side has not accepted yet, in blocks of whole lines."""
+    """Data that one side has not accepted yet, in blocks of complete lines."""
 
     def __init__(self, write: Callable[[memoryview], int]) -> None:
         self.size = 0
         self.is_closed = False
-        """Whether the other end is closed."""
+        """True once the other end is closed."""
         self._write = write
         self._blocks: list[bytes] = []
         self._taken = 0
-        """Bytes of the first block."""
+        """Written bytes of the first block."""
 
     def put(self, block: bytes) -> None:
         if block and not self.is_closed:
@@ -475,7 +478,7 @@ class _WriteQueue:
             self.size += len(block)
 
     def flush(self) -> list[bytes]:
-        """Write what is accepted now; returns the lines that are written completely."""
+        """Write as much as is accepted now. Return the lines that were written completely."""
         done = []
         try:
             while self._blocks:
@@ -497,16 +500,16 @@ class _WriteQueue:
         return done
 
     def left(self) -> bytes:
-        """What was not written."""
+        """Return the data that was not written."""
         return b"".join(self._blocks)[self._taken :]
 
     def left_lines(self) -> bytes:
-        """The lines that were not written completely."""
+        """Return the lines that were not written completely."""
         return b"".join(self._blocks)
 
 
 class _SignalWakeup:
-    """A descriptor that a signal makes readable, so that no signal is missed just before waiting."""
+    """Descriptor that a signal makes readable, so that no signal is missed just before polling."""
 
     def __enter__(self) -> int:
         self._read, self._write = os.pipe()

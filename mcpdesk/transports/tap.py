@@ -1,15 +1,14 @@
-"""The tap: starts a server's command, carries its client's bytes to it and back, and keeps a copy of them.
+"""The tap: starts a server's command, carries bytes between the client and the command, and copies them.
 
-The bytes pass chunk by chunk, as they come, whatever they are. A thread for each direction reads and writes:
-each side is held up by the other one, as by a pipe between them, and by nothing else. The copies wait in
-memory, up to a bound, for a process of their own that writes the capture: in this one its work, and all it
-loads for it, would hold up what passes. Imports little of the standard library, and nothing else: a client
-waits for it.
+The bytes pass unchanged, chunk by chunk, as they arrive. One thread per direction reads and writes, so each
+side waits only for the other one, as with a pipe between them. The copies wait in memory, up to a limit, for
+a separate process that writes the capture. In this process, its work and imports would delay the traffic.
+Imports little of the standard library and nothing else, because a client waits for it.
 
-A desk can have messages held. Then that process takes part in what passes: the gate cuts it into lines, tells
-that process of each, and writes what it is told to write. Until then, and afterwards, no instruction of the
-gate is on the way of a chunk: it takes the source away from the thread that carries (`OneWay.divert`), which
-finds an end there and goes on with the gate.
+A desk can hold messages. The recorder process then takes part in the traffic: the gate splits it into lines,
+reports each line to that process, and writes what that process sends. Before and after that, no code of the
+gate runs for a chunk. To start, the gate replaces the source of the carrying thread (`OneWay.divert`); the
+thread reads an end of file there and continues in the gate.
 """
 
 from __future__ import annotations
@@ -27,51 +26,54 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 CHUNK = 64 << 10
-"""Bytes carried at once."""
+"""Maximum bytes of one read."""
 MOST_WAITING = 16 << 20
-"""Bytes that may wait for the capture. Of what passes beyond them it gets little more than the length."""
+"""Bytes that may wait for the capture. Beyond them, the capture receives little more than the size of each
+chunk."""
 MOST_COPIES = 100_000
-"""Copies that may wait beyond that: a capture so far behind is stuck, and gets nothing more."""
+"""Number of copies that may wait beyond that. A capture so far behind is stuck and receives nothing more."""
 GATHER_S = 0.02
-"""How long copies gather before they are handed over: after the chunks, not between them."""
+"""Time for which copies are collected before they are handed over, so that this work does not delay
+chunks."""
 NICE = 10
-"""How much the capture steps back behind the server it records."""
+"""Niceness of the capture process, which yields to the server that it records."""
 LINGER_S = 0.5
-"""How long the output of a program that has ended is read: what it started may hold it open."""
+"""Time for which output is read after the program has ended. Its child processes may hold the output open."""
 PATIENCE_S = 2.0
-"""How long a program may go on whose client is gone, and again after SIGTERM."""
+"""Time a program gets to end after its client has disconnected, and again after SIGTERM."""
 END_S = 2.0
-"""How long the end waits for the capture."""
+"""Time the tap waits for the capture when it ends."""
 PASSED_ON = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
 )  # fmt: skip
-"""Signals that are the program's."""
+"""Signals that are forwarded to the program."""
 AWAITED = (*PASSED_ON, signal.SIGCHLD)
-"""Signals that something is to be done about."""
+"""Signals that the main thread waits for."""
 LOOK_AGAIN = signal.SIGURG
-"""Makes a thread that waits for bytes look at its source again. Nothing else sends it."""
+"""Signal that makes a thread check its source again. Nothing else sends it."""
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores, and a program does not expect to be ignored."""
+"""Signals that Python ignores, reset to their defaults for the program."""
 
 
 _HEAD = struct.Struct("<d?QQ")
-"""What goes before a copy: when it passed, whether from the client, its bytes, and those that follow."""
+"""Header of a copy: Unix time, whether it is from the client, the size of the chunk, and the size of the
+copy."""
 
 
 class Copies:
-    """What passed, on its way to the process that writes the capture. Adding to it never waits."""
+    """Copies of the traffic for the process that writes the capture. Adding a copy never blocks."""
 
     def __init__(self, recorder: CaptureProcess) -> None:
         self._recorder = recorder
         self._has_ended = self._is_useless = False
         self._passed: deque[tuple[float, bool, int, bytes]] = deque()
         self._added = {True: 0, False: 0}
-        """Bytes by direction: each is counted by one thread."""
+        """Bytes added, by direction. Each value is written by one thread only."""
         self._taken = 0
         self._news = threading.Event()
 
     def add(self, is_from_client: bool, data: bytes) -> None:
-        """Keep a chunk for the capture; where that is too far behind, only its length and its last line."""
+        """Add a copy of a chunk. If the capture is too far behind, add only its size and its last line."""
         if self._is_useless:
             return
         kept, waiting = data, sum(self._added.values()) - self._taken
@@ -85,7 +87,7 @@ class Copies:
             self._news.set()
 
     def hand_over(self) -> None:
-        """Write what passes to the recorder until the end, and wait for its end."""
+        """Write the copies to the recorder until the end, then wait for the recorder to exit."""
         recorder = self._recorder
         try:
             while not self._has_ended or self._passed:
@@ -97,13 +99,13 @@ class Copies:
                     _write(recorder.pipe, b"".join(pieces))
             _write(recorder.pipe, _HEAD.pack(0, False, 0, 0))
         except OSError:
-            self._is_useless = True  # It was killed.
+            self._is_useless = True  # The recorder was killed.
             self._passed.clear()
         os.close(recorder.pipe)
         os.waitpid(recorder.pid, 0)
 
     def _next(self) -> list[bytes]:
-        """Copies to be written at once: each time is one less for the threads that carry."""
+        """Return the copies for one write. Fewer writes disturb the carrying threads less."""
         pieces, size = list[bytes](), 0
         while self._passed and size < CHUNK:
             at, is_from_client, whole, kept = self._passed.popleft()
@@ -113,36 +115,40 @@ class Copies:
         return pieces
 
     def end(self) -> None:
-        """Nothing more will pass."""
+        """Note that no further chunk will pass."""
         self._has_ended = True
         self._news.set()
 
 
 class CaptureProcess:
-    """The process that writes the capture: its number, and the pipes between it and us."""
+    """Process that writes the capture: its process id, and the pipes to and from it."""
 
     def __init__(self, pid: int, pipe: int, told: int, words: int) -> None:
         self.pid, self.pipe = pid, pipe
         self.told, self.words = told, words
-        """Pipes to it and from it, about what is held."""
+        """Pipes for held lines: to the process and from it."""
 
 
 TOLD = struct.Struct("<?QQ")
-"""What the gate says of a line: whether it is from the client, its number, and the bytes that follow. Number
-0: it asks from now on."""
+"""Header of a message from the gate: whether the line is from the client, its number, and the size of what
+follows.
+
+Number 0 means that the gate reports lines from now on.
+"""
 WORD = struct.Struct("<BQQ")
-"""What the gate is told: a word, the number of a line, and the bytes that follow."""
+"""Header of a message to the gate: a command, the number of a line, and the size of what follows."""
 BEGIN, END, PASS, DROP, REPLACE, CUT, SAY, TELL = range(8)
-"""Words: ask about lines, ask no more, let this line pass, drop it, write these bytes in its place, the same
-and then break off; write these bytes to the client, or to the program."""
+"""Commands: BEGIN and END reporting lines; PASS or DROP a line; REPLACE it with these bytes; CUT replaces
+it and then disconnects; SAY writes these bytes to the client, TELL to the program."""
 LONGEST_SHOWN = 1 << 20
-"""Bytes of a line. A longer one is asked about without them, so that it passes in its turn."""
+"""Maximum bytes of a reported line. A longer line is reported without its bytes, so that it keeps its
+position."""
 
 
 class OneWay:
-    """What the gate knows of one direction. Its lock guards that, and what is written to the sink.
+    """State of the gate for one direction. Its lock protects the state and the writes to the sink.
 
-    While `is_plain`, a thread carries chunks past all this, and is alone at the sink.
+    While `is_plain` is true, one thread carries chunks without the gate and is the only writer to the sink.
     """
 
     __slots__ = (
@@ -154,41 +160,42 @@ class OneWay:
         self.is_from_client, self.source, self.sink = is_from_client, source, sink
         self.lock = threading.Lock()
         self.thread: int | None = None
-        """The one that carries; None before it does."""
+        """Thread that carries this direction, or None before it starts."""
         self.is_plain = True
         self.is_over = False
-        """Whether nothing more is carried."""
+        """True once this direction has ended."""
         self.reads = 0
-        """Reads begun, where `is_reading` tells of them."""
+        """Number of reads started, counted together with `is_reading`."""
         self.is_reading = False
         self.kept = -1
-        """The source while it is diverted, under another number."""
+        """Descriptor of the real source while it is diverted, else -1."""
         self.has_turned = threading.Event()
-        """Set once the thread that carries has noticed that."""
+        """Set once the carrying thread has noticed the diversion."""
         self.asks = False
-        """Whether to ask about lines."""
+        """True if lines are reported and held."""
         self.last = b"\n"
-        """What was carried last unasked."""
+        """Last chunk that passed without being held."""
         self.begun: list[bytes] = []
-        """Pieces of the line that is not whole yet."""
+        """Pieces of the incomplete last line."""
         self.waiting: dict[int, bytes] = {}
-        """Lines that wait for their word, by number."""
+        """Lines that wait for a decision, by number."""
         self.weight = 0
-        """Their bytes."""
+        """Bytes in `waiting`."""
         self.number = int(is_from_client)
-        """That of the last line: those of the client are odd."""
+        """Number of the last line. Lines of the client have odd numbers."""
         self.unsaid: list[bytes] = []
-        """What is to be written once the line is whole that was begun unasked."""
+        """Lines to insert once the line is complete that began before lines were held."""
 
     @property
     def is_within_line(self) -> bool:
-        """Whether a line was begun unasked."""
+        """True if the last chunk that passed without being held ended in the middle of a line."""
         return not self.last.endswith(b"\n")
 
     def divert(self) -> None:
-        """Let the thread that carries find an end in place of its source, once it has written what it read.
+        """Replace the source by an empty pipe, so that the carrying thread reads an end of file after its
+        last chunk.
 
-        Its read, if it waits in one, is interrupted; Python reads again, from what has the number by then.
+        A blocking read is interrupted by a signal. Python then repeats it on the new descriptor.
         """
         self.has_turned.clear()
         self.kept = os.dup(self.source)
@@ -200,7 +207,8 @@ class OneWay:
             signal.pthread_kill(self.thread, LOOK_AGAIN)
 
     def read(self, source: int) -> bytes:
-        """The next bytes, or none at the end; tells that it waits for them. Raises: OSError."""
+        """Return the next bytes, or none at the end of the file; `is_reading` is true while it waits.
+        Raises: OSError."""
         self.reads += 1
         self.is_reading = True
         data = _read(source)
@@ -208,14 +216,15 @@ class OneWay:
         return data
 
     def rejoin(self) -> None:
-        """Give the source its number back."""
+        """Restore the source."""
         os.dup2(self.kept, self.source)
         os.close(self.kept)
         self.kept, self.is_plain = -1, True
 
 
 class Gate:
-    """Where lines wait for a word of the recorder's process. Until it asks, it has no part in what passes."""
+    """Holds lines until the recorder process decides about them. It takes no part in the traffic before
+    that."""
 
     def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
         self._program, self._copies, self._recorder = program, copies, recorder
@@ -223,10 +232,10 @@ class Gate:
         self._asking = threading.Lock()
 
     def carry(self, is_from_client: bool, carry_plain: Callable[[bytes], bytes]) -> None:
-        """Carry one way to its end. Raises: OSError.
+        """Carry one direction to its end. Raises: OSError.
 
-        `carry_plain` passes on what the source has until there is nothing more, and returns the last chunk;
-        it is given the one before.
+        `carry_plain` passes chunks on until the end of the source and returns the last chunk; its argument is
+        the chunk before.
         """
         way = self._input if is_from_client else self.output
         way.thread = threading.get_ident()
@@ -248,10 +257,10 @@ class Gate:
                 way.is_over, way.is_plain = True, False
                 way.has_turned.set()
                 if way.kept >= 0:
-                    os.close(way.kept)  # nobody waits any more for what it has
+                    os.close(way.kept)  # no thread reads the diverted source
 
     def _carry_asking(self, way: OneWay) -> bool:
-        """Let lines wait for their word until nobody asks any more; False when nothing more comes.
+        """Hold lines until holding ends; return False at the end of the source.
 
         Raises: OSError.
         """
@@ -271,7 +280,7 @@ class Gate:
         return False
 
     def _enter(self, way: OneWay) -> None:
-        """Take part in what is carried one way, if nobody does: what is being written is written first."""
+        """Put the gate into one direction if it is not there, after the current chunk has been written."""
         with way.lock:
             if way.is_over or not way.is_plain:
                 return
@@ -286,7 +295,7 @@ class Gate:
             os.close(self._program.stdin)
 
     def listen(self) -> None:
-        """Do as the recorder's process says, until it ends; then nothing is held."""
+        """Follow the commands of the recorder process until it ends. Nothing is held after that."""
         with os.fdopen(self._recorder.words, "rb") as words:
             while len(head := words.read(WORD.size)) == WORD.size:
                 word, number, size = WORD.unpack(head)
@@ -294,7 +303,7 @@ class Gate:
         self._end()
 
     def _wait(self, way: OneWay, most: int) -> None:
-        """Wait until no more than so many bytes are held one way, or the client is gone."""
+        """Wait until at most `most` bytes of one direction are held, or the client has disconnected."""
         while way.weight > most and not _is_gone(1):
             time.sleep(GATHER_S)
 
@@ -319,7 +328,7 @@ class Gate:
             self._decide(word, number, data)
 
     def _decide(self, word: int, number: int, data: bytes) -> None:
-        """Do with a line that waits as was decided."""
+        """Apply a decision to a held line."""
         way = self._input if number % 2 else self.output
         with way.lock:
             if number not in way.waiting:
@@ -332,9 +341,9 @@ class Gate:
             _signal_group(self._program.pid, signal.SIGTERM)
 
     def _end(self) -> None:
-        """Ask no more: what waits goes on as it came."""
+        """Stop holding lines and write the held ones unchanged."""
         for way in (self._input, self.output):
-            # One after the other: a program may take no more before its output is read.
+            # One direction after the other: a program may accept no input before its output is read.
             with way.lock:
                 way.asks = False
                 for number in list(way.waiting):
@@ -342,13 +351,13 @@ class Gate:
                 self._flush(way)
 
     def _flush(self, way: OneWay) -> None:
-        """Write the line that has begun; it goes on unasked."""
+        """Write the incomplete line. The rest of it will pass without being held."""
         if way.begun:
             way.last, way.begun = b"".join(way.begun), []
             self._put(way, way.last)
 
     def _put(self, way: OneWay, data: bytes) -> None:
-        """Write what has waited; a side that reads nothing more learns of it from the one that carries."""
+        """Write data that was held. A closed sink is noticed by the thread that carries this direction."""
         try:
             if not way.is_from_client:
                 self._copies.add(False, data)
@@ -357,7 +366,8 @@ class Gate:
             return
 
     def _lines(self, way: OneWay, data: bytes) -> Iterator[bytes]:
-        """The lines that are whole now; one that was begun unasked goes on unasked. Raises: OSError."""
+        """Yield the lines that are complete now. A line that began before lines were held passes. Raises:
+        OSError."""
         if way.is_within_line:
             end = data.find(b"\n") + 1 or len(data)
             way.last, data = data[:end], data[end:]
@@ -379,10 +389,10 @@ class Gate:
         way.weight += len(line)
         shown = line if len(line) <= LONGEST_SHOWN else b""
         if not self._tell(TOLD.pack(way.is_from_client, number, len(shown)) + shown):
-            self._put(way, self._forget(way, number))  # Nobody is left to ask.
+            self._put(way, self._forget(way, number))  # The recorder process has ended.
 
     def _tell(self, data: bytes) -> bool:
-        """Tell the recorder's process; False when it has ended."""
+        """Send a message to the recorder process; return False if it has ended."""
         with self._asking:
             try:
                 _write(self._recorder.told, data)
@@ -391,14 +401,14 @@ class Gate:
         return True
 
     def _forget(self, way: OneWay, number: int) -> bytes:
-        """A line that waits no longer."""
+        """Remove a held line and return it."""
         line = way.waiting.pop(number)
         way.weight -= len(line)
         return line
 
 
 class Passed:
-    """A chunk that was carried."""
+    """One carried chunk."""
 
     __slots__ = ("at", "data", "is_from_client", "size")
 
@@ -407,18 +417,19 @@ class Passed:
         """Unix time in seconds."""
         self.is_from_client = is_from_client
         self.size = size
-        """Its bytes; where the capture was too far behind, `data` has only the last of them, or none."""
+        """Size of the chunk. If the capture was too far behind, `data` has only its last bytes, or none."""
         self.data = data
 
 
 class TapTraffic:
-    """The recorder's end: what passes the tap, until that ends. It ends the program if the tap is killed."""
+    """Traffic of the tap, for the recorder process. Iterating ends with the tap; if the tap is killed, the
+    program is ended."""
 
     def __init__(
         self, pipe: int, tap: int, client: int, group: int, started: float, told: int, words: int
     ) -> None:
         self.tap, self.client = tap, client
-        """Processes."""
+        """Process ids of the tap and of its client."""
         self.told, self.words = told, words
         """Pipes from the gate and to it."""
         self.started = started
@@ -428,7 +439,7 @@ class TapTraffic:
         self._is_over = False
 
     def __iter__(self) -> Iterator[Passed]:
-        """What passes, in order."""
+        """Yield the chunks in order."""
         while not self._is_over and len(head := self._pipe.read(_HEAD.size)) == _HEAD.size:
             at, is_from_client, size, kept = _HEAD.unpack(head)
             data = self._pipe.read(kept)
@@ -440,7 +451,7 @@ class TapTraffic:
             _signal_group(self._group, signal.SIGTERM)
 
     def finish(self) -> None:
-        """Wait for the end, if it has not come; end what a killed tap has left."""
+        """Skip the remaining chunks, then end the program if the tap was killed."""
         for _ in self:
             pass
         if not self._is_over:
@@ -448,13 +459,13 @@ class TapTraffic:
 
 
 def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int:
-    """Carry between stdin, stdout and a command until it ends; returns its exit code, 128 + N for signal N.
+    """Run a command between stdin and stdout until it ends. Return its exit code, or 128 + N for signal N.
 
-    `write_capture` is called in a process of its own.
-    Raises: OSError when the command cannot be started; ValueError for a NUL in it.
+    `write_capture` is called in a separate process. Raises: OSError if the command cannot be started;
+    ValueError if it contains a NUL.
     """
-    # Signals stay blocked, and are waited for: a handler would not be called for one that comes just before
-    # the wait. Threads inherit the mask. macOS keeps no SIGCHLD for later unless it has a handler.
+    # Signals stay blocked, and `sigwait` receives them: a handler would not run for one that arrives just
+    # before the wait. Threads inherit the mask. macOS discards SIGCHLD unless it has a handler.
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(LOOK_AGAIN, lambda *_: None)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
@@ -479,14 +490,14 @@ def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int
 
 
 class _Program:
-    """A command that runs: its process and process group, and our ends of its pipes."""
+    """A running command: its process and process group, and our ends of its pipes."""
 
     def __init__(self, pid: int, stdin: int, stdout: int) -> None:
         self.pid, self.stdin, self.stdout = pid, stdin, stdout
 
 
 def _wait_for_end(program: _Program) -> int:
-    """Pass signals on to a program until it ends; returns its exit code, -N for signal N."""
+    """Forward signals to a program until it ends. Return its exit code, or -N for signal N."""
     while not (ended := os.waitpid(program.pid, os.WNOHANG))[0]:
         if (number := signal.sigwait(AWAITED)) != signal.SIGCHLD:
             _signal_group(program.pid, number)
@@ -494,7 +505,7 @@ def _wait_for_end(program: _Program) -> int:
 
 
 def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
-    """Start the command, whose stderr is ours, in a process group of its own. Raises: OSError, ValueError."""
+    """Start the command in its own process group, with our stderr. Raises: OSError, ValueError."""
     their_input, stdin = os.pipe()
     stdout, their_output = os.pipe()
     pid = os.posix_spawnp(
@@ -512,9 +523,10 @@ def _start(argv: Sequence[str], mask: set[signal.Signals | int]) -> _Program:
 
 
 def _start_recorder(group: int, write_capture: Callable[[TapTraffic], None]) -> CaptureProcess:
-    """Start the process that writes the capture, and ends a process group if we are killed.
+    """Fork the process that writes the capture, and that ends the process group if the tap is killed.
 
-    It is forked while there is one thread, in a session of its own, and holds nothing of ours but stderr.
+    It is forked while only one thread runs. It has its own session and inherits no descriptor but stderr and
+    its pipes.
     """
     tap, client, started = os.getpid(), os.getppid(), time.time()
     read_end, write_end = os.pipe()
@@ -542,7 +554,7 @@ def _start_recorder(group: int, write_capture: Callable[[TapTraffic], None]) -> 
 
 
 def _end_group(group: int) -> None:
-    """End a process group: SIGTERM, and SIGKILL for what is left."""
+    """End a process group: send SIGTERM, and later SIGKILL."""
     _signal_group(group, signal.SIGTERM)
     time.sleep(PATIENCE_S)
     _signal_group(group, signal.SIGKILL)
@@ -556,7 +568,7 @@ def _signal_group(group: int, number: int) -> None:
 
 
 class _Carrier:
-    """Carries both ways between our client and a program."""
+    """Carries bytes in both directions between the client and a program."""
 
     def __init__(self, program: _Program, gate: Gate, copies: Copies) -> None:
         self._program, self._gate, self._copies = program, gate, copies
@@ -569,7 +581,7 @@ class _Carrier:
         self._output.start()
 
     def finish(self) -> None:
-        """Carry what a program that has ended left in its pipe; what it started is ended."""
+        """Carry the remaining output of a program that has ended, then kill its process group."""
         way = self._gate.output
         while self._output.is_alive():
             reads = way.reads
@@ -583,7 +595,7 @@ class _Carrier:
         try:
             self._gate.carry(True, self._pass_input)
         except OSError:
-            _let_go(0)  # The program reads nothing more: the client is told as by a pipe.
+            _let_go(0)  # The program no longer reads: the client gets a broken pipe.
         self._gate.close_input()
         self._end_when_client_is_gone()
 
@@ -601,7 +613,7 @@ class _Carrier:
             self._gate.carry(False, self._pass_output)
         except OSError:
             self._gate.output.is_reading = False
-        # The other side learns of it: a client by the end of our output, a program by a broken pipe.
+        # The other side notices it: a client by the end of our output, a program by a broken pipe.
         os.close(self._program.stdout)
         _let_go(1)
 
@@ -618,7 +630,10 @@ class _Carrier:
             _write(1, data)
 
     def _end_when_client_is_gone(self) -> None:
-        """A client that ended its input may wait for answers; one that does not read either is gone."""
+        """End the program once its client has closed both directions.
+
+        A client that closed its input may still read answers.
+        """
         gone = select.poll()
         gone.register(1, 0)
         gone.poll()
@@ -627,16 +642,16 @@ class _Carrier:
 
 
 def _read(source: int) -> bytes:
-    """The next bytes, or none at the end. Raises: OSError."""
+    """Return the next bytes, or none at the end of the file. Raises: OSError."""
     while True:
         try:
             return os.read(source, CHUNK)
         except BlockingIOError:
-            _wait(source, select.POLLIN)  # Somebody else has the same pipe, and does not wait for it.
+            _wait(source, select.POLLIN)  # Another process made this pipe non-blocking.
 
 
 def _write(sink: int, data: bytes) -> None:
-    """Write all of it. Raises: OSError."""
+    """Write all of `data`. Raises: OSError."""
     written, rest = 0, data
     while True:
         try:
@@ -650,7 +665,7 @@ def _write(sink: int, data: bytes) -> None:
 
 
 def _is_gone(descriptor: int) -> bool:
-    """Whether nobody reads what is written."""
+    """True if the reader has closed the other end."""
     gone = select.poll()
     gone.register(descriptor, 0)
     return bool(gone.poll(0))
@@ -663,7 +678,7 @@ def _wait(descriptor: int, event: int) -> None:
 
 
 def _let_go(descriptor: int) -> None:
-    """Close a descriptor whose number must not be given to anything else."""
+    """Replace a descriptor by /dev/null, so that its number is not reused."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, descriptor)
     os.close(nowhere)

@@ -1,12 +1,12 @@
-"""The TCP connections of one HTTP listener, and the limits that aiohttp does not have.
+"""TCP connections of one HTTP listener, with limits that aiohttp does not have.
 
-The event loop talks to an `HttpConnection`. It contains the protocol that `aiohttp.web.Server` makes and
-passes every call on, so that parsing, keep-alive, pipelining and writing are aiohttp's alone. What is added
-here: requests that arrive too slowly are refused, connections are limited in number, clients that read no
-answers are cut off, and what runs for a lost connection is ended.
+Each `HttpConnection` wraps the protocol that `aiohttp.web.Server` creates and forwards every callback to it.
+Parsing, keep-alive, pipelining and writing are aiohttp's. This module rejects requests that arrive too
+slowly, limits the number of connections, disconnects clients that do not read their answers, and ends the
+calls of lost connections.
 
-aiohttp's `handler_cancellation` stays off: calls of the handshake era go on without their client, and this
-protocol is told of a lost connection anyway.
+aiohttp's `handler_cancellation` stays off: calls of the handshake era continue without their client, and this
+protocol is notified of a lost connection anyway.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from mcpdesk.transports.http.responses import JSON_HEADERS, STREAM, plain_error
 from mcpdesk.transports.unread_answers import UNREAD
 
 SWEEP_S = 1.0
-"""How often connections are checked: every limit in seconds may be exceeded by that much."""
+"""Interval of the checks. Every limit in seconds may be exceeded by that much."""
 QUIET_S = 2.0
-"""How long a client must have sent nothing before its connection is closed by a replica that ends."""
+"""Time without data from a client after which a replica that ends may close its connection."""
 BODY_BYTES_PER_S = 16 << 10
-"""Bytes of a body that give it one second more to arrive."""
+"""Bytes of a body that extend its deadline by one second."""
 UNREAD_S = 60.0
-"""Time in which a client must read something of what it was sent."""
+"""Time in which a client must read part of its answers."""
 PRESSED_UNREAD_S = 10.0
 """The same while other answers wait for room."""
 LINGER_S = 10.0
-"""How long a client that was answered before its body was there may go on sending it, and read the answer."""
+"""Time a client may continue to send a body that was answered early, and read the answer."""
 MAX_IDLE_DIALOGUES = 64
-"""Dialogues of one connection from which on those that do nothing are closed."""
+"""Number of dialogues per connection above which idle ones are closed."""
 MAX_ORPHANS = 1_000
-"""Dialogues that may go on without their connection; the oldest are ended when there are more."""
+"""Maximum number of dialogues that continue without a connection; the oldest are ended first."""
 SPARE_FILES = 128
-"""Files this process may open that are left for other things than connections."""
+"""Open files reserved for purposes other than connections."""
 AT_LAST_S = 0.05
-"""How long aiohttp may wait for what was cancelled, and clients may read what was written, at the end."""
+"""Time for aiohttp to wait for cancelled handlers, and for clients to read their answers, at shutdown."""
 MAX_LINE = 8190
-"""Bytes of the request line or of one header."""
+"""Maximum bytes of the request line or of one header."""
 MAX_HEADERS = 128
 END_OF_HEAD = b"\r\n\r\n"
 
@@ -60,7 +60,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class BodyBudget:
-    """Bytes of request bodies held at a time by all clients of a listener. `limit` says how many may be."""
+    """Bytes of request bodies held for all clients of a listener. `limit` returns the maximum."""
 
     def __init__(self, limit: Callable[[], int]) -> None:
         self.held = 0
@@ -68,24 +68,24 @@ class BodyBudget:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One client's connection: aiohttp's protocol inside, our limits around it.
+    """Connection of one client: aiohttp's protocol with additional limits.
 
-    Losing it ends the stateless requests it brought (source: MCP basic/transports/streamable-http).
-    Sessionless calls of the handshake era go on, though their answers reach nobody (source: MCP
+    Stateless requests end with the connection (source: MCP basic/transports/streamable-http). Sessionless
+    calls of the handshake era continue, although no client receives their answers (source: MCP
     basic/transports of 2025-11-25).
     """
 
     def __init__(self, pool: HttpConnections, inner: web.RequestHandler) -> None:
         self.dialogues: dict[tuple[str, str, str], Dialogue] = {}
-        """Sessionless dialogues by endpoint, revision and caller."""
+        """Sessionless dialogues, by endpoint, revision and caller."""
         self.last_used = 0.0
-        """Loop time at which its last request was answered, else at which it was opened."""
+        """Loop time of the last answer, or of the opening of the connection."""
         self.is_write_paused = False
-        """Whether the transport holds more than the client reads."""
+        """True if the write buffer of the transport is full because the client does not read."""
         self.reserved = 0
-        """Bytes of the large answer that is made or written for it now."""
+        """Bytes of the large answer that is being encoded or written."""
         self.body_since: float | None = None
-        """Loop time since which a handler waits for the body of its request; None: none does."""
+        """Loop time since which a handler has waited for a request body, or None."""
         self._pool = pool
         self._inner = inner
         self.loop = pool.loop
@@ -95,25 +95,26 @@ class HttpConnection(asyncio.Protocol):
         self._drain_waiters: list[asyncio.Future[None]] = []
         self._held = 0
         self._request: web.BaseRequest | None = None
-        """The one that is being answered."""
+        """Request that is being answered."""
         self._body: StreamReader | None = None
-        """That of the latest request."""
+        """Body of the latest request."""
         self._head_since: float | None = None
-        """Loop time since which a head is overdue."""
-        # Where a head begins is known as long as every request had a Content-Length or no body. In all other
-        # cases the limits of aiohttp's parser hold, which answers without a word of ours.
+        """Loop time since which a request head has been expected."""
+        # The start of a head is known as long as every request had a Content-Length or no body. In all other
+        # cases the limits of aiohttp's parser apply; it answers by itself.
         self._is_between = True
-        """Whether the next byte belongs to a head."""
+        """True if the next byte belongs to a head."""
         self._partial_head = b""
         self._request_size: int | None = 0
-        """Bytes of the latest request; None from the first one of unknown size, or that was pipelined."""
+        """Size of the latest request in bytes. None after the first request of unknown size or that was
+        pipelined."""
         self._received = 0
-        """Bytes that arrived since its first one."""
+        """Bytes received since the first byte of the latest request."""
         self._least_unread = 0
         self._read_at = 0.0
         self._reserved_at = 0.0
 
-    # What handlers use
+    # Used by handlers
 
     @property
     def is_lost(self) -> bool:
@@ -122,16 +123,17 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def patience_s(self) -> float:
-        """How long a request may take to arrive."""
+        """Time in which a request must arrive."""
         return self._pool.rules().request_timeout_s
 
     @property
     def body_limit(self) -> int:
-        """Bytes of bodies that all clients together may have under way."""
+        """Maximum bytes of request bodies of all clients together."""
         return self._pool.budget.limit()
 
     def hold(self, size: int) -> bool:
-        """Count so many bytes of the body, until it is answered; False: all together would be too many."""
+        """Reserve bytes for a body until it is answered. Return False if all bodies together would be too
+        large."""
         budget = self._pool.budget
         if budget.held + size > budget.limit():
             return False
@@ -140,7 +142,7 @@ class HttpConnection(asyncio.Protocol):
         return True
 
     async def reserve(self, size: int) -> None:
-        """Wait until so many bytes more of the answer may be held; they count until the request is answered.
+        """Wait until `size` bytes of an answer may be held. They count until the request is answered.
 
         Raises: AnswerRefused.
         """
@@ -148,14 +150,14 @@ class HttpConnection(asyncio.Protocol):
             await UNREAD.reserve(size, self._reserve)
 
     def try_to_reserve(self, size: int) -> bool:
-        """Count so many bytes more of the answer; False if there is no room for them."""
+        """Reserve bytes for an answer; return False if there is no room."""
         if not UNREAD.has_room(size):
             return False
         self._reserve(size)
         return True
 
     def give_back(self, size: int) -> None:
-        """Count so many bytes less, which the client has read."""
+        """Release reserved bytes that the client has read."""
         if self.reserved:
             self.reserved = max(0, self.reserved - size)
             if self.reserved or self.is_write_paused:
@@ -165,16 +167,16 @@ class HttpConnection(asyncio.Protocol):
 
     def _reserve(self, size: int) -> None:
         if self._transport is None:
-            return  # it was lost while the answer waited for room, and nothing is written
+            return  # the connection was lost while the answer waited for room, and nothing is written
         if not self.reserved:
             self._reserved_at = self.loop.time()
         self.reserved += size
         UNREAD.add(self)
 
     async def drain(self) -> None:
-        """Wait until the client has read enough. Raises: ConnectionResetError when it is gone.
+        """Wait until the client has read enough. Raises: ConnectionResetError if it has disconnected.
 
-        Several may wait, which aiohttp's own way does not allow: there, one that is cancelled cancels all.
+        Several tasks may wait. aiohttp's own drain does not allow that: cancelling one waiter cancels all.
         """
         while self.is_write_paused and self._transport is not None:
             waiter = self.loop.create_future()
@@ -184,15 +186,16 @@ class HttpConnection(asyncio.Protocol):
             raise ConnectionResetError("the client is gone")
 
     def on_lost(self, function: Callable[[], None] | None) -> None:
-        """Call a function when the connection is lost; None: call none any more."""
+        """Set the function to call when the connection is lost, or None for no function."""
         self._on_lost = function
 
     def dialogue(
         self, endpoint: Endpoint, revision: str, peer: Callable[[], str], caller: Principal = OPEN
     ) -> Dialogue | None:
-        """Return the sessionless dialogue of a caller with a server; `revision` is a handshake one, or empty.
+        """Return the sessionless dialogue of a caller with a server. `revision` is a handshake revision, or
+        empty.
 
-        None when that revision cannot be served without a handshake.
+        None if that revision cannot be served without a handshake.
         """
         key = (endpoint.key, revision, caller.identity)
         dialogue = self.dialogues.get(key)
@@ -207,27 +210,27 @@ class HttpConnection(asyncio.Protocol):
         return dialogue
 
     def _close_idle_dialogues(self) -> None:
-        """A proxy may bring the requests of many callers by one connection: forget those that are over."""
+        """Close idle dialogues. A proxy may send the requests of many callers over one connection."""
         if len(self.dialogues) >= MAX_IDLE_DIALOGUES:
             for key, dialogue in [each for each in self.dialogues.items() if each[1].is_idle]:
                 del self.dialogues[key]
                 dialogue.close("another caller came by this connection")
 
     def close(self) -> None:
-        """Disconnect the client when it has read what was written."""
+        """Disconnect the client after the written data was sent."""
         self._inner.force_close()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Disconnect the client at once, with what it has not read."""
+        """Disconnect the client at once and discard unsent data."""
         if self._transport is not None:
             self._transport.abort()
 
-    # What the event loop calls
+    # Called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Serve the client, or tell it that there are too many."""
+        """Serve the client, or reject it if there are too many connections."""
         self._transport = cast(asyncio.Transport, transport)
         self.last_used = self._head_since = self.loop.time()
         refusal = self._pool.admit(self, self._inner)
@@ -238,7 +241,7 @@ class HttpConnection(asyncio.Protocol):
         self._inner.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        """Pass on what the client sent, unless it is too much of a head."""
+        """Forward received data to aiohttp unless the head is too large."""
         if not self._is_admitted:
             return
         if self._head_since is None and self._request is None and (self._body is None or self._body.is_eof()):
@@ -253,18 +256,18 @@ class HttpConnection(asyncio.Protocol):
         self._inner.data_received(data)
 
     def eof_received(self) -> None:
-        """The client sends nothing more. The event loop then ends the connection."""
+        """Forward the end of the client's data. The event loop then closes the connection."""
         self._inner.eof_received()
 
     def pause_writing(self) -> None:
-        """The client does not read fast enough."""
+        """Note that the client does not read fast enough."""
         self.is_write_paused = True
         self._inner.pause_writing()
         UNREAD.add(self)
         UNREAD.check()
 
     def resume_writing(self) -> None:
-        """The client has read enough."""
+        """Note that the client has read enough."""
         self.is_write_paused = False
         self._least_unread = 0
         if self.reserved:
@@ -275,7 +278,7 @@ class HttpConnection(asyncio.Protocol):
         self._wake_drained()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """End what runs for the client, or let it go on without one."""
+        """End the calls of the client, or let them continue without it."""
         self._transport = None
         if not self._is_admitted:
             return
@@ -299,11 +302,11 @@ class HttpConnection(asyncio.Protocol):
                 waiter.set_result(None)
         self._drain_waiters.clear()
 
-    # What the pool calls
+    # Called by the pool
 
     @property
     def unread(self) -> int:
-        """Bytes that are held because the client does not read them."""
+        """Bytes held because the client has not read them."""
         if self._transport is None:
             return 0
         return max(self.reserved, self._transport.get_write_buffer_size())
@@ -315,12 +318,12 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is being answered, and the next one has not arrived in full."""
+        """True if no request is being answered and the next one has not arrived completely."""
         return self._request is None and (self._is_between or self._request_size is None)
 
     @property
     def is_listening(self) -> bool:
-        """Whether its client has a WebSocket or a stream open, which may go on for ever."""
+        """True if the client has a WebSocket or a stream open, which has no time limit."""
         request = self._request
         return (
             request is not None
@@ -329,7 +332,7 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def begin(self, request: web.BaseRequest, body_size: int | None) -> None:
-        """A request is being answered; `body_size` None: its body has no Content-Length."""
+        """Note that a request is being answered. `body_size` is None for a body without Content-Length."""
         self._request = request
         self._body = request.content
         self._head_since = None
@@ -337,7 +340,7 @@ class HttpConnection(asyncio.Protocol):
             self._request_size = None if body_size is None else self._request_size + body_size
 
     def end(self) -> None:
-        """The request was answered, or nobody waits for its answer."""
+        """Note that the request was answered, or that its answer is no longer needed."""
         self._request = None
         self.last_used = self.loop.time()
         self._is_between = self._received == self._request_size
@@ -350,18 +353,18 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def answering_aio(self) -> asyncio.Task[None] | None:
-        """The task that answers a request now; it ends with the connection's last answer."""
+        """Task that answers the current request. It ends with the last answer of the connection."""
         return None if self._request is None else self._request.task
 
     def make_room(self, reason: str) -> None:
-        """Disconnect a client in favour of another one; `reason` is told to one that began a request."""
+        """Disconnect the client in favour of another one. `reason` is sent if it had begun a request."""
         if self._partial_head or self.body_since is not None:
             self._refuse(503, reason)
         else:
             self.close()
 
     def check(self, now: float) -> None:
-        """Disconnect a client whose request does not arrive, or that reads no answers."""
+        """Disconnect a client whose request is late, or that reads no answers."""
         since = self._head_since
         if since is not None and self._request is None and now - since > self.patience_s:
             if self._partial_head or not self._is_between:
@@ -388,10 +391,10 @@ class HttpConnection(asyncio.Protocol):
                 wire.abort()
 
     def _check_head(self, data: bytes) -> str:
-        """Follow a head as it arrives. Returns what is too large about it, if anything is."""
+        """Track a head as it arrives. Return an error message if it is too large, else an empty string."""
         head = self._partial_head + data
         if not self._partial_head and data[:1] in b"\r\n":
-            head = data.lstrip(b"\r\n")  # empty lines before a request mean nothing
+            head = data.lstrip(b"\r\n")  # empty lines before a request are ignored
         end = head.find(END_OF_HEAD)
         size = len(head) if end < 0 else end
         if size > MAX_LINE and max(map(len, head[:size].split(b"\r\n"))) > MAX_LINE:
@@ -407,7 +410,7 @@ class HttpConnection(asyncio.Protocol):
         return ""
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answer what never became a request, and disconnect."""
+        """Send an error for incomplete request data, and disconnect."""
         if self._transport is not None:
             body = plain_error(status, reason).body
             assert isinstance(body, bytes)
@@ -419,14 +422,15 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpConnections:
-    """All connections of one listener: aiohttp's server with our limits. `rules` returns what holds now."""
+    """All connections of one listener: aiohttp's server with additional limits. `rules` returns the
+    current rules."""
 
     def __init__(self, handler: Handler, rules: Callable[[], Rules]) -> None:
         self.loop = asyncio.get_running_loop()
         self.rules = rules
         self.budget = BodyBudget(lambda: rules().max_bodies_bytes)
         self.accepted = 0
-        """Connections so far."""
+        """Number of connections accepted so far."""
         self._handler = handler
         self._heads = RequestHeads()
         self._server = web.Server(
@@ -443,13 +447,13 @@ class HttpConnections:
         self._all_lost = asyncio.Event()
         """Set when the last open connection is lost."""
         self.is_leaving = False
-        """Whether each answer is the last one of its connection: other replicas go on."""
+        """True if every answer closes its connection, because other replicas continue the work."""
         self._orphans: dict[Dialogue, float] = {}
-        """Dialogues that go on without a connection, and the Unix time at which they lost it."""
+        """Dialogues that continue without a connection, and the Unix time at which they lost it."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self) -> HttpConnection:
-        """Make the protocol of one connection, for `loop.create_server`."""
+        """Return the protocol of one connection, for `loop.create_server`."""
         return HttpConnection(self, self._server())
 
     def __len__(self) -> int:
@@ -457,33 +461,35 @@ class HttpConnections:
 
     @property
     def connections(self) -> list[HttpConnection]:
-        """Those that are open."""
+        """Open connections."""
         return list(self._open.values())
 
     @property
     def requests(self) -> int:
-        """How many requests there have been."""
+        """Number of requests so far."""
         return self._server.requests_count
 
     @property
     def orphans(self) -> int:
-        """How many dialogues go on without their connection."""
+        """Number of dialogues that continue without their connection."""
         return len(self._orphans)
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing is being answered save who listens, and no client has sent anything for a while."""
+        """True if only streams are being answered and no client has sent anything recently."""
         since = self.loop.time() - QUIET_S
         return all(
             each.is_listening or (each.is_idle and each.last_used < since) for each in self._open.values()
         )
 
     def lost_at(self) -> dict[int, float | None]:
-        """When dialogues lost their connection, by their number in the record. Safe from any thread."""
+        """Unix times at which dialogues lost their connection, by connection number in the record.
+        Thread-safe."""
         return {dialogue.connection: lost for dialogue, lost in list(self._orphans.items())}
 
     def admit(self, newcomer: HttpConnection, inner: web.RequestHandler) -> str:
-        """Count one more connection, in place of another one if need be. Returns why it is refused, if so."""
+        """Add a connection, closing another one if necessary. Return the reason for a rejection, or an
+        empty string."""
         self.accepted += 1
         if self._timer is None:
             self._timer = self.loop.call_later(SWEEP_S, self._sweep)
@@ -501,13 +507,13 @@ class HttpConnections:
         return ""
 
     def forget(self, inner: web.RequestHandler) -> None:
-        """A connection is lost."""
+        """Remove a lost connection."""
         self._open.pop(inner, None)
         if not self._open:
             self._all_lost.set()
 
     def keep_orphan(self, dialogue: Dialogue) -> None:
-        """Keep a dialogue that lost its connection until its calls are over."""
+        """Keep a dialogue that lost its connection until its calls have ended."""
         self._orphans[dialogue] = time.time()
         if len(self._orphans) > MAX_ORPHANS:
             oldest = next(iter(self._orphans))
@@ -515,7 +521,7 @@ class HttpConnections:
             oldest.close("too many calls whose client is gone")
 
     def hang_up(self, connection: int) -> bool:
-        """Disconnect the client of a sessionless dialogue; False when there is none of that number."""
+        """Disconnect the client of a sessionless dialogue; return False if the number is unknown."""
         found = [
             each
             for each in self._open.values()
@@ -526,7 +532,7 @@ class HttpConnections:
         return bool(found)
 
     async def close(self, patience_s: float) -> None:
-        """Disconnect all clients; handlers may run on for so long."""
+        """Disconnect all clients. Handlers may run for `patience_s` more seconds."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -539,9 +545,9 @@ class HttpConnections:
             _, late_ones = await asyncio.wait(answering, timeout=patience_s)
             for answering_aio in late_ones:
                 answering_aio.cancel()
-        # aiohttp waits twice, for the answer and for its own task: by now there is nothing to wait for.
+        # aiohttp waits twice, for the answer and for its own task; neither is running now.
         await self._server.shutdown(AT_LAST_S)
-        # Clients get a moment to read what was written; nobody waits for those that do not.
+        # Give clients a moment to read the written data; slower ones are cut off.
         if self._open:
             with suppress(TimeoutError):
                 async with asyncio.timeout(AT_LAST_S):
@@ -551,10 +557,10 @@ class HttpConnections:
         await asyncio.sleep(0)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request for aiohttp. Whatever goes wrong becomes an answer, or the end of one."""
+        """Answer one request for aiohttp. An exception becomes an error response, or aborts a started one."""
         connection = self._open.get(request.protocol)
         if connection is None:
-            return web.Response(status=400)  # the client is gone: nobody gets it
+            return web.Response(status=400)  # the client has disconnected: this response is not sent
         head = self._heads.find(request)
         request[HEAD], request[CONNECTION] = head, connection
         connection.begin(request, head.body_size)
@@ -585,23 +591,24 @@ CONNECTION = web.RequestKey("connection", HttpConnection)
 
 
 def connection_of(request: web.BaseRequest) -> HttpConnection:
-    """Return the connection by which a request came."""
+    """Return the connection on which a request arrived."""
     return request[CONNECTION]
 
 
 def late(patience_s: float) -> str:
-    """The reason given to a client whose request does not arrive."""
+    """Return the error message for a request that did not arrive in time."""
     return f"the request did not arrive within {patience_s:g} s (request_timeout_s)"
 
 
 def max_open_files() -> int:
-    """How many files this process may have open."""
+    """Maximum number of open files of this process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 30 if soft == resource.RLIM_INFINITY else soft
 
 
 def _slowest(connections: Iterable[HttpConnection], now: float) -> HttpConnection | None:
-    """The connection that is idle for longest, else the one whose body is awaited for longest, if any is."""
+    """Return the connection that has been idle longest, else the one that has waited longest for a body,
+    or None."""
     idle = [each for each in connections if each.is_idle]
     if idle:
         return min(idle, key=lambda each: each.last_used)
@@ -611,11 +618,11 @@ def _slowest(connections: Iterable[HttpConnection], now: float) -> HttpConnectio
 
 
 def _failed(request: web.BaseRequest, connection: HttpConnection, error: Exception) -> web.StreamResponse:
-    """The answer to a request whose handler failed."""
+    """Return the error response for a request whose handler failed."""
     if not (isinstance(error, ConnectionError) and connection.is_lost):
         log.error("cannot answer %s %s", request.method, request.path, exc_info=error)
     if request.writer.output_size:
-        connection.abort()  # an answer has begun: the client must not take it for a whole one
+        connection.abort()  # an answer has begun: the client must not take it for a complete one
     answer = plain_error(500, HTTPStatus.INTERNAL_SERVER_ERROR.phrase)
     answer.force_close()
     return answer
@@ -626,5 +633,5 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 _AIOHTTP_LOG = logging.getLogger("mcpdesk.aiohttp")
-"""What aiohttp's server logs. Bytes that are no HTTP are answered, and no news."""
+"""Logger of aiohttp's server. Data that is not valid HTTP is answered and not logged."""
 _AIOHTTP_LOG.addFilter(_is_news)
