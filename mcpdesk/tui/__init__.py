@@ -4,7 +4,7 @@ import os
 from importlib import import_module
 
 _FRAMES = "TEXTUAL_FPS"
-"""Environment variable from which Textual reads its frame rate once, when it is imported."""
+"""Environment variable with Textual's frame rate, which Textual reads once, when it is imported."""
 
 if _FRAMES not in os.environ:
     # At 60 frames a second, Textual skips one frame after each frame that takes longer, so a key pressed

@@ -150,7 +150,7 @@ class DeskApp(App[None]):
 
     @property
     def server(self) -> str:
-        """Name of the server that the panes show; empty if there is none."""
+        """Name of the server that the panes show; empty without a server."""
         return self.main.server
 
     def get_default_screen(self) -> Screen[None]:
@@ -349,7 +349,7 @@ class DeskApp(App[None]):
         self.tell_all([(message, severity, hint)], timeout_s)
 
     def tell_all(self, news: Sequence[News], timeout_s: float | None = None) -> None:
-        """Store news items for the news screen, and show the most severe one, or the last of several."""
+        """Store news items for the news screen, and show the last of the most severe ones."""
         now = time.time()
         others = [grade for at, grade, _ in self.told if now - at < self.NOTIFICATION_TIMEOUT]
         shown = max(enumerate(news), key=lambda each: (_GRADES.index(each[1][1]), each[0]))[0]
@@ -510,6 +510,6 @@ class CaptureApp(DeskApp):
         super().__init__(link, theme, {name: PANES[name] for name in ("traffic", "statistics")}, **options)
 
     def frame_is_painted(self) -> None:
-        """Continue immediately, because there is no server to wait for."""
+        """Continue immediately instead of waiting for a server."""
         super().frame_is_painted()
         self.server_is_painted()

@@ -30,7 +30,7 @@ _INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 
 
 def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> list[str]:
-    """Return the command that opens a file at a line, counted from 1; empty if there is no editor.
+    """Return the command that opens a file at a line, counted from 1; empty without an editor.
 
     The editor is `VISUAL`, else `EDITOR`, else a common one.
     """
@@ -47,9 +47,9 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> lis
 
 
 def source_place(folder: str, where: str) -> tuple[Path, int] | None:
-    """Parse `tools/prices.py:12` into the file of a server folder and a line; None if there is no such file.
+    """Parse `tools/prices.py:12` into the file of a server folder and a line.
 
-    Without a folder, the path must be absolute.
+    None if the file does not exist. Without a folder, the path must be absolute.
     """
     file, _, number = where.rpartition(":")
     path = Path(folder) / file
@@ -97,6 +97,6 @@ def leave_to(app: App[Any], command: list[str], variable: str) -> None:
 def _terminal() -> AbstractContextManager[Any]:
     """Open the terminal itself, because standard input and output carry the core's protocol and stray prints.
 
-    Raises: OSError if there is no terminal.
+    Raises: OSError without a terminal.
     """
     return nullcontext() if os.name == "nt" else open("/dev/tty", "r+b", buffering=0)

@@ -190,8 +190,8 @@ LONGEST_HANDS_OFF = 3
 class HandsOff:
     """Period during which keys do nothing, because they were typed for the previous screen.
 
-    Each key in the period extends it, up to `LONGEST_HANDS_OFF`: a person who is still typing by then has had
-    time to read the screen.
+    Each key in the period extends it, up to `LONGEST_HANDS_OFF`, which gives the person time to notice the
+    new screen.
     """
 
     def __init__(self, seconds: float) -> None:

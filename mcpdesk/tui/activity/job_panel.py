@@ -236,7 +236,7 @@ class JobPanel(Section[JobView]):
         self.load()
 
     def _add_output(self, job: str, piece: JobOutput | None) -> None:
-        """Append the next piece of a job's output; None means that there is no more."""
+        """Append the next piece of a job's output; None at the end of the output."""
         if job != self._job:
             return
         if piece is None:

@@ -123,7 +123,8 @@ class JsonEditor(Vertical):
 
 
 class Arguments(Vertical):
-    """Edits the arguments of a draft, and validates them after each change. Hidden if there are none."""
+    """Edits the arguments of a draft, and validates them after each change. Hidden for items without
+    arguments."""
 
     DEFAULT_CSS = """
     Arguments > ContentSwitcher { height: 1fr; }
@@ -217,7 +218,7 @@ class Arguments(Vertical):
         self.focus_first()
 
     def focus_first(self) -> bool:
-        """Focus the first input; return False if there is none."""
+        """Focus the first input; return False if nothing can have the focus."""
         if self.is_json:
             self.editor.area.focus()
             return True

@@ -34,7 +34,7 @@ LABEL_WIDTH = 22
 
 
 def _fault(field: FormField) -> str:
-    """Return a fault of the field's own schema that the person should know; empty if there is none."""
+    """Return a fault of the field's own schema that the person should know; empty if the schema is valid."""
     if field.bad_default is UNSET:
         return ""
     return f"left unset: the default {compact(field.bad_default):.60} does not fit the schema"

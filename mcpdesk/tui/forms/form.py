@@ -251,7 +251,7 @@ def part_for(node: Node, name: str, width: int = 0) -> FormPart:
 
 
 def focus_first(widget: Widget | None, otherwise: Widget) -> bool:
-    """Focus the first input inside `widget`, or inside `otherwise`; return False if there is none."""
+    """Focus the first input inside `widget`, or inside `otherwise`; return False if both have no input."""
     for place in (widget, otherwise):
         controls = [found for found in place.query("*") if found.focusable] if place else []
         entered = [found for found in controls if not isinstance(found, Chip)]
@@ -336,7 +336,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
                     part.suggest(ask)
 
     def focus_first(self) -> bool:
-        """Focus the first field; return False if there is none."""
+        """Focus the first field; return False if the form has no fields."""
         return focus_first(self, self)
 
     @work(exclusive=True, group="suggest")

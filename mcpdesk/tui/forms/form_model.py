@@ -75,7 +75,7 @@ class Node(ABC):
 
 
 class TextNode(Node):
-    """Text. An empty optional text is no value; an empty required one is no value until it is edited."""
+    """Text. An empty optional text means no value; so does an empty required one, until it is edited."""
 
     text: str
     given: bool

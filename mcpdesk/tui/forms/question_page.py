@@ -247,7 +247,7 @@ class QuestionPage(VerticalScroll, can_focus=False):
         return is_option and self.cursor not in self.draft.chosen
 
     def leave_words(self) -> None:
-        """Move the focus from the free answer to the options, or only remove it if there are none.
+        """Move the focus from the free answer to the options; without options, remove it.
 
         The written text stays the answer: no other option is highlighted then.
         """

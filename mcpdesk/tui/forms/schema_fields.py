@@ -50,7 +50,7 @@ def _label(value: Any) -> str:
 
 
 def limits(shape: Schema) -> str:
-    """Describe the limits of a value; empty if there are none."""
+    """Describe the limits of a value; empty for an unlimited one."""
     if "minimum" in shape and "maximum" in shape:
         parts = [f"{shape['minimum']} … {shape['maximum']}"]
     else:
@@ -151,7 +151,7 @@ class FormField:
 
     @property
     def example(self) -> str:
-        """Example of a value; empty if there is none."""
+        """Example of a value; empty if the schema has no example."""
         examples = self.shape.get("examples") or [_MOMENTS.get(self.shape.get("format", ""), "")]
         return examples[0] if isinstance(examples[0], str) else compact(examples[0])
 

@@ -135,7 +135,7 @@ def line_start(text: str, number: int) -> int:
 def _segment(text: str, start: int) -> tuple[int, int]:
     """Return the end of the segment that begins at `start`, and the start of the next one.
 
-    If there is no next segment, its start is past the text.
+    After the last segment, that start is past the text.
     """
     newline = text.find("\n", start, start + SEGMENT + 1)
     if newline >= 0:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcpdesk.link.values import UpstreamView
 
 OLDER = LATEST_HANDSHAKE.name
-"""Newest revision in which servers send requests of their own."""
+"""Newest revision that lets servers send requests."""
 _HINT = "V speaks an older revision with this server, in which it may ask while a call runs."
 PATIENCE_S = 30.0
 """Timeout in seconds for a server to be ready in another revision."""
@@ -51,7 +51,7 @@ class OlderRevision(Vertical):
 
 
 def offer_older(text: str) -> Iterator[OlderRevision]:
-    """Yield the offer if a server's error text says that it cannot ask its client in this revision."""
+    """Yield the offer if an error text means that the server cannot ask its client in this revision."""
     if wants_older_revision(text):
         yield OlderRevision()
 
@@ -59,7 +59,7 @@ def offer_older(text: str) -> Iterator[OlderRevision]:
 async def speak_older(link: Link, server: str) -> bool:
     """Reconnect to a server in `OLDER`, unless it already uses an older revision; return False on failure.
 
-    A hosted server can ask in all revisions, and has no revision of its own.
+    A hosted server can ask in all revisions, and does not have a revision.
     """
     if (known := _upstream(link, server)) is None:
         return False

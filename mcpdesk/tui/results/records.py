@@ -28,7 +28,7 @@ class Records:
 
 
 def records_of(structured: Any, values: Sequence[Any]) -> Records | None:
-    """Return the list of objects that a result consists of; None if there is no list, or more than one.
+    """Return the list of objects that a result consists of; None unless it has exactly one such list.
 
     `values` are those of its JSON texts; of several texts, each may be one object.
     """

@@ -131,12 +131,12 @@ def hex_dump(data: bytes) -> str:
 
 
 def plain_text(result: dict[str, Any]) -> str:
-    """Return a result as text for the clipboard: its texts, or all of it as JSON if there are none."""
+    """Return a result as text for the clipboard: its texts, or all of it as JSON if it has no texts."""
     return content_text(result) or pretty(result)
 
 
 def content_text(result: dict[str, Any]) -> str:
-    """Return the texts of a result; empty if there are none."""
+    """Return the texts of a result, joined by newlines."""
     return "\n".join(
         block.text for block in blocks(result) if block.text and block.kind is not BlockKind.ROLE
     )

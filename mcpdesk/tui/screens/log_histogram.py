@@ -111,5 +111,5 @@ class LogHistogram(Widget):
 
 
 def place_of(rows: Sequence[LogLine], moment: float) -> int:
-    """Return the row of the first entry at or after a time; the last row if there is none."""
+    """Return the row of the first entry at or after a time; the last row if all entries are earlier."""
     return min(bisect_left(rows, moment, key=lambda row: row.time), max(0, len(rows) - 1))

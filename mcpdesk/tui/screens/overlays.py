@@ -132,7 +132,7 @@ class NewsScreen(PageDialog):
     """Recent news, the newest first, and the text that was copied last."""
 
     def __init__(self, told: Iterable[tuple[float, str, str]], copied: str = "", dropped: int = 0) -> None:
-        """Create the dialog; `told` are Unix time in seconds, severity and text, the oldest first.
+        """Create the dialog; `told` has Unix time in seconds, severity and text, the oldest first.
 
         `dropped` is the number of older news items that are no longer stored.
         """

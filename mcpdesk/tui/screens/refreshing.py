@@ -130,7 +130,7 @@ class ScreenRefresher:
 
     @property
     def is_resting(self) -> bool:
-        """True if there were no frames and no input for a while."""
+        """True after a while without frames and input."""
         return self._quiet_beats > AWAKE_BEATS
 
     @property

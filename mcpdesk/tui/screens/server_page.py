@@ -88,7 +88,7 @@ def _where(server: ServerView) -> Iterator[Content]:
 
 
 def _capabilities(capabilities: dict[str, object]) -> Iterator[str]:
-    """Yield lines such as `tools: listChanged`, and each extension on a line of its own."""
+    """Yield lines such as `tools: listChanged`, and a separate line per extension."""
     for name, given in capabilities.items():
         more = given if isinstance(given, dict) else {}
         if name == "extensions":

@@ -497,7 +497,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
             await self._use(draft, await choose_saved(self.app, self._drafts, draft, self.arguments.value))
 
     async def _use(self, draft: Draft, arguments: Any) -> None:
-        """Edit other arguments, unless they are None or another item was opened in the meantime."""
+        """Edit other arguments, unless another item was opened in the meantime; None changes nothing."""
         if arguments is not None and draft is self.draft:
             await self.arguments.put(arguments)
             self.arguments.focus_first()

@@ -111,7 +111,7 @@ _VERDICT_STYLES = {
 
 
 def http_text(index: Index, whole: Exchange, schema: Any = None) -> Content:
-    """Return the HTTP requests and responses of an exchange and its parts, or a note that there are none."""
+    """Return the HTTP requests and responses of an exchange and its parts; a note without HTTP."""
     ones = [whole, *(index.exchange(row) for row in whole.parts[-MAX_PARTS:])]
     blocks: list[Content] = []
     for one in ones:

@@ -153,7 +153,7 @@ def _write_cases(link: Link, numbers: Sequence[int]) -> str:
 
 
 def _write_cases_of(link: Link, server: str, numbers: Sequence[int]) -> str:
-    """Write the calls of one server; return a message, empty if there are no usable calls."""
+    """Write the calls of one server; return a message, empty without usable calls."""
     found = cases(link.traffic, numbers, partial(_answered, link.questions()))
     if not found:
         return ""

@@ -188,7 +188,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self.frame: int | None = None
         """Number of the selected raw frame; None if an exchange was selected."""
         self._frames: dict[str, object] = {"request": None, "response": None}
-        """Side -> shown frame, or the reason why there is none."""
+        """Side -> shown frame, or the reason why the message is missing."""
         self._stale: set[str] = set()
         """Tabs that show an older state than `shown`."""
         self._absent = list[int]()

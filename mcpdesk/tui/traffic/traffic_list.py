@@ -95,7 +95,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @dataclass
     class Picked(Message):
-        """The person moved to another line. `exchange` is None for a raw frame that is not paired yet."""
+        """The person moved to another line. `exchange` is None for an unpaired raw frame."""
 
         listing: TrafficList
         exchange: int | None
@@ -137,7 +137,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self.marks: set[int] = set()
         """Numbers of marked exchanges."""
         self.empty_text: Sequence[Cell] = ()
-        """Lines shown while there are no others."""
+        """Lines shown in an empty list."""
         self._bar = ScrollBar(vertical=True, thickness=1)
         self._bar_look: tuple[int, ...] = ()
         self._offset = 0
@@ -212,7 +212,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
 
     @property
     def selected(self) -> int | None:
-        """Number of the selected exchange; None if there is none, or a raw frame is not paired yet."""
+        """Number of the selected exchange; None for an empty list or an unpaired raw frame."""
         if self._line is None or not self.view.raw:
             return self._line
         return next(iter(self.index.rows_of(self._line)), None)
@@ -246,7 +246,7 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         self._go(self.lines.position(line))
 
     def select_moment(self, moment: float) -> None:
-        """Select the first line at or after a time, or the last line if there is none."""
+        """Select the first line at or after a time, or the last line if all are earlier."""
         if self.sorted is not None:
             self.sort_by(None)
         lines, view = self.lines, self.view

@@ -159,7 +159,7 @@ class TrafficPane(FilterPane):
         return self.query_one(CompletionLine)
 
     def show_view(self, view: CoreView) -> None:
-        """Show new frames; cheap if there are none."""
+        """Show new frames. This costs little without new frames."""
         listing = self.listing
         if self._rules.update():
             self._show_rules()
@@ -540,7 +540,7 @@ class TrafficPane(FilterPane):
             self.notify(one_line(problem), severity="warning", markup=False)
 
     def _show_empty_text(self, view: CoreView) -> None:
-        """Show instructions while there are no lines."""
+        """Show instructions in an empty list."""
         if self.listing.view.total:
             text: list[Cell] = [("", ""), ("  Nothing passes the filter. Esc drops it.", "traffic--muted")]
         else:

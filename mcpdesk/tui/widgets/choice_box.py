@@ -26,7 +26,7 @@ _FILTERED_ABOVE = 8
 class ChoiceBox(Widget, can_focus=True):
     """One line of labels. Left and right select the next label; enter opens a menu if they do not fit.
 
-    `index` is None if no label is selected, which `optional` allows.
+    `index` is None without a selection, which `optional` allows.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -1,4 +1,4 @@
-"""Text field of several lines. A module of its own, because it imports more than most screens need."""
+"""Text field of several lines, in a separate module because its imports are slow and only forms need it."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class DestructiveCalls:
 def copies(draft: Draft, folder: str) -> Iterator[tuple[str, str, str | None]]:
     """Yield key, name and text of everything that can be copied; results only after a call.
 
-    A text is None if the core has to be asked for it. `folder` is the server folder.
+    A text of None must be requested from the core. `folder` is the server folder.
     """
     outcome = draft.outcome
     if outcome is not None and outcome.result is not None:

@@ -45,7 +45,7 @@ class KeptFile:
         self._path = path
 
     def read(self) -> bytes | None:
-        """Return the contents; None if there are none."""
+        """Return the contents; None if the file cannot be read."""
         try:
             return None if self._path is None else self._path.read_bytes()
         except OSError:
