@@ -123,8 +123,10 @@ class JsonEditor(Vertical):
 
 
 class Arguments(Vertical):
-    """Edits the arguments of a draft, and validates them after each change. Hidden for items without
-    arguments."""
+    """Edits the arguments of a draft, and validates them after each change.
+
+    Hidden for items without arguments.
+    """
 
     DEFAULT_CSS = """
     Arguments > ContentSwitcher { height: 1fr; }
