@@ -28,7 +28,7 @@ class Answered:
 
     Attributes:
         selected: Chosen labels
-        other: What the person wrote; empty if nothing
+        other: Text that the person wrote, or empty
     """
 
     question: str
@@ -39,10 +39,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What became of the questions.
+    """Outcome of the questions.
 
     Attributes:
-        reason: Why there is no answer, if that was said
+        reason: Reason for the missing answer, if one was given
         answers: One per question when answered, else empty
     """
 
@@ -60,8 +60,8 @@ class Answers:
     open_world=False,
 )
 async def ask_user_question(questions_json: str, ctx: Context) -> ToolResult[Answers]:
-    """Ask interactive multiple-choice questions via TUI. The person at the desk answers, also in own words,
-    or declines; waits until then. questions_json: a list of 1 to 8 {question, header?, options,
+    """Ask interactive multiple-choice questions via TUI. Waits until the person at the desk has answered,
+    possibly in own words, or declined. questions_json: a list of 1 to 8 {question, header?, options,
     multiSelect?}, where options are 2 to 9 strings or {label, description?}.
 
     Args:

@@ -29,9 +29,9 @@ class Callback:
     """A callback.
 
     Attributes:
-        state: waiting, or over: it has fired often enough or was cancelled
-        due: When it fires next, ISO 8601
-        uri: Where it can be read and subscribed to
+        state: waiting, or over: it has fired repeat_count times or was cancelled
+        due: Time at which it fires next, ISO 8601
+        uri: URI for reading and subscribing to it
     """
 
     callback_id: int
@@ -46,7 +46,7 @@ class Callback:
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """The callbacks concerned, oldest first."""
+    """Affected callbacks, oldest first."""
 
     callbacks: tuple[Callback, ...]
 
@@ -70,9 +70,9 @@ async def set_callback(
 ) -> ToolResult[Callbacks]:
     """Manage scheduled callback messages with repeats. set sends `message` after `delay_seconds`, and again
     after each further delay until it was sent `repeat_count` times: as a log message of logger `callback`,
-    as an update of the resource callback://ID, and on the desk. Whoever set it need not stay: then every
-    client of the server hears it, and those that connect later. `callback_id` chooses the id of a new one,
-    1 to 1000000. list shows all, cancel ends one.
+    as an update of the resource callback://ID, and on the desk. If the client that set it has disconnected,
+    every client of the server receives it, and so do clients that connect later. `callback_id` sets the id
+    of a new callback, 1 to 1000000. list shows all callbacks, cancel ends one.
 
     Args:
         action: Action: set, list, cancel
@@ -94,7 +94,7 @@ async def set_callback(
 
 @resource("callback://{id}", name="callback", title="Callback", mime_type="application/json")
 async def callback(id: int, ctx: Context) -> Callback | None:
-    """A callback as it stands now."""
+    """Current state of a callback."""
     kept = await ctx.hosted.callbacks.get(id)
     return None if kept is None else _shown(kept)
 

@@ -40,15 +40,15 @@ KEPT = frozenset({"png", "jpeg", "gif", "webp"})
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What the file holds, and what was given of it.
+    """Image in the file, and the returned image.
 
     Attributes:
         format: png, jpeg, gif, webp, bmp, tiff, avif, ico, pdf, svg or heic
-        width: Pixels; of a PDF or SVG file those it was drawn with
-        frames: More than 1 when it is animated; the pages of a PDF file
-        mime_type: Of the picture given
-        given_width: Smaller than width when it was scaled down
-        given_bytes: Size of the picture given
+        width: Pixels; for a PDF or SVG file, those of the rendered image
+        frames: Number of frames, more than 1 if it is animated; pages of a PDF file
+        mime_type: Type of the returned image
+        given_width: Pixels of the returned image; smaller than width if it was scaled down
+        given_bytes: Size of the returned image
     """
 
     file_path: str
@@ -73,9 +73,9 @@ class Picture:
 )
 async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
     """Read an image file and display it visually: PNG, JPEG, GIF, WebP, BMP, TIFF, AVIF or ICO, at most
-    20 MB; where the libraries for it are installed also HEIC, SVG and the first page of a PDF file. A picture
-    with a side of more than 2000 pixels, or of more than 3.75 MB, is made smaller; of an animated one then
-    the first frame is given.
+    20 MB. With additional libraries installed, also HEIC, SVG and the first page of a PDF file. An image with
+    a side of more than 2000 pixels, or of more than 3.75 MB, is scaled down; if it is animated, only its
+    first frame is returned then.
 
     Args:
         file_path: The absolute path to the image file

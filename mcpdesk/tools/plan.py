@@ -36,13 +36,13 @@ Action = Literal["enter", "exit", "status", "json", "reset"]
 
 @dataclass(frozen=True, slots=True)
 class PlanStatus:
-    """Plan mode as it is now.
+    """Current state of plan mode.
 
     Attributes:
-        active: Whether tools that are not read-only are refused
-        since: When plan mode began, ISO 8601
-        plan_file: The Markdown file the plan lives in
-        plan: Its text
+        active: True if calls of tools that are not read-only are refused
+        since: Time at which plan mode began, ISO 8601
+        plan_file: Markdown file with the plan
+        plan: Text of the plan
     """
 
     active: bool
@@ -64,12 +64,11 @@ class PlanStatus:
 async def plan_mode(
     action: Action, ctx: Context, goal: str | None = None, plan_file: str | None = None
 ) -> ToolResult[PlanStatus]:
-    """Manage plan mode for complex tasks. enter, with a goal, begins it for this session: until exit, its
-    calls of tools that are not read-only are refused, and the plan is made in a Markdown file. While it is
-    on, enter again writes the plan: `goal` is then the text to add to the file, as Markdown; a text that
-    begins with a heading of the first level (`# `) replaces what was written. status and json tell how things
-    stand and what the plan is; exit ends plan mode and returns the plan; reset ends it and forgets the plan,
-    but leaves its file.
+    """Manage plan mode for complex tasks. enter, with a goal, starts it for this session: until exit, its
+    calls of tools that are not read-only are refused, and the plan is written to a Markdown file. While plan
+    mode is on, enter writes the plan: `goal` is then the Markdown text to add to the file; a text that starts
+    with a heading of level one (`# `) replaces the earlier text. status and json return the state and the
+    plan; exit ends plan mode and returns the plan; reset ends it and discards the plan, but keeps its file.
 
     Args:
         action: Action: enter, exit, status, json, reset

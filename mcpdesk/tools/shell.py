@@ -43,12 +43,12 @@ PROGRESS_BYTES = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How the command ended, and what it wrote.
+    """Outcome and output of the command.
 
     Attributes:
-        exit_code: 128 + n when the command died of signal n
-        truncated: Whether only the start and the end are given
-        output_file: File with the whole output, when it was too large to return
+        exit_code: 128 + n if the command died of signal n
+        truncated: True if only the start and the end of the output are returned
+        output_file: File with the full output, if it was too large to return
     """
 
     exit_code: int
@@ -73,10 +73,10 @@ class Run:
 async def bash(
     command: str, ctx: Context, timeout: Annotated[int, Meta(ge=1, le=MAX_MS)] = 30_000
 ) -> ToolResult[Run]:
-    """Execute a bash command in the server's folder, without input, and return its output. Whatever it leaves
-    running in the background is ended with it. A non-zero exit code is reported as an error. stdout and
-    stderr are two pipes, so lines of both may come in another order than written; `2>&1` in the command
-    keeps it. Of long output the start and the end are returned; the whole is in a file whose path is given.
+    """Execute a bash command in the server's folder, without input, and return its output. Processes
+    that it leaves running in the background are ended. A non-zero exit code is reported as an error. stdout
+    and stderr are two pipes, so the order of their lines may change; `2>&1` in the command keeps the order.
+    If the output is long, its start and its end are returned, with the path of a file that has all of it.
 
     Args:
         command: The bash command to execute
@@ -186,9 +186,9 @@ class Task:
 
     Attributes:
         exit_code: None while it runs
-        runtime_s: From its start to its end, or to now
-        output_bytes: What it has written so far
-        output_file: Where all of it is, until the server ends
+        runtime_s: Seconds from its start to its end, or to now
+        output_bytes: Size of its output so far
+        output_file: File with its full output, until the server ends
     """
 
     task_id: int
@@ -202,10 +202,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class NewOutput:
-    """What a background task has written since it was last read by this caller.
+    """Output of a background task since the last read by this caller.
 
     Attributes:
-        truncated: Whether only the start and the end of that are given
+        truncated: True if only the start and the end of that output are returned
     """
 
     task: Task
@@ -215,7 +215,7 @@ class NewOutput:
 
 @dataclass(frozen=True, slots=True)
 class TaskList:
-    """Every background task that is known, oldest first."""
+    """All known background tasks, oldest first."""
 
     tasks: tuple[Task, ...]
 
@@ -231,7 +231,7 @@ class TaskList:
 )
 async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
     """Execute bash command in background, returns immediately. It runs in the server's folder, without input
-    and without a time limit, until it ends, is killed or the server ends. ReadBgOutput gives what it writes.
+    and without a time limit, until it ends, is killed or the server ends. ReadBgOutput returns its output.
 
     Args:
         command: The bash command to execute
@@ -262,9 +262,9 @@ async def background_bash(command: str, ctx: Context) -> ToolResult[Task]:
     open_world=False,
 )
 async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
-    """Read new output from a background task: what it has written since this caller read it last. Of more
-    than fits, its start and its newest end are given, and the next read goes on behind that; all of it is in
-    the file `output_file` of the result.
+    """Read new output from a background task: its output since the last read by this caller. If that is too
+    long, its start and its end are returned, and the next read continues after the end; all of it is in the
+    file `output_file` of the result.
 
     Args:
         task_id: The task ID returned by BackgroundBash
@@ -325,8 +325,8 @@ async def list_bg_tasks(ctx: Context) -> ToolResult[TaskList]:
     open_world=False,
 )
 async def kill_bg_task(task_id: int, ctx: Context) -> ToolResult[Task]:
-    """Kill a running background task by ID, with everything it has started. One that has ended stays
-    as it is.
+    """Kill a running background task by ID, with everything it has started. A task that has
+    ended is not changed.
 
     Args:
         task_id: The task ID to kill

@@ -31,7 +31,7 @@ MOST_FILES = 512
 
 
 class SkillFile(Struct, frozen=True):
-    """A file that comes with a skill."""
+    """File of a skill."""
 
     uri: str
     path: str
@@ -39,12 +39,12 @@ class SkillFile(Struct, frozen=True):
 
 
 class Skill(Struct, frozen=True):
-    """A skill, ready to be followed.
+    """Instructions and files of a skill.
 
     Attributes:
-        instructions: The text of its SKILL.md, arguments filled in
-        folder: Where it lies
-        files: What else lies there, readable as resources
+        instructions: Text of its SKILL.md with the arguments filled in
+        folder: Path of its folder
+        files: Other files in its folder, readable as resources
     """
 
     name: str
@@ -63,7 +63,7 @@ class Skill(Struct, frozen=True):
 )
 async def invoke_skill(skill_name: str, ctx: Context, arguments: str = "") -> ToolResult[Skill]:
     """Invoke a skill by name for reusable workflows. Returns its instructions, to be followed from then on,
-    and the files that belong to it. An unknown name is answered with the names there are.
+    and its files. The error for an unknown name lists the available names.
 
     Args:
         skill_name: The skill name to invoke

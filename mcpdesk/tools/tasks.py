@@ -54,10 +54,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """The tasks concerned.
+    """Affected tasks.
 
     Attributes:
-        step_id: The step that was added or completed
+        step_id: Step that was added or completed
     """
 
     tasks: tuple[Task, ...]
@@ -89,10 +89,10 @@ async def task_manager(
     step_id: int | None = None,
     text: str | None = None,
 ) -> ToolResult[Tasks]:
-    """Manage persistent tasks with create/add/complete. create makes a task named `query`, from then on the
-    current one; add puts the step `text` into it, or into `task_id`; complete ends the step `step_id`, or the
-    whole task; list and pending show tasks whose name contains `query` (empty: all); switch makes `task_id`
-    the current one.
+    """Manage persistent tasks with create/add/complete. create makes a task named `query` and selects it as
+    the current one; add appends the step `text` to it, or to `task_id`; complete marks the step `step_id`, or
+    the whole task, as done; list and pending show tasks whose name contains `query` (empty: all); switch
+    selects `task_id` as the current task.
 
     Args:
         action: Action: create, add, complete, list, pending, switch

@@ -39,14 +39,14 @@ Format = Literal["text", "html", "markdown"]
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What was read.
+    """Properties of the document that was read.
 
     Attributes:
-        url: Where it was found, after redirects
-        way: How it was got: playwright or chromium (a browser ran its scripts), or fetch
-        note: What is to be known about it, if anything
-        truncated: Whether more of it is left out
-        output_file: File with all of the text, when it was too long to return
+        url: URL after redirects
+        way: Method: playwright or chromium (a browser ran its scripts), or fetch
+        note: Remark about the document, if any
+        truncated: True if part of the document is left out
+        output_file: File with the full text, if it was too long to return
     """
 
     url: str
@@ -75,11 +75,11 @@ async def read_docs(
     format: Format = "markdown",
     wait_ms: Annotated[int, Meta(ge=0, le=MOST_WAIT_MS)] = 0,
 ) -> ToolResult[Document]:
-    """Fetch URL content as markdown via headless browser. The article is given, without navigation, once the
-    page has loaded, its network is idle and `wait_ms` more are over. Where no browser is found the page is
-    read without its scripts, and the result says so; so it does of a page that has no text or was still
-    loading. Plain text, JSON and XML come as they are, pictures too, and the text of PDF files where the
-    library for it is installed. Of a long text the start is given, and a file with all of it is named.
+    """Fetch URL content as markdown via headless browser. Returns the article, without navigation, after the
+    page has loaded, its network is idle and `wait_ms` more have passed. If no browser is found, the page is
+    read without running its scripts; the result reports this, and also if a page has no text or was still
+    loading. Plain text, JSON, XML and images are returned unchanged, and PDF files as text if the library for
+    that is installed. If a text is long, its start is returned, with the path of a file that has all of it.
 
     Args:
         url: The URL to fetch

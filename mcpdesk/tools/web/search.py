@@ -38,10 +38,10 @@ Status = Literal["ok", "empty", "timeout", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class FoundPage:
-    """A page that was found.
+    """A page in the results.
 
     Attributes:
-        engines: Which engines named it
+        engines: Engines that found it
     """
 
     title: str
@@ -52,10 +52,10 @@ class FoundPage:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What became of asking one engine.
+    """Outcome of the query to one engine.
 
     Attributes:
-        reason: Why it gave nothing
+        reason: Reason for missing results
     """
 
     engine: str
@@ -67,7 +67,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Pages, best first, and what each engine did."""
+    """Pages, best first, and the outcome of each engine."""
 
     query: str
     pages: tuple[FoundPage, ...]
@@ -83,8 +83,8 @@ class Results:
     open_world=True,
 )
 async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
-    """Search the web using 11 engines concurrently. Their answers are joined, what several engines name comes
-    first. Some of them failing is normal, and is told.
+    """Search the web using 11 engines concurrently. Their results are merged; pages found by several engines
+    come first. It is normal that some engines fail; the result lists them.
 
     Args:
         query: The search query
