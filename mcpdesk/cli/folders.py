@@ -278,10 +278,10 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     """
     from hashlib import sha256
 
-    from mcpdesk.hosting.bundle import START, folder_files, pack
     from mcpdesk.hosting.folder.lint import Level, lint
     from mcpdesk.hosting.folder.manifest import read_manifest
     from mcpdesk.hosting.folder.requirements import script_requirements
+    from mcpdesk.hosting.packing.bundle import START, folder_files, pack
     from mcpdesk.protocol.catalogue.publication import LOCAL, bundle_manifest, download_url, registry_entry
     from mcpdesk.settings import BY_NAME, SettingKind
 

@@ -1,0 +1,1 @@
+"""MCPB bundles of server folders."""
