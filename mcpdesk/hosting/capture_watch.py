@@ -1,4 +1,4 @@
-"""The recording of a core, and notices when its capture cannot be written, and when it can again."""
+"""Recording of a core, with notices when its capture cannot be written and when it can again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.capture.retention import Retention
 
 CHECK_S = 0.5
-"""How often to check whether the capture is written, while there is something to write."""
+"""Seconds between checks that the capture is written, while frames wait to be written."""
 
 
 def recording_for(plan: HostPlan, journal: Journal) -> Recording:
-    """Make the recording of a core; captures that it removes are logged."""
+    """Create the recording of a core. Captures that it removes are logged."""
     settings = plan.settings
     recording = Recording(
         plan.capture,
@@ -30,7 +30,7 @@ def recording_for(plan: HostPlan, journal: Journal) -> Recording:
 
 
 async def watch_capture(recording: Recording, journal: Journal) -> None:
-    """Report until cancelled."""
+    """Report failures and recoveries of the capture file until cancelled."""
     loop, worked = asyncio.get_running_loop(), asyncio.Event()
     recording.on_work = lambda: call_soon_safely(loop, worked.set)
     failing, missing = "", 0

@@ -1,4 +1,4 @@
-"""Notifies front ends that a core may have changed, so that they need not poll it."""
+"""Notify front ends that a core may have changed, so that they need not poll it."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class Changes:
 class LoopTurns:
     """Observes one event loop: whether it waits for events, and since when it has been running.
 
-    State that lives on a loop changes only while the loop runs, so the end of a turn is the moment at which
-    a front end has to look. An idle loop costs nothing.
+    State owned by a loop changes only while the loop runs, so the end of a turn is when a front end has to
+    look. An idle loop costs nothing.
     """
 
     def __init__(self) -> None:
         self.changes = Changes()
-        """Noted at the end of each turn, and by all that changes state on other threads."""
+        """Notified at the end of each turn, and by code that changes state on other threads."""
         self.is_waiting = True
         self.woke = time.monotonic()
         """Monotonic time at which the current turn began."""
@@ -78,7 +78,7 @@ class LoopTurns:
         self.changes.note()
 
     def begin(self) -> None:
-        """Called when the loop has waited."""
+        """Called when the loop has finished waiting."""
         self.woke = time.monotonic()
         self.is_waiting = False
         if (awaited := self._awaited) is not None:
@@ -87,7 +87,7 @@ class LoopTurns:
 
 
 class _ObservedSelector(selectors.DefaultSelector):
-    """Reports the begin and the end of each turn of its loop."""
+    """Reports the beginning and the end of each turn of its loop."""
 
     def __init__(self, turns: LoopTurns) -> None:
         super().__init__()

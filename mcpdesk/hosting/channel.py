@@ -1,4 +1,4 @@
-"""One peer of a hosted server: its dialogue, a channel of frames on it, a pipe of bytes on top of that."""
+"""Connection of one peer to a hosted server: its dialogue, a frame channel on it, and a byte pipe on that."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ if TYPE_CHECKING:
     from mcpdesk.transports.replay import ClientState
 
 BURST = 60 << 10
-"""Bytes a handler may send before it is made to wait a turn, so that they leave in one write."""
+"""Bytes a handler may send before it must drain, so that small messages leave in one write."""
 TURN_S = 0.002
-"""How long it may go on without a turn: who computes between its messages is heard all the same."""
+"""Seconds a handler may keep sending before it must drain, so that other work gets a turn."""
 _numbers = count(1)
 """Connection numbers, unique in this process."""
 
 
 def next_connection() -> int:
-    """A number for a connection that no other one of this process has."""
+    """Return a connection number that is unique in this process."""
     return next(_numbers)
 
 
 class MessageHolds(Protocol):
-    """What dialogues need of the place where messages wait for a person."""
+    """Interface of the store that holds messages until a person decides on them."""
 
     @property
     def is_on(self) -> bool:
-        """Whether something is to be held."""
+        """True if any message is to be held."""
 
     def guard(self, connection: int, plain: Accept) -> Accept:
-        """What takes the messages of a dialogue instead of `plain`."""
+        """Return a replacement for `plain` that holds the messages of a dialogue."""
 
     def forget(self, connection: int) -> None:
-        """A dialogue ended."""
+        """Drop the state of a dialogue that has ended."""
 
 
 class DialogueEndpoint(Protocol):
-    """What dialogues and channels need of the server they belong to."""
+    """Interface of the server that dialogues and channels belong to."""
 
     server: Server
     recorder: Recorder
     large_bytes: int
-    """Of large frames in flight on its channels."""
+    """Bytes of large frames in flight on its channels."""
 
     @property
     def name(self) -> str:
@@ -72,7 +72,7 @@ class DialogueEndpoint(Protocol):
 
     @property
     def keeps_something(self) -> bool:
-        """Whether clients may still ask for what was begun here."""
+        """True if clients may still ask for work that was started here."""
 
     def open(
         self,
@@ -83,7 +83,7 @@ class DialogueEndpoint(Protocol):
         is_heard: Callable[[], bool] | None = None,
         speaks_gateway: bool = False,
     ) -> HostedDialogue:
-        """Begin a dialogue."""
+        """Open a dialogue."""
 
     def conversation(
         self,
@@ -94,14 +94,14 @@ class DialogueEndpoint(Protocol):
         speaks_gateway: bool,
         is_heard: Callable[[], bool] | None,
     ) -> Conversation:
-        """What answers one peer."""
+        """Return the conversation that answers one peer."""
 
     def forget(self, dialogue: HostedDialogue) -> None:
-        """A dialogue ended."""
+        """Drop a dialogue that has ended."""
 
 
 class HostedDialogue:
-    """A conversation that the recorder knows by number."""
+    """A conversation with one peer, registered with the recorder under a connection number."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class HostedDialogue:
         self.connection = next_connection()
         self.opened = time.time()
         self.closed: float | None = None
-        """Unix time at which it ended."""
+        """Unix time when it ended, or None while it is open."""
         self.conversation = endpoint.conversation(
             transport, peer, push, self._known, speaks_gateway, is_heard
         )
@@ -130,36 +130,37 @@ class HostedDialogue:
 
     @property
     def revision(self) -> str:
-        """The revision of its session."""
+        """Name of the protocol revision of its session."""
         return self.conversation.session.terms.revision.name
 
     @property
     def shown_revision(self) -> str:
-        """The revision last spoken."""
+        """Name of the protocol revision used last."""
         return self._revision
 
     @property
     def is_open(self) -> bool:
-        """Whether a handshake took place."""
+        """True if a handshake took place."""
         return self.conversation.session.is_open
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call is in flight."""
+        """True if no call is in flight."""
         return not self.conversation.running
 
     @property
     def outlives_connection(self) -> bool:
-        """Whether a call of the handshake era is in flight: there a lost connection cancels nothing.
+        """True if a call of the handshake era is in flight, because there a lost connection cancels nothing.
 
-        One that waits for a person does not count: nobody is to decide what no one will hear of.
+        A call that waits for a person does not count: the client would never receive the result of the
+        decision.
         """
         running = self.conversation.running
         return any(not call.terms.revision.is_stateless and not call.asks_person for call in running)
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether a call in flight waits for the answer of a person or of the client."""
+        """True if a call in flight waits for an answer from a person or from the client."""
         return any(call.pauses for call in self.conversation.running)
 
     def end_awaiting(self) -> None:
@@ -169,18 +170,18 @@ class HostedDialogue:
                 call.end(LEFT)
 
     def hold(self, holds: MessageHolds | None) -> None:
-        """Let requests and answers wait for a person from now on; None: no longer."""
+        """Hold requests and answers for a person from now on; None stops it."""
         plain = self.conversation.accept_message
         self.accept_message = plain if holds is None else holds.guard(self.connection, plain)
         self.conversation.accept_member = None if holds is None else self.accept_message
 
     def identify(self, principal: Principal) -> None:
-        """The peer proved who it is."""
+        """Set the principal after the peer has authenticated."""
         self.conversation.principal = principal
         self._announce()
 
     def adopt(self, revision: str, client: str) -> bool:
-        """Serve a handshake revision without a handshake."""
+        """Serve a handshake revision without a handshake; False if it is unknown or stateless."""
         known = BY_NAME.get(revision)
         if known is None or known.is_stateless:
             return False
@@ -189,41 +190,41 @@ class HostedDialogue:
 
     @property
     def state(self) -> SessionState:
-        """How its session stands, for a process that goes on with it."""
+        """State of its session, from which another process can continue it."""
         return self.conversation.state
 
     def restore(self, state: SessionState) -> None:
-        """Go on with a session of another process.
+        """Continue a session of another process.
 
-        Raises: RemoteProtocolError when such a session is not served any more.
+        Raises: RemoteProtocolError if such a session is no longer served.
         """
         self.conversation.restore(state)
 
     def catch_up(self, state: SessionState) -> None:
-        """Take over what its client said to another replica."""
+        """Apply what its client sent to another replica."""
         self.conversation.catch_up(state)
 
     def number_requests(self, mark: str, first: int) -> None:
-        """Name requests to the client `<mark>-<number>`, from a number on."""
+        """Name requests to the client `<mark>-<number>`, starting at `first`."""
         self.conversation.requests.number(mark, first)
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Tell the client of a change that was noted elsewhere, if it wants to hear of such."""
+        """Notify the client of a change that another replica made, if the client subscribed to it."""
         self.conversation.hear(kind, facts)
 
     def leave(self) -> None:
-        """Forget the peer, which goes on elsewhere: what it owns stays as it is."""
+        """Close the dialogue because the client continues at another process; what it owns here stays."""
         self.conversation.requests.disown()
         self.close("the session goes on elsewhere")
 
     def end_listening(self) -> None:
-        """The peer wants nothing more: what would never end by itself ends."""
+        """End the subscriptions, because the peer reads nothing more and they would not end on their own."""
         for call in self.conversation.running:
             if call.method == "subscriptions/listen":
                 call.end("nobody listens any more")
 
     def close(self, reason: str = "connection closed") -> None:
-        """The peer is gone. Harmless when called twice."""
+        """End the dialogue after the peer has disconnected. A second call does nothing."""
         if not self._is_connected:
             return
         self._is_connected = False
@@ -253,10 +254,10 @@ class HostedDialogue:
 
 
 class FrameChannel:
-    """Frames in, frames out. It is its own outlet: every message of a pipe goes the same way.
+    """Connection that receives and sends frames. It is its own outlet, since all messages share one stream.
 
-    What leaves in one turn of the loop is written and recorded together. `write` takes what leaves together
-    and must not block.
+    Frames sent in one turn of the loop are written and recorded together. `write` receives them and must not
+    block.
     """
 
     may_send = True
@@ -277,39 +278,39 @@ class FrameChannel:
         self._endpoint = endpoint
         self._write = write
         self._answering: dict[int, asyncio.Task[None]] = {}
-        """One for each request that is not answered yet, by a number of ours."""
+        """Tasks of requests that are not answered yet, by a local number."""
         self._begun = count()
         self._out: list[bytes] = []
-        """What leaves soon."""
+        """Frames that the next flush writes."""
         self._phases: dict[int, Phases] = {}
-        """Where the time of the answers among it went, by their places."""
+        """Timing of the answers in `_out`, by their index there."""
         self._size = 0
-        """Bytes of what handlers sent of it."""
+        """Bytes in `_out` that handlers sent."""
         self._until = 0.0
-        """How long handlers may go on sending."""
+        """Monotonic time until which handlers may send without draining."""
         self._is_armed = False
-        """Whether somebody will flush."""
+        """True if a flush is scheduled."""
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._is_open = True
         self._promised = 0
-        """Bytes of large answers that are made now: once written, they are counted by who writes."""
+        """Bytes reserved for large answers in progress. Written answers are counted by the writer."""
 
     @property
     def may_batch(self) -> bool:
-        """Whether the peer's revision has arrays of messages."""
+        """True if the peer's revision allows JSON-RPC batches."""
         return self.dialogue.conversation.may_batch
 
     def take(self, frame: bytes, principal: Principal | None = None, note: HttpNote | None = None) -> None:
-        """Handle a frame that arrived. `principal`: who sent it, if told apart."""
+        """Handle a frame that arrived. `principal` is its sender; None for the dialogue's principal."""
         self.take_all((frame,), principal, note)
 
     def take_all(
         self, frames: Sequence[bytes], principal: Principal | None = None, note: HttpNote | None = None
     ) -> None:
-        """Handle frames that arrived together; `note` is what HTTP said around a single one.
+        """Handle frames that arrived together. `note` is the HTTP context of a single frame.
 
-        What runs no handler has been answered on return. Handlers begin in the next turn of the loop.
+        Requests that need no handler are answered on return. Handlers start in the next turn of the loop.
         """
         messages, doubtful = list[Any](), list[int]()
         for place, frame in enumerate(frames):
@@ -338,7 +339,7 @@ class FrameChannel:
         self.flush()
 
     def send(self, message: bytes) -> None:
-        """Record and write one message soon."""
+        """Queue one message; it is recorded and written at the next flush."""
         if self._is_open:
             self._out.append(message)
             self._size += len(message)
@@ -348,7 +349,7 @@ class FrameChannel:
                 self._arm()
 
     def flush(self) -> None:
-        """Record and write what was sent."""
+        """Record and write the queued frames."""
         self._is_armed = False
         if frames := self._out:
             self._out, self._size = [], 0
@@ -359,7 +360,7 @@ class FrameChannel:
             self._write(frames)
 
     async def drain(self) -> None:
-        """Let other work, and the peer, have a turn after a burst; wait for a peer that does not keep up."""
+        """Flush, then give other tasks and the peer a turn; wait while the peer reads too slowly."""
         self.flush()
         await asyncio.sleep(0)
         if not self._may_write.is_set():
@@ -368,45 +369,45 @@ class FrameChannel:
         self.must_drain = self._size >= BURST
 
     def pause(self) -> None:
-        """The peer does not keep up."""
+        """Stop sending, because the peer reads too slowly."""
         self._may_write.clear()
         self.must_drain = True
 
     def resume(self) -> None:
-        """The peer keeps up again."""
+        """Send again, because the peer has caught up."""
         self._may_write.set()
 
     async def reserve(self, size: int) -> None:
-        """Wait until an answer of so many bytes may be held. Raises: AnswerRefused."""
+        """Wait until an answer of this size in bytes may be held in memory. Raises: AnswerRefused."""
         if self._is_open:
             await UNREAD.reserve(size, self._promise)
 
     def _promise(self, size: int) -> None:
         if not self._is_open:
-            return  # nothing more is written, and what was promised is taken back
-        size = max(size, -self._promised)  # a flush took it back already
+            return  # closed: nothing more is written, and the reservation was undone
+        size = max(size, -self._promised)  # a flush may have released it already
         self._promised += size
         UNREAD.promise(size)
 
     def keep_alive(self) -> None:
-        """A pipe needs no signs of life."""
+        """Do nothing; a pipe needs no keep-alive."""
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """A pipe is not taken up again."""
+        """Return False; a pipe cannot be resumed."""
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Who reads and writes the pipe ends it."""
+        """Return False; the owner of the pipe ends it."""
         return False
 
     def _check_room(self, size: int) -> None:
-        """Raises: RemoteProtocolError when too many large frames are in flight for this one."""
+        """Raises: RemoteProtocolError if too many large frames are in flight to accept this one."""
         most = self._endpoint.server.limits.large_bytes
         if self._endpoint.large_bytes + size > most:
             raise invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
 
     async def _answer(self, number: int, work: Coroutine[Any, Any, Reply], size: int) -> None:
-        """Answer one request. `size` is what a large one counts for; 0: it is none."""
+        """Answer one request. `size` is the size of a large frame in bytes, or 0 for a small one."""
         try:
             self._answered(await work)
         finally:
@@ -420,7 +421,7 @@ class FrameChannel:
         self.flush()
 
     def close(self, reason: str = "connection closed") -> None:
-        """The peer is gone: its calls end."""
+        """End the calls after the peer has disconnected."""
         self.flush()
         self._promise(-self._promised)
         self._is_open = False
@@ -436,7 +437,7 @@ class FrameChannel:
             self._out.append(body)
             if not self._is_armed:
                 if len(self._answering) > 1:
-                    self._arm()  # others may be done in this turn, too
+                    self._arm()  # other requests may finish in this turn as well
                 else:
                     self.flush()
 
@@ -446,7 +447,7 @@ class FrameChannel:
 
 
 class Pipe(FrameChannel):
-    """Newline-delimited frames over any byte stream. `send_bytes` takes them and must not block."""
+    """Newline-delimited frames over any byte stream. `send_bytes` receives the output and must not block."""
 
     def __init__(
         self,
@@ -458,15 +459,16 @@ class Pipe(FrameChannel):
         session: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`session` is the mark of a session that other processes may have served before.
+        """Open the dialogue of the pipe.
 
-        `environment` is that of the peer's process, without secrets; None if it is ours.
+        `session` is the mark of a session that other processes may have served before. `environment` is that
+        of the peer's process, without secrets; None if the peer runs in this process's environment.
         """
         super().__init__(endpoint, transport, peer, self._write_lines)
         self.dialogue.conversation.environment = environment
         self.dialogue.conversation.has_own_lists = True
         self.token: ClientToken | None = None
-        """The client's token; None without one."""
+        """Bearer token of the client, or None."""
         self.is_identified = True
         if session:
             self.dialogue.conversation.continue_session(session)
@@ -475,7 +477,7 @@ class Pipe(FrameChannel):
         self._dropped = 0
 
     def expect(self, token: ClientToken) -> None:
-        """Feed nothing before `identify` has checked a token of the client."""
+        """Set a token that `identify` must check before the first `feed`."""
         self.token, self.is_identified = token, False
 
     async def identify(self) -> None:
@@ -485,7 +487,7 @@ class Pipe(FrameChannel):
         self.is_identified = True
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes, in any split; what need not wait has been answered on return."""
+        """Take the next bytes, in any split. Requests that need no handler are answered on return."""
         if self.token is not None:
             self.token.apply()
         frames = self._framer.feed(data)
@@ -503,22 +505,22 @@ class Pipe(FrameChannel):
         self.flush()
 
     def eof(self) -> None:
-        """The peer sends no more; a last line without a newline still counts."""
+        """Handle the end of the input; a last line without a newline still counts."""
         rest = self._framer.close()
         if rest:
             self.take(rest)
         self.dialogue.end_listening()
 
     def close(self, reason: str = "connection closed") -> None:
-        """The peer is gone: its calls end."""
+        """End the calls after the peer has disconnected."""
         if self.token is not None:
             self.token.close()
         super().close(reason)
 
     def leave(self) -> ClientState | None:
-        """End it without a word, for another server to go on; returns what that has to know.
+        """Close the pipe silently so that another server can continue; return the state of the client.
 
-        None, with nothing done, while anything of the peer's is under way or kept here.
+        Returns None, and does nothing, while a call of the peer runs or its work is kept here.
         """
         from mcpdesk.transports.replay import LISTEN, ClientState, pending_listener
 
@@ -546,13 +548,13 @@ class Pipe(FrameChannel):
         elif len(frames[0]) < LARGE:
             self._send_bytes(frames[0] + b"\n")
         else:
-            # A copy of it for the sake of one byte costs more than one write more.
+            # Copying a large frame to append one byte costs more than a second write.
             self._send_bytes(frames[0])
             self._send_bytes(b"\n")
 
 
 def _id_of(frame: bytes) -> Id | None:
-    """The id to echo to a frame that is not taken."""
+    """Return the id to send back for a rejected frame, or None if it cannot be read."""
     try:
         return readable_id(codec.decode(frame))
     except ProtocolError:

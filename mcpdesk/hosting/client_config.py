@@ -1,4 +1,4 @@
-"""Text to paste into the configuration of well-known clients, over stdio or over HTTP."""
+"""Configuration text for well-known clients, over stdio or over HTTP."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from mcpdesk.client.configs.own_program import own_command
 from mcpdesk.errors import DeskUserError
 
 Over = Literal["stdio", "http", ""]
-"""How a client is to reach a server; empty for what suits the client best."""
+"""Transport by which a client reaches a server; empty for the one that suits the client best."""
 
 
 class ServerAddress(NamedTuple):
-    """How a client can reach a server: its command, and its URL where it is served over HTTP."""
+    """Ways for a client to reach a server: its command, and its URL if it is served over HTTP."""
 
     server: str
-    """Its name."""
+    """Name of the server."""
     folder: str
     url: str = ""
-    """Where it is served over HTTP; empty when it is not, `unix:PATH` on a socket."""
+    """Its URL over HTTP; empty if it is not served over HTTP, `unix:PATH` on a socket."""
     key: str = ""
-    """The key callers must send; empty for none."""
+    """API key that callers must send; empty for none."""
     header: str = "X-API-Key"
     mode: str = ""
     command: tuple[str, ...] = ()
-    """The command that starts this program from any folder; empty for `own_command`."""
+    """Command that starts this program from any folder; empty for `own_command`."""
     program: tuple[str, ...] = ()
-    """The command of the server, for one that is a program of its own: this program goes in front of it."""
+    """Command of an upstream server that is a program; this program is started in front of it."""
     needs_token: bool = False
-    """Whether nothing of it can be used without a bearer token."""
+    """True if nothing on the server can be used without a bearer token."""
     has_login: bool = False
-    """Whether clients over HTTP can get a token from an authorization server."""
+    """True if clients over HTTP can get a token from an authorization server."""
     token: str = ""
-    """The bearer token of the client; empty for none."""
+    """Bearer token of the client; empty for none."""
 
     @property
     def is_served(self) -> bool:
-        """Whether there is a URL clients can be given."""
+        """True if clients can use the URL."""
         return self.url.startswith("http")
 
     @property
     def address(self) -> str:
-        """The URL, with the mode."""
+        """URL, including the mode."""
         return f"{self.url}?mode={quote(self.mode)}" if self.mode else self.url
 
     @property
     def pipe(self) -> list[str]:
-        """The command a client starts for stdio. Raises: DeskUserError if no command starts this program."""
+        """Command that a client starts for stdio. Raises: DeskUserError if no command starts this program."""
         command = self.command or own_command()
         if self.program:
             return [*command, "stdio", "--", *self.program]
@@ -60,13 +60,13 @@ class ServerAddress(NamedTuple):
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers a client has to send."""
+        """Headers that a client must send."""
         headers = {self.header: self.key} if self.key else {}
         return headers | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables a client has to give the command."""
+        """Environment variables that a client must pass to the command."""
         return {TOKEN_VARIABLE: self.token} if self.token and not self.program else {}
 
 
@@ -77,10 +77,10 @@ class _Client(NamedTuple):
 
 
 def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
-    """The text to paste for `client`.
+    """Return the configuration text for `client`.
 
-    Raises: DeskUserError for an unknown client, for one that cannot be reached `over` that, for a server that
-    would refuse everything for lack of a token, and if this program runs from a temporary environment.
+    Raises: DeskUserError for an unknown client, for a client that does not support `over`, for a server that
+    would refuse all requests without a token, and if this program runs from a temporary environment.
     """
     known = CLIENTS.get(client)
     if known is None:
@@ -123,7 +123,7 @@ def _remote(facts: ServerAddress) -> dict[str, Any]:
 def _listed(
     root: str, make: Callable[[ServerAddress], dict[str, Any]], **more: str
 ) -> Callable[[ServerAddress], str]:
-    """A maker of a JSON file with the server under its name."""
+    """Return a function that makes a JSON file with the server under its name."""
     return lambda facts: json.dumps(
         {root: {facts.server: {**more, **make(facts)}}}, indent=2, ensure_ascii=False
     )
@@ -131,7 +131,7 @@ def _listed(
 
 def _claude_pipe(facts: ServerAddress) -> str:
     given = "".join(f"--env {shlex.quote(f'{name}={value}')} " for name, value in facts.environment.items())
-    # `--env` takes several values: an option has to follow, or it takes the name for one of them.
+    # `--env` takes several values, so another option must follow, or it would take the name as a value.
     given += "--transport stdio " if given else ""
     return f"claude mcp add {given}{_claude_name(facts)} -- {shlex.join(facts.pipe)}"
 
@@ -142,7 +142,7 @@ def _claude_url(facts: ServerAddress) -> str:
 
 
 def _claude_name(facts: ServerAddress) -> str:
-    """The name as `claude` accepts it: letters, digits, `-` and `_`."""
+    """Return the name in the form `claude` accepts: letters, digits, `-` and `_`."""
     return re.sub(r"[^A-Za-z0-9_-]", "-", facts.server)
 
 
@@ -166,4 +166,4 @@ CLIENTS: dict[str, _Client] = {
     "claude-code": _Client(_claude_pipe, _claude_url, prefers_url=True),
     "curl": _Client(None, _curl, prefers_url=True),
 }
-"""Every client we know, by the name it is asked for."""
+"""All supported clients, by the name used on the command line."""

@@ -1,4 +1,4 @@
-"""How a core runs: on which event loop, whatever its tasks do, and beside a screen on a thread of its own."""
+"""Runs a core on an event loop, or on a thread of its own beside a screen."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 STOP_S = 5.0
-"""How long `CoreThread.stop` waits for a core that is stuck."""
+"""Seconds that `CoreThread.stop` waits for a core that is stuck."""
 LEFTOVERS_S = 1.0
-"""How long tasks may take to heed their cancellation once the core has ended."""
+"""Seconds for remaining tasks to end after cancellation, once the core has stopped."""
 
 _log = logging.getLogger(__name__)
 
 
 class CoreThread:
-    """Runs a host on a thread of its own, so that the screen goes on whatever hosted code does.
+    """Runs a host on a separate thread, so that hosted code cannot block the screen.
 
-    `started` is done when the host serves, or holds why it could not.
+    `started` completes when the host serves, or holds the exception that prevented it.
     """
 
     def __init__(self, host: Host) -> None:
@@ -36,11 +36,11 @@ class CoreThread:
         self._thread = threading.Thread(target=self._run, name="mcpdesk-core", daemon=True)
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the thread and return at once."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the host, if it was started, and wait; a core that is stuck is left behind after a while."""
+        """Stop the host if it was started, and wait up to `STOP_S`; a core that is stuck is left running."""
         if self._thread.ident is None:
             return
         self.host.call_soon(self._end)
@@ -58,7 +58,7 @@ class CoreThread:
         try:
             await self.host.start()
         except BaseException as error:
-            # Whoever started the thread reports it; a thread has nobody to raise to.
+            # The starter of the thread reports the error, because a thread cannot raise to its starter.
             self.started.set_exception(error)
             await self.host.stop()
             return
@@ -68,10 +68,10 @@ class CoreThread:
 
 
 def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
-    """Run a core's life on a loop of its own; without a `factory`, the platform's default loop.
+    """Run the main coroutine of a core on a new loop; without a `factory`, the platform's default loop.
 
-    `sys.exit()` in a task that hosted code left behind stops any loop: it is logged, and the loop goes on.
-    What hosted code leaves running at the end is given `LEFTOVERS_S` seconds, not the rest of its life.
+    `sys.exit()` in a task left by hosted code would stop any loop: here it is logged and the loop continues.
+    Tasks that hosted code leaves running at the end have `LEFTOVERS_S` seconds to end.
     """
     share_among_threads()
     loop = factory() if factory is not None else asyncio.new_event_loop()
@@ -85,9 +85,10 @@ def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
 
 
 def loop_factory(host: Host | None = None) -> LoopFactory | None:
-    """The maker of uvloop's event loops where it is installed, else of loops that `host` observes.
+    """Return the factory of uvloop's event loops if it is installed, else of loops that `host` observes.
 
-    None, without a host: the platform's default. A loop of uvloop cannot be observed: front ends poll.
+    None without a host and uvloop, for the platform's default. A uvloop loop cannot be observed, so front
+    ends poll.
     """
     try:
         import uvloop

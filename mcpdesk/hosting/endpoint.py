@@ -1,4 +1,4 @@
-"""One hosted server as transports see it, and its open dialogues."""
+"""One hosted server as seen by transports, and its open dialogues."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from mcpdesk.server.offer.server import Server
 WITHHELD = "a mistake in an mcp.json has to be mended first; the desk and the log name it"
 MISTAKEN = "there is a mistake in it, which the desk and `mcpdesk check` name"
 MOST_GONE = 20
-"""Clients of one server that are remembered after they left."""
+"""Number of former clients remembered per server."""
 
 
 class FormerClient(Struct, frozen=True):
-    """What is kept of a client that left."""
+    """Facts about a client that has disconnected."""
 
     connection: int
     peer: str
@@ -45,30 +45,30 @@ class FormerClient(Struct, frozen=True):
     caller: str
     capabilities: dict[str, Any]
     knows_tools: bool | None
-    """Whether the tools were those that it listed last when it left; None: it never did."""
+    """True if the tools were unchanged since it last listed them; None if it never listed them."""
 
 
 class PastCalls:
-    """What peers did who have left."""
+    """Totals of the calls of disconnected peers."""
 
     def __init__(self) -> None:
         self.errors = 0
         self.latency = Latency()
 
     def add(self, conversation: Conversation) -> None:
-        """One more has left."""
+        """Add the totals of a peer that has disconnected."""
         self.errors += conversation.errors
         if conversation.latency is not None:
             self.latency.join(conversation.latency)
 
 
 class HostedEndpoint:
-    """One server of this core."""
+    """One server of this core, as seen by transports."""
 
     def __init__(
         self, server: Server, services: Services, recorder: Recorder, whole: HostedEndpoint | None = None
     ) -> None:
-        """`whole` is the endpoint of the same server as a whole, for one that sees it in a mode."""
+        """`whole` is the endpoint of the complete server, if this one serves it in a mode."""
         self.server = server
         self.recorder = recorder
         self.key = f"{server.name}?mode={server.mode}" if server.mode else server.name
@@ -77,18 +77,18 @@ class HostedEndpoint:
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
         self.gone: dict[tuple[str, str], FormerClient] = {}
-        """The clients that left last, by name and transport, the latest last."""
+        """Clients that disconnected last, by name and transport, newest last."""
         self.modes: dict[str, HostedEndpoint] = {}
-        """The same server in modes, as far as anybody asked for them."""
+        """Endpoints of the same server in the modes that clients have requested, by mode."""
         self.past = PastCalls()
         if whole is not None:
             self.dialogues, self.past, self.gone = whole.dialogues, whole.past, whole.gone
             self.dispatcher.tasks.share(whole.dispatcher.tasks)
         self.large_bytes = 0
-        """Of large frames in flight on its channels."""
+        """Bytes of large frames in flight on its channels."""
         self._gateway: GatewayEndpoint | None = None
         self.holds: MessageHolds | None = None if whole is None else whole.holds
-        """Where messages of its clients are held; None: they never were."""
+        """Store of held messages; None if no messages were ever held."""
 
     @property
     def name(self) -> str:
@@ -97,12 +97,12 @@ class HostedEndpoint:
 
     @property
     def access(self) -> Access:
-        """What it asks of its callers."""
+        """Access rules for callers."""
         return self.server.access
 
     @property
     def refusal(self) -> str:
-        """What everybody is told while it is withheld, without a word of its author's; empty: it serves."""
+        """Message for every caller while the server is withheld, without its author's text; else empty."""
         return f"{self.name} is not served: {WITHHELD}" if self.server.withheld else ""
 
     def open(
@@ -114,7 +114,7 @@ class HostedEndpoint:
         is_heard: Callable[[], bool] | None = None,
         speaks_gateway: bool = False,
     ) -> HostedDialogue:
-        """Begin a dialogue, with a peer that may speak the gateway dialect or with one of the standard."""
+        """Open a dialogue, in the gateway dialect or in standard MCP."""
         dialogue = HostedDialogue(self, transport, peer, push, principal, speaks_gateway, is_heard)
         self.dialogues[dialogue.connection] = dialogue
         if self.holds is not None and self.holds.is_on:
@@ -122,7 +122,7 @@ class HostedEndpoint:
         return dialogue
 
     def hold(self, holds: MessageHolds) -> None:
-        """Let messages of all clients wait for a person from now on, or no longer, as `holds` says."""
+        """Hold messages of all clients for a person from now on, or stop holding them if `holds` is off."""
         for endpoint in (self, *self.modes.values()):
             endpoint.holds = holds
         for dialogue in self.dialogues.values():
@@ -137,7 +137,7 @@ class HostedEndpoint:
         principal: Principal = OPEN,
         speaks_gateway: bool = False,
     ) -> FrameChannel:
-        """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
+        """Open a dialogue over frames. `opening` has the headers of the request that opened it."""
         channel = FrameChannel(self, transport, peer, write, principal, speaks_gateway)
         channel.dialogue.conversation.opening = opening
         return channel
@@ -158,17 +158,17 @@ class HostedEndpoint:
         speaks_gateway: bool,
         is_heard: Callable[[], bool] | None,
     ) -> Conversation:
-        """What answers one peer."""
+        """Return the conversation that answers one peer."""
         if not speaks_gateway:
             return Conversation(self.dispatcher, transport, peer, push, on_terms, None, is_heard)
         from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
-        # Over WebSockets peers of the dialect expect to be told of their jobs.
+        # WebSocket peers of the dialect expect notifications about their jobs.
         dialect = GatewayDialect(push if transport == "websocket" else None)
         return Conversation(self.dispatcher, transport, peer, push, on_terms, dialect, is_heard)
 
     def in_mode(self, view: Server) -> HostedEndpoint:
-        """The endpoint of a view of the server. Its dialogues are among those of this one."""
+        """Return the endpoint of a view of the server. Its dialogues are registered with this endpoint."""
         kept = self.modes.get(view.mode)
         if kept is None:
             kept = HostedEndpoint(view, self.dispatcher.services, self.recorder, self)
@@ -176,12 +176,12 @@ class HostedEndpoint:
         return kept
 
     def forget_offers(self) -> None:
-        """The server was read again: nothing kept of its identity holds."""
+        """Clear the cached offers after the server was loaded again."""
         for endpoint in (self, *self.modes.values()):
             endpoint.dispatcher.offers.forget()
 
     def forget(self, dialogue: HostedDialogue) -> None:
-        """A dialogue ended."""
+        """Record the facts of a dialogue that has ended."""
         self.dialogues.pop(dialogue.connection, None)
         if self.holds is not None:
             self.holds.forget(dialogue.connection)
@@ -189,7 +189,7 @@ class HostedEndpoint:
         conversation = dialogue.conversation
         if dialogue.shown_revision and conversation.transport != "memory":
             client = (conversation.peer, conversation.transport)
-            # Clients that connect for every request are told once.
+            # A client that connects for every request is listed once.
             self.gone.pop(client, None)
             latency = conversation.latency
             self.gone[client] = FormerClient(
@@ -213,7 +213,7 @@ class HostedEndpoint:
 
     @property
     def keeps_something(self) -> bool:
-        """Whether clients may still ask for what was begun here: jobs, programs, operations of rounds."""
+        """True if clients may still ask for work started here: jobs, programs, or operations of rounds."""
         services, home = self.dispatcher.services, self.server.hosted
         if home is not None and home.has_made("programs") and home.programs.all():
             return True
@@ -223,13 +223,13 @@ class HostedEndpoint:
 
     @property
     def publication(self) -> Publication:
-        """How it is described to the world."""
+        """Public description of the server."""
         return self.server.publication
 
     def facts(self) -> dict[str, Any]:
-        """Name, version, counts, modes, and which tools are left out and why, for the status page.
+        """Name, version, counts, modes and unavailable tools with reasons, for the status page.
 
-        That page is for everybody: what an author's code said when it failed is not on it.
+        The page is public, so it does not show errors raised by the author's code.
         """
         server = self.server
         return {
@@ -250,7 +250,7 @@ class HostedEndpoint:
 
 
 class GatewayEndpoint:
-    """What `base` serves, in the dialect. Its dialogues are among those of `base`."""
+    """The server of `base` in the gateway dialect. Its dialogues are registered with `base`."""
 
     def __init__(self, base: HostedEndpoint) -> None:
         self.key = f"gateway:{base.key}"
@@ -270,17 +270,17 @@ class GatewayEndpoint:
 
     @property
     def access(self) -> Access:
-        """What it asks of its callers."""
+        """Access rules for callers."""
         return self._base.access
 
     @property
     def refusal(self) -> str:
-        """What everybody is told while nothing of it is served."""
+        """Message for every caller while the server is withheld; empty if it is served."""
         return self._base.refusal
 
     @property
     def publication(self) -> Publication:
-        """How it is described to the world."""
+        """Public description of the server."""
         return self._base.publication
 
     def facts(self) -> dict[str, Any]:
@@ -288,7 +288,7 @@ class GatewayEndpoint:
         return self._base.facts()
 
     def discovery(self) -> bytes:
-        """What GET and OPTIONS answer, encoded."""
+        """Encoded response to GET and OPTIONS."""
         from mcpdesk.protocol import gateway_dialect
 
         server = self._base.server
@@ -311,7 +311,7 @@ class GatewayEndpoint:
         principal: Principal = OPEN,
         is_heard: Callable[[], bool] | None = None,
     ) -> HostedDialogue:
-        """Begin a dialogue."""
+        """Open a dialogue."""
         return self._base.open(transport, peer, push, principal, is_heard, speaks_gateway=True)
 
     def channel(
@@ -322,5 +322,5 @@ class GatewayEndpoint:
         opening: Mapping[str, str],
         principal: Principal = OPEN,
     ) -> FrameChannel:
-        """Begin a dialogue over frames; `opening` are the headers of the request that opened it."""
+        """Open a dialogue over frames. `opening` has the headers of the request that opened it."""
         return self._base.channel(transport, peer, write, opening, principal, speaks_gateway=True)

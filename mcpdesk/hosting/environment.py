@@ -1,10 +1,10 @@
-"""This process: its environment, with a folder's variables, and how its Python interpreter is set.
+"""Environment and interpreter settings of this process, with the variables of a folder.
 
-Linux shows a process's memory and first environment (`/proc/PID/environ`) to every process of the same user,
-programs that hosted code starts among them.
+Linux shows a process's memory and initial environment (`/proc/PID/environ`) to every process of the same
+user, including programs that hosted code starts.
 
-The settings of the interpreter were measured in November 2026 on two shared cores, calling an echo tool over
-stdio one call at a time:
+The interpreter settings were measured in November 2026 on two shared cores, calling an echo tool over stdio
+one call at a time:
 
 - While a plain `def` tool computes in its thread, 7,664 calls a second with the short switch interval and
   2,019 with Python's default of 5 ms (99th percentile 1.5 and 9.1 ms). A busy screen is such a thread, too.
@@ -27,9 +27,9 @@ from mcpdesk.settings import is_setting, read_env_files
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SWITCH_INTERVAL_S = 0.0002
-"""How long a thread may hold the interpreter while another one waits for it."""
+"""Seconds a thread may hold the interpreter while another one waits for it."""
 COLLECTOR_THRESHOLDS = (10_000, 20, 50)
-"""The records of traffic are not tracked by the collector, so a rare collection finds little."""
+"""The collector does not track traffic records, so a collection can be rare without missing much."""
 
 
 Variables = dict[str, str]
@@ -37,20 +37,20 @@ Variables = dict[str, str]
 
 
 class FolderVariables:
-    """Puts variables of one folder's env files that are no settings into the environment.
+    """Adds the non-setting variables of one folder's env files to the environment.
 
-    A variable the environment has already, or that an earlier folder set, stays as it is. Variables that
-    steer other programs, such as `PATH` and `LD_PRELOAD`, are left out.
+    A variable that is already in the environment, or that an earlier folder set, is not changed. Variables
+    that control other programs, such as `PATH` and `LD_PRELOAD`, are left out.
     """
 
     def __init__(self, folder: Path, environment: MutableMapping[str, str] = os.environ) -> None:
         self._folder = folder
         self._environment = environment
         self._given: set[str] = set()
-        """The variables this folder put into the environment."""
+        """Names of the variables that this folder added to the environment."""
 
     def read(self) -> Variables:
-        """Read the files; on any thread. Raises: DeskUserError for a mistake in one."""
+        """Read the files, on any thread. Raises: DeskUserError for an invalid line."""
         wanted = {}
         for name, value, place in read_env_files(self._folder):
             if not NAME.fullmatch(name) or "\0" in value:
@@ -61,7 +61,7 @@ class FolderVariables:
         return wanted
 
     def put(self, wanted: Variables) -> None:
-        """Make the environment have these variables, and no others that an earlier call put there."""
+        """Add these variables to the environment, and remove others that an earlier call added."""
         for name in self._given - wanted.keys():
             self._environment.pop(name, None)
         self._given &= wanted.keys()
@@ -83,13 +83,13 @@ class FolderVariables:
 
 
 SET_DUMPABLE = 4
-"""An option of prctl(2). A process that cannot be dumped cannot be inspected without privileges either."""
+"""Option of prctl(2). A process that cannot be dumped cannot be inspected without privileges either."""
 
 
 def make_private() -> None:
-    """Close this process to programs of the same user, and wipe the environment the system shows of it.
+    """Prevent other processes of the same user from reading this one, and erase its initial environment.
 
-    `os.environ` stays as it is. Does nothing elsewhere than on Linux, where there is no `/proc`.
+    `os.environ` does not change. Does nothing on systems other than Linux, which have no `/proc`.
     """
     if sys.platform != "linux":
         return
@@ -99,23 +99,23 @@ def make_private() -> None:
         library = ctypes.CDLL(None)
         library.prctl(SET_DUMPABLE, 0, 0, 0, 0)
         first = _environment_strings(library)
-    except (OSError, AttributeError, ValueError):  # another C library than those we know
+    except (OSError, AttributeError, ValueError):  # unknown C library
         return
     for name, value in os.environ.items():
-        os.putenv(name, value)  # makes a copy elsewhere
+        os.putenv(name, value)  # copies the value to another address
     for address in first - _environment_strings(library):
         ctypes.memset(address, 0, len(ctypes.string_at(address)))
 
 
 def withhold(variables: Iterable[str]) -> None:
-    """Hide variables from programs that inherit this process's environment; `os.environ` still has them."""
+    """Hide variables from child processes; `os.environ` still has them."""
     for name in variables:
         if name in os.environ:
             os.unsetenv(name)
 
 
 def _environment_strings(library: object) -> set[int]:
-    """Addresses of the `NAME=value` texts of the environment as C sees it."""
+    """Return the addresses of the `NAME=value` strings in the C environment."""
     import ctypes
 
     table = ctypes.POINTER(ctypes.c_void_p).in_dll(library, "environ")  # type: ignore[arg-type]
@@ -126,12 +126,12 @@ def _environment_strings(library: object) -> set[int]:
 
 
 def share_among_threads() -> None:
-    """Let threads take turns often, so that neither a screen nor a plain tool delays answers."""
+    """Make threads switch often, so that neither a screen nor a plain tool delays answers."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
 
 
 def collect_rarely() -> None:
-    """Leave what exists now out of all collections, and collect new objects less often than usual."""
+    """Exclude existing objects from garbage collection, and collect new ones less often than usual."""
     if gc.isenabled():
         gc.collect()
     gc.enable()

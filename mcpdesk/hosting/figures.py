@@ -1,4 +1,4 @@
-"""What a core counts, for `/metrics`. Nothing is stored for it: it reads what other parts keep anyway."""
+"""Metrics of a core for `/metrics`, computed from data that other parts keep; nothing is stored here."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 LOOK_S = 1.0
-"""What one look may take; frames that are left then are counted by the next."""
+"""Seconds that one scrape may spend counting; the next scrape counts the remaining frames."""
 SLICE_S = 0.004
 BREATH_S = 0.0005
-"""Left to the core between two slices: calls come first."""
+"""Seconds left to the core between two slices, because calls have priority."""
 Labels = dict[str, str]
 
 
 def traffic_figures(
     index: Index, endpoints: Sequence[HostedEndpoint], upstreams: Mapping[str, Upstream]
 ) -> list[Figure]:
-    """The figures of the tools that are offered now; calls of others are counted together.
+    """Return the metrics of the tools offered now; calls of other tools are counted together.
 
-    Reads frames that nobody has looked at: for a thread, and not the core's.
+    Reads frames that have not been counted yet. Call it on a worker thread, not on the core's.
     """
     offered = {(one.name, tool) for one in endpoints for tool in one.server.tools.items}
     for server, upstream in upstreams.items():
@@ -135,9 +135,9 @@ def _bytes(labels: Labels, tally: CallTally) -> Iterable[Sample]:
 
 
 QUEUED = "queued"
-"""The state of an asynchronous call that waits for its turn."""
+"""State of an asynchronous call that has not started."""
 LATEST_PEERS = 256
-"""The most peers whose latest calls count for the quantiles: those that connected last."""
+"""Number of peers, the latest to connect, whose recent calls count for the quantiles."""
 
 
 def with_traffic(
@@ -146,9 +146,9 @@ def with_traffic(
     endpoints: Sequence[HostedEndpoint],
     upstreams: Mapping[str, Upstream],
 ) -> list[Figure]:
-    """Everything `/metrics` shows, except what listeners count themselves: what is known, and the traffic.
+    """Return all metrics except those counted by listeners: the known ones and those of the traffic.
 
-    That takes time to count: for another thread than the core's.
+    Counting takes time: call it on a worker thread.
     """
     traffic = traffic_figures(index, endpoints, upstreams)
     return joined([*known, *traffic], upstream_figures(index.statistics, upstreams) if upstreams else [])
@@ -157,7 +157,7 @@ def with_traffic(
 def counted(
     recording: Recording, services: Services, endpoints: Sequence[HostedEndpoint], uptime_s: float
 ) -> list[Figure]:
-    """The figures that are known at once. On the core's loop."""
+    """Return the metrics that need no counting. Call it on the core's loop."""
     own = (question for question in services.inbox.questions() if not question.replica)
     waiting = sum(question.state is QuestionState.WAITING for question in own)
     single: list[tuple[str, str, float]] = [
@@ -311,4 +311,4 @@ _OF_SERVERS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterat
         _durations,
     ),
 )
-"""The figures with samples of each server: name, kind, help, and the samples of one server."""
+"""Metrics with samples per server: name, kind, help, and the samples of one server."""

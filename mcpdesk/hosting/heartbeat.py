@@ -1,4 +1,4 @@
-"""Whether the core's loop turns, and where it stands when it does not."""
+"""Detects that the core's loop is stuck, and in which line of code."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ STUCK_S = 0.5
 
 
 class Stuck(Struct, frozen=True):
-    """The core's loop has not turned for a while; where it stands."""
+    """Report that the core's loop is stuck, with the place in the code."""
 
     seconds: float
     tool: str
     where: str
-    """`tools/slow.py:14`; empty when the place is not in a hosted folder."""
+    """Place such as `tools/slow.py:14`; empty if it is not in a hosted folder."""
     folder: str = ""
     """The hosted folder, if the place is in one."""
 
 
 class Heartbeat:
-    """Detects a loop that is stuck. Any other thread may ask.
+    """Detects a loop that is stuck. May be called on any other thread.
 
-    A loop that `turns` observes is checked only while it runs, and costs nothing at rest. Any other loop has
-    a timer that beats.
+    If `turns` observes the loop, it is checked only while it runs, at no cost while it is idle. Any other
+    loop gets a timer that beats.
 
-    `folders` returns the hosted folders. `tool_at` names the tool whose function begins on one of the given
-    lines of a file there. `on_stuck` is called, on a thread of its own, each time the loop is stuck in the
-    code of a hosted folder.
+    `folders` returns the hosted folders. `tool_at` returns the tool whose function begins on one of the given
+    lines of a file. `on_stuck` is called, on a separate thread, each time code of a hosted folder blocks the
+    loop.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Heartbeat:
         self._on_stuck = on_stuck
         self._over = threading.Event()
         self._running = threading.Event()
-        """Set when the loop runs again, or at the end."""
+        """Set when the loop runs again, or when the heartbeat stops."""
         self._last = time.monotonic()
         self._thread_id = 0
         self._handle: asyncio.TimerHandle | None = None
@@ -80,7 +80,7 @@ class Heartbeat:
             self._handle.cancel()
 
     def stuck(self) -> Stuck | None:
-        """Where the loop stands, if it has not turned for a while. Call from another thread."""
+        """Return where the loop is stuck, or None if it is not. Call from another thread."""
         silent_s = self._silent_s()
         if not self._thread_id or silent_s < STUCK_S:
             return None
@@ -89,7 +89,7 @@ class Heartbeat:
         return Stuck(silent_s, tool, where, folder)
 
     def _silent_s(self) -> float:
-        """Seconds since the loop last waited for events or beat."""
+        """Return the seconds since the loop last waited for events or beat."""
         if not self._is_observed or self._turns is None:
             return time.monotonic() - self._last
         return 0.0 if self._turns.is_waiting else time.monotonic() - self._turns.woke
@@ -99,7 +99,7 @@ class Heartbeat:
         self._handle = asyncio.get_running_loop().call_later(BEAT_S, self._beat)
 
     def _watch(self) -> None:
-        """Report each time the loop is stuck in code of a hosted folder, once."""
+        """Report once each time code of a hosted folder blocks the loop."""
         was_stuck = False
         while not self._over.wait(BEAT_S):
             if self._is_observed and self._turns is not None and self._turns.is_waiting:
@@ -110,13 +110,13 @@ class Heartbeat:
                     self._running.wait()
                 continue
             stuck = self.stuck()
-            is_authors = stuck is not None and bool(stuck.where)  # importing libraries takes its time, too
+            is_authors = stuck is not None and bool(stuck.where)  # importing libraries blocks it, too
             if stuck is not None and is_authors and not was_stuck:
                 self._on_stuck(stuck)
             was_stuck = is_authors
 
     def _place(self, innermost: FrameType) -> tuple[str, str, str]:
-        """The tool that runs, the innermost line of the folder's own code, and the folder."""
+        """Return the running tool, the innermost line of the folder's own code, and the folder."""
         folders, where, found = self._folders(), "", ""
         frame: FrameType | None = innermost
         while frame is not None:
@@ -132,6 +132,6 @@ class Heartbeat:
 
 
 def _lines(code: CodeType) -> range:
-    """The lines of a function, its decorators included."""
+    """Return the line numbers of a function, including its decorators."""
     numbers = [line for _, _, line in code.co_lines() if line]
     return range(code.co_firstlineno, max(numbers, default=code.co_firstlineno) + 1)

@@ -1,6 +1,6 @@
-"""A token given to a dialogue: its holder, while it is valid.
+"""Bearer token of a dialogue: the principal it identifies, for as long as it is valid.
 
-The person at the desk gives one to a dialogue within this process, which does not keep it. A client over
+The person at the desk enters one for a dialogue within this process, which does not store it. A client over
 stdio has one in its environment.
 """
 
@@ -25,33 +25,33 @@ log = logging.getLogger("mcpdesk.auth")
 
 
 class TokenView(Struct, frozen=True):
-    """The holder of a token, for a front end."""
+    """Principal of a token, for a front end."""
 
     name: str
     scopes: frozenset[str]
-    """What the token allows, with the scopes those include."""
+    """Scopes of the token, including those they imply."""
     expires: float | None = None
-    """When it expires, Unix time in seconds."""
+    """Unix time in seconds when it expires, or None."""
     ended: str = ""
-    """Why it is no longer valid, in words that follow `it`; empty while it is valid."""
+    """Reason why it is no longer valid, worded to follow `it`; empty while it is valid."""
 
 
 class _Held(NamedTuple):
-    """The holder of a token, and the rules under which it was valid."""
+    """Principal of a token, and the access rules under which it was valid."""
 
     principal: Principal
     access: Access
 
     @property
     def lacks(self) -> frozenset[str]:
-        """Scopes that every request needs and the token lacks."""
+        """Scopes that every request needs and the token does not have."""
         return self.access.scopes - self.principal.scopes
 
 
 class HeldToken:
-    """The token of one dialogue; the server's own rules check it once, when it is given.
+    """Token of one dialogue, checked once with the server's access rules.
 
-    `run` runs a function on the core's loop soon, from any thread.
+    `run` schedules a function on the core's loop, from any thread.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class HeldToken:
         self._checks: set[asyncio.Task[_Held]] = set()
 
     def view(self) -> TokenView | None:
-        """The holder; None without a token. Any thread may ask."""
+        """Principal of the token, or None without a token. May be called on any thread."""
         held = self._held
         if held is None:
             return None
@@ -77,10 +77,11 @@ class HeldToken:
         return TokenView(who.name, who.scopes, who.expires, self._end_of(held))
 
     def give(self, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Check a token and act as its holder from now on; from any thread.
+        """Check a token and use its principal from now on. May be called on any thread.
 
-        The future holds those of `needs` the token does not allow; with any, the token is not used. It fails
-        with ValueError and the reason for an invalid token. Cancelled in time, nothing changes.
+        The future's result is the scopes in `needs` that the token does not have; if there are any, the token
+        is not used. It fails with ValueError and the reason for an invalid token. Cancelling it in time
+        changes nothing.
         """
         done: Future[tuple[str, ...]] = Future()
 
@@ -93,7 +94,7 @@ class HeldToken:
         return done
 
     def drop(self) -> None:
-        """Forget the token; from any thread."""
+        """Forget the token. May be called on any thread."""
 
         def forget() -> None:
             self._held = None
@@ -102,14 +103,14 @@ class HeldToken:
         self._run(forget)
 
     def apply(self) -> None:
-        """Give the dialogue the token's principal while it is valid. On the core's loop, before a send."""
+        """Set the dialogue's principal to that of a valid token. On the core's loop, before a send."""
         held = self._held
         principal = OPEN if held is None or self._end_of(held) else held.principal
         if self._dialogue.conversation.principal is not principal:
             self._dialogue.identify(principal)
 
     def close(self) -> None:
-        """Cancel checks under way."""
+        """Cancel running checks."""
         for task in self._checks:
             task.cancel()
 
@@ -134,7 +135,7 @@ class HeldToken:
         done.set_result(lacking)
 
     async def _verified(self, text: str) -> _Held:
-        """Check a token. Raises: ValueError with the reason, in words that follow `it`."""
+        """Check a token. Raises: ValueError with the reason, worded to follow `it`."""
         from mcpdesk.auth.keys import KeysMissing
         from mcpdesk.auth.tokens import Rejected
 
@@ -146,7 +147,7 @@ class HeldToken:
         except KeysMissing as reason:
             raise ValueError(f"it cannot be checked now: {reason}") from None
         except Exception:
-            # Whoever shows what happened shows the values around it, too, and the token is among them.
+            # A traceback shows local values, and the token is among them, so the cause is dropped.
             log.exception("a token could not be checked")
             raise ValueError("it cannot be checked now") from None
         if held.lacks:
@@ -161,7 +162,7 @@ class HeldToken:
 
 
 class ClientToken:
-    """The token in the environment of a client over stdio. Used on the core's loop."""
+    """Bearer token in the environment of a client over stdio. Used on the core's loop."""
 
     def __init__(
         self,
@@ -170,7 +171,7 @@ class ClientToken:
         text: str,
         report: Callable[[str], object],
     ) -> None:
-        """`report` is called with the reason when the token is not valid, or no longer."""
+        """`report` is called with the reason if the token is not valid, or no longer valid."""
         self._held = HeldToken(endpoint, dialogue, lambda function: function())
         self._dialogue = dialogue
         self._text = text
@@ -178,14 +179,14 @@ class ClientToken:
         self._checking: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
-        """Let the dialogue act as the holder, if the token is valid."""
+        """Use the token's principal for the dialogue, if the token is valid."""
         try:
             await asyncio.wrap_future(self._held.give(self._text))
         except ValueError as reason:
             self._refuse(str(reason))
 
     def apply(self) -> None:
-        """Stop using a token that is no longer valid. Called before frames are taken."""
+        """Stop using a token that is no longer valid. Called before frames are handled."""
         held = self._held.view()
         if held is None or not held.ended:
             return
@@ -195,7 +196,7 @@ class ClientToken:
             self._checking = asyncio.create_task(self.check())
 
     def close(self) -> None:
-        """Cancel checks under way."""
+        """Cancel running checks."""
         self._held.close()
         if self._checking is not None:
             self._checking.cancel()

@@ -1,4 +1,4 @@
-"""A core: hosted folders, their endpoints, and everything that listens for clients. Lives on one loop."""
+"""A core: hosted folders, their endpoints, and everything that listens for clients. It runs on one loop."""
 
 from __future__ import annotations
 
@@ -65,15 +65,15 @@ if TYPE_CHECKING:
     from mcpdesk.upstream.upstream import Upstream, UpstreamPlan
 
 HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
-"""Folders to host, and servers to reach as a client does."""
+"""Folders to host, and upstream servers to connect to."""
 DRAWING_S = 1.5
 ROUND_KEY = "request-state-key"
-"""File in the state folder with the key that signs `requestState` where no secret is set for it."""
+"""File in the state folder with the key that signs `requestState`, used unless a secret is set."""
 REMOVED = "its server was taken off the desk"
 
 
 class Host:
-    """One core. Its methods run on the core's loop unless they say otherwise."""
+    """One core. Call its methods on the core's loop, unless stated otherwise."""
 
     def __init__(self, plan: HostPlan) -> None:
         self.plan = plan
@@ -112,31 +112,31 @@ class Host:
             plan.http,
         )
         self.upstreams = self._hosted_upstreams.by_name
-        """Servers that are not ours, by name."""
+        """Upstream servers, by name."""
         self.passed = self._hosted_upstreams.passed
-        """Those of them that clients reach through this core."""
+        """Pass-through servers, by name."""
         self.on_roots: list[Callable[[], None]] = []
-        """Called when they changed, besides the servers that are not ours."""
+        """Called after the roots changed, in addition to the upstream servers."""
         self.stuck_folders = StuckFolders(self.folders, self.journal, self.turns)
         self.is_draining = False
-        """Whether it only finishes what is under way."""
+        """True if the core only finishes running calls."""
         self.http: HttpService | None = None
-        self.jobs: AsyncCalls  # There are none before it listens for HTTP.
+        self.jobs: AsyncCalls  # not set before the core listens for HTTP
         self._key = ""
-        """The key callers over HTTP must send, once one was needed."""
+        """API key that callers over HTTP must send; empty before one was needed."""
         self.operator = Operator(settings.operator_key)
         """The operator's credential, and the browsers that signed in with it."""
         self.board: Callable[[], Board] | None = None
-        """Makes what the dashboard shows, on any thread; None without a dashboard."""
+        """Returns the content of the dashboard, on any thread. None without a dashboard."""
         self._kept_jobs = KeptJobs(
             self.services, self.journal, self.by_name, self.replicas, lambda: self.is_draining
         )
         self.read_targets: Callable[[str, Collection[str], Settings, str], HostTargets] | None = None
-        """Reads a text with taken names, settings and the agreed content. None where nothing can be added."""
+        """Parses a text, given taken names, settings and the approved content. None if not supported."""
         self.read_untrusted: Callable[[str, Settings], UntrustedFile | None] = lambda text, settings: None
-        """Finds the file in a text whose content the person has to agree to first."""
+        """Returns the file in a text whose content the person must approve first, if any."""
         self.open_pipe = partial(open_pipe, self)
-        """Opens a byte pipe to a server, as the function says."""
+        """Opens a byte pipe to a server; see `pump_places.open_pipe`."""
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._reloads = OneByOne(self._reload)
@@ -150,17 +150,17 @@ class Host:
 
     @property
     def watch(self) -> ExchangeWatch | None:
-        """Who follows what passes to servers that are not ours; None: nobody."""
+        """Observer of exchanges with upstream servers, or None."""
         return None if self._telemetry is None else self._telemetry.passed
 
     @property
     def replicas(self) -> ReplicaGroup | None:
-        """The replicas it belongs to; None: it shares nothing."""
+        """Replicas this core belongs to, or None if it shares nothing."""
         return None if self._sharing is None else self._sharing.group
 
     @cached_property
     def roots(self) -> DeskRoots:
-        """Roots that the desk names to servers."""
+        """Roots that the desk offers to servers."""
         from mcpdesk.client.roots import DeskRoots
 
         return DeskRoots()
@@ -184,7 +184,10 @@ class Host:
 
     @property
     def unready(self) -> str:
-        """Reason why no client should be sent here: it ends or begins, serves nothing, or cannot write."""
+        """Reason not to send clients here: it starts or stops, all servers are withheld, or it cannot write.
+
+        Empty if it is ready.
+        """
         if self.is_draining:
             return "it ends: running calls finish, new clients belong to another process"
         refusals = [endpoint.refusal for endpoint in self.endpoints()]
@@ -201,7 +204,7 @@ class Host:
 
     @cached_property
     def rules(self) -> Rules:
-        """The rules for callers over HTTP, until something changes."""
+        """Rules for callers over HTTP, cached until something changes."""
         from mcpdesk.auth import api_key
 
         settings = self.settings
@@ -226,7 +229,7 @@ class Host:
 
     @property
     def is_exposed(self) -> bool:
-        """Whether other machines can call one of its servers without a key and without a token."""
+        """True if other machines can call one of its servers without a key and without a token."""
         from mcpdesk.auth.http_origin import is_loopback
 
         if self.rules.api_key or self.http is None or not self.http.address.startswith("http"):
@@ -235,9 +238,9 @@ class Host:
         return is_anybodys and not is_loopback(self.settings.host)
 
     def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
-        """The server of that name, in a mode; the first one for an empty name.
+        """Return the server of that name, in a mode; the first server for an empty name.
 
-        Raises: UnknownMode, which names the modes it has.
+        Raises: UnknownMode, which lists the server's modes.
         """
         endpoint = self.by_name.get(name) if name else next(iter(self.by_name.values()), None)
         if not mode or endpoint is None or endpoint.server.mode == mode:
@@ -247,16 +250,16 @@ class Host:
         return endpoint.in_mode(self.folders[endpoint.name].modes.view(mode))
 
     def endpoints(self) -> list[HostedEndpoint]:
-        """All servers, in order."""
+        """Return all servers, in order."""
         return list(self.by_name.values())
 
     @property
     def capture(self) -> CaptureHealth:
-        """Whether what is recorded reaches a file."""
+        """State of the capture file."""
         return self.recording.health
 
     def figures(self) -> Callable[[], list[Figure]]:
-        """What `/metrics` shows now. What is returned takes time: it is for another thread."""
+        """Return a function that computes the metrics. Call it on a worker thread; counting takes time."""
         from mcpdesk.hosting.figures import counted, with_traffic
 
         more = [] if self._telemetry is None else self._telemetry.figures
@@ -266,14 +269,14 @@ class Host:
         return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
 
     def url(self, name: str) -> str:
-        """Where a server can be reached; empty while nothing listens."""
+        """Return the address of a server; empty while the core does not listen."""
         if self.http is None or not self.http.address:
             return ""
         address = self.http.address
         return address if address.startswith("unix:") else f"{address}/mcp/{name}"
 
     def call_soon(self, function: Callable[[], object]) -> None:
-        """Run a function on the core's loop; callable from any thread, also before the core runs."""
+        """Run a function on the core's loop. May be called on any thread, also before the core runs."""
         loop = self._loop
         if loop is None:
             self._pending.append(function)
@@ -283,8 +286,9 @@ class Host:
     def load(self) -> None:
         """Read every folder. Needs no loop.
 
-        Raises: ManifestError for a folder that cannot be hosted, unless the plan says to withhold it until it
-        is mended; DeskUserError for two of one name, and for a folder without the mode asked for.
+        Raises: ManifestError for a folder that cannot be hosted, unless the plan withholds such folders until
+        they are fixed; DeskUserError for two folders with one name, and for a folder without the requested
+        mode.
         """
         for folder in self.plan.folders:
             late = partial(late_settings, self.plan, is_first=not self.folders) if self.plan.waits else None
@@ -329,9 +333,9 @@ class Host:
         return self._hosted_upstreams.load(plan, has_login)
 
     async def add(self, text: str, agreed: str = "") -> tuple[str, ...]:
-        """Put what a text names on the desk; return the names of the servers. `agreed` is as for the link.
+        """Add the servers that a text names and return their names. `agreed` is as for the link.
 
-        Raises: DeskError for what cannot be.
+        Raises: DeskError if they cannot be added.
         """
         if self.read_targets is None:
             raise DeskUserError("Nothing can be added here.", "Start `mcpdesk` or `mcpdesk serve` with it.")
@@ -356,7 +360,7 @@ class Host:
         return tuple(names)
 
     async def remove(self, name: str) -> None:
-        """Take a server off the desk: its clients are disconnected, its jobs end; its traffic stays."""
+        """Remove a server: its clients are disconnected and its jobs end; its recorded traffic stays."""
         if (upstream := self.upstreams.pop(name, None)) is not None:
             passed = self.passed.pop(name, None)
             await asyncio.gather(upstream.close(), *([] if passed is None else [passed.close()]))
@@ -385,17 +389,17 @@ class Host:
         await hosted.close()
 
     def choose_roots(self, texts: Sequence[str]) -> None:
-        """Name other roots to servers from now on, and tell them. Raises: ValueError for what is no root."""
+        """Replace the roots offered to servers and notify them. Raises: ValueError for an invalid root."""
         self.roots.choose(texts)
         for tell in (*(each.roots_changed for each in self.upstreams.values()), *self.on_roots):
             tell()
 
     def screen_drawn(self) -> None:
-        """Note that the screen shows what is hosted; from any thread."""
+        """Record that the screen has drawn the hosted servers. May be called on any thread."""
         self.call_soon(self._drawn.set)
 
     async def start(self) -> None:
-        """Load what is not loaded, and begin to serve.
+        """Load folders that are not loaded, and start to serve.
 
         Raises: DeskError for folders or addresses that cannot be used.
         """
@@ -403,7 +407,7 @@ class Host:
         await self.open()
 
     async def wake(self) -> None:
-        """Load what is not loaded, and restore what a previous run left. Calls can be answered then.
+        """Load folders that are not loaded, and restore the state of a previous run, to answer calls.
 
         Raises: DeskError for folders that cannot be used.
         """
@@ -429,7 +433,7 @@ class Host:
         await asyncio.gather(*map(self._wake_folder, self.folders))
 
     async def _wake_folder(self, name: str) -> None:
-        """Restore what a previous run left of a server."""
+        """Restore the state that a previous run left of a server."""
         await self.folders[name].wake()
         await self._kept_jobs.recall(name)
 
@@ -451,7 +455,7 @@ class Host:
         collect_rarely()
 
     async def _open_folder(self, name: str) -> None:
-        """Let pumps find a server, and watch its folder."""
+        """Listen for the pumps of a server, and watch its folder."""
         hosted = self.folders[name]
         if self._sharing is None:
             await self.peers.join(hosted)
@@ -462,7 +466,7 @@ class Host:
             self._watches[name] = asyncio.create_task(hosted.watch(lambda: self._reloads.ask(hosted)))
 
     async def stop(self) -> None:
-        """End calls, streams and listeners; write what is left of the capture."""
+        """End calls, streams and listeners, and write the rest of the capture."""
         ending = [*self._watches.values(), *([self._capture_watch] if self._capture_watch else [])]
         for task in ending:
             task.cancel()
@@ -491,27 +495,27 @@ class Host:
         await asyncio.to_thread(self.recording.close)
 
     async def send_pumps_away(self) -> None:
-        """Send pumps to another server, except those with calls under way here."""
+        """Send pumps without running calls to another server."""
         await self._pumps.send_away()
 
     def passed_clients(self) -> list[PassedClient]:
-        """The clients of servers that are not ours. From any thread."""
+        """Return the clients of upstream servers. May be called on any thread."""
         return [] if self.http is None else self.http.passed_clients()
 
     def _record_log(self, line: LogLine) -> None:
-        """Keep what a call logged in the capture beside it. From any thread."""
+        """Record a log line of a call in the capture. May be called on any thread."""
         if line.call is not None:
             connection, identifier = line.call
             log = CallLog(connection, identifier, line.time, line.level, line.source, line.text, line.where)
             self.recording.log(log)
 
     def _record_left(self, place: tuple[int, Id], runs: bool) -> None:
-        """Record whether code of a call that has ended still runs. From any thread."""
+        """Record whether code of a finished call still runs. May be called on any thread."""
         kind, text = (RemarkKind.CODE_RUNS, RUNS) if runs else (RemarkKind.CODE_ENDED, ENDED)
         self.recording.remark(RecordedRemark(*place, time.time(), Remark(kind, text)))
 
     def _origin_of(self, place: tuple[int, Id]) -> tuple[str, str]:
-        """Server and tool of the running call with that connection and id. From any thread."""
+        """Return server and tool of the running call with that connection and id. Any thread may call it."""
         for name, endpoint in list(self.by_name.items()):
             if (dialogue := endpoint.dialogues.get(place[0])) is not None:
                 calls = (call for call in dialogue.conversation.running if call.id == place[1])
@@ -521,7 +525,7 @@ class Host:
         return "", ""
 
     def disconnect(self, connection: int) -> bool:
-        """End the session or connection of a peer. Returns False when there is none of that number."""
+        """End the session or connection of a peer. Return False if no connection has that number."""
         dialogues = (endpoint.dialogues.get(connection) for endpoint in self.by_name.values())
         dialogue = next((each for each in dialogues if each is not None), None)
         if dialogue is None:
@@ -532,14 +536,14 @@ class Host:
         return True
 
     def reload(self, name: str) -> None:
-        """Read a server's folder again now; connect anew to one that is not ours."""
+        """Read a server's folder again now, or reconnect to an upstream server."""
         if name in self.upstreams:
             self.start_chore(self.upstreams[name].restart())
         elif name in self.folders:
             self._reloads.ask(self.folders[name])
 
     def log_in(self, name: str, token: str = "") -> None:
-        """Have the person at the screen log in to an upstream server, unless they gave a token for it."""
+        """Have the person at the screen log in to an upstream server, or use the token they gave."""
         self.start_chore(self._hosted_upstreams.log_in(name, self._refresh_rules, token))
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
@@ -547,17 +551,17 @@ class Host:
         self.start_chore(self.folders[server].choose_policy(tool, policy))
 
     def revoke(self, server: str, tool: str, peer: str) -> None:
-        """Ask again before a peer calls a tool."""
+        """Require approval again before a peer calls a tool."""
         self.start_chore(self.folders[server].revoke(tool, peer))
 
     def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work asked for at the desk as a task."""
+        """Run work requested at the desk as a task."""
         chore = asyncio.get_running_loop().create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
     def _unknown_tools(self) -> list[str]:
-        """Complaints about approvals for tools that no server has."""
+        """Return warnings about approvals for tools that no server has."""
         known = frozenset[str]().union(*(hosted.tools for hosted in self.folders.values()))
         named = policies_of(self.settings.approvals).keys()
         return [f"approvals: {no_tool(name, known)}" for name in named if name not in known]
@@ -585,7 +589,7 @@ class Host:
 
     @property
     def chosen_state(self) -> str:
-        """The state folder if one was chosen, else empty: cores with different state folders do not meet."""
+        """State folder if one was chosen, else empty. Cores with different state folders do not meet."""
         is_default = self.plan.origins.get("state_dir", "default") == "default"
         return "" if is_default else str(self.settings.state_dir)
 
@@ -612,7 +616,7 @@ class Host:
         return self.services.subscriptions.log(name, level, "callback", data)
 
     def _report_missed_callbacks(self, subscriber: Subscriber) -> None:
-        """Tell a client that has just connected which callbacks fired while it was away."""
+        """Notify a client that has just connected of the callbacks that fired while it was disconnected."""
         home = self.folders[subscriber.server].server.hosted
         if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
             self.start_chore(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
@@ -642,7 +646,7 @@ class Host:
         withhold(self.hidden_variables())
 
     def hidden_variables(self) -> set[str]:
-        """Environment variables with secrets, which neither code nor programs of a folder get."""
+        """Environment variables with secrets, hidden from the code and the programs of a folder."""
         return secret_variables(hosted.secret_variable for hosted in self.folders.values())
 
     def _is_key_due(self, *, no_auth: bool) -> bool:
@@ -650,7 +654,7 @@ class Host:
 
         over_tcp = self.plan.http and (self.http is None or not self.http.address.startswith("unix:"))
         servers = [each.server for each in self.by_name.values()]
-        # Whoever brings a token that counts needs no key besides.
+        # Callers with a valid token need no key.
         runs_programs = any(each.runs_programs and not each.requires_jwt for each in servers)
         lends_credentials = any(each.holds_credentials for each in self.passed.values())
         configured = bool(self.settings.api_key)
@@ -678,6 +682,6 @@ class Host:
 
 
 def _masked(value: Any, schema: Any = None) -> Any:
-    from mcpdesk.recorder.masking import mask_declared  # nobody is shown anything before the first answer
+    from mcpdesk.recorder.masking import mask_declared  # only needed once a person sees a value
 
     return mask_declared(value, schema)

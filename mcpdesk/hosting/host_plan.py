@@ -1,4 +1,4 @@
-"""From folders and flags to the settings in force and the plan of a core."""
+"""Settings in force and the plan of a core, from folders and flags."""
 
 from __future__ import annotations
 
@@ -32,43 +32,43 @@ if TYPE_CHECKING:
 
 
 class HostPlan(Struct, frozen=True):
-    """What a core is to host and where it listens."""
+    """Servers that a core hosts and addresses where it listens."""
 
     folders: tuple[Path, ...]
     settings: Settings
     upstreams: tuple[UpstreamPlan, ...] = ()
-    """Servers that run elsewhere, or as programs of their own."""
+    """Upstream servers, remote or started as programs."""
     origins: dict[str, str] = field(default_factory=dict)
     http: bool = True
     may_move: bool = False
-    """Take the next free port when the chosen one is taken."""
+    """Use the next free port if the configured one is taken."""
     meet: bool = True
     """Listen where `mcpdesk stdio FOLDER` looks for a running core."""
     watch: bool = True
     draws_first: bool = False
-    """Wait for the screen to be drawn, at most a moment, before clients and changes of files are heard."""
+    """Wait briefly for the first drawing of the screen before accepting clients and watching files."""
     capture: Path | None = None
     """The capture file; None keeps frames in memory only."""
     reports: bool = False
-    """Send traces and metrics where a collector was named: what runs once for one call does not."""
+    """Send traces and metrics to the configured collector. False for a process that makes a single call."""
     mode: str = ""
     """Serve every folder in this mode only."""
     waits: bool = False
-    """Withhold a folder whose `mcp.json` has a mistake until it is mended, rather than not start at all."""
+    """Withhold a folder with an invalid `mcp.json` until it is fixed, instead of failing to start."""
     faults: str = ""
-    """Rules of faults, a line each."""
+    """Fault rules, one per line."""
     is_brief: bool = False
-    """Serve one call and end: callbacks are left to other processes, programs in the background refused."""
+    """Serve one call and end: callbacks are left to other processes, and background programs are refused."""
     is_unsure: bool = False
-    """Whether the settings in the `mcp.json` of the first folder could not be read."""
+    """True if the settings in the `mcp.json` of the first folder could not be read."""
 
 
 def effective_settings(
     flags: Mapping[str, object], environ: Mapping[str, str], folder: Path | None = None
 ) -> Resolved:
-    """The settings in force, with those of `folder`'s env files and manifest.
+    """Return the settings in force, including those of `folder`'s env files and manifest.
 
-    Raises: DeskUserError for a bad value; ManifestError for an unusable manifest.
+    Raises: DeskUserError for an invalid value; ManifestError for an unusable manifest.
     """
     if folder is None:
         return resolve(flags, environ)
@@ -93,13 +93,14 @@ def plan_for(
     upstreams: Sequence[UpstreamPlan] = (),
     faults: str = "",
 ) -> HostPlan:
-    """Plan what a core hosts, and in which mode. The first folder's settings are the core's.
+    """Return the plan of a core. The settings of the first folder are those of the core.
 
-    With `waits` a folder with a mistake in its manifest is withheld until it is mended. While that leaves the
-    settings of the first folder unknown (`is_unsure`), the others are withheld as well: it may ask for a key.
+    With `waits`, a folder with an invalid manifest is withheld until it is fixed. If that leaves the settings
+    of the first folder unknown (`is_unsure`), the other folders are withheld too, because they may require a
+    key.
 
-    Raises: DeskUserError, ManifestError as `effective_settings`; with `waits`, the latter only for a folder
-    that is missing.
+    Raises: DeskUserError and ManifestError as `effective_settings`; with `waits`, ManifestError only for a
+    folder that is missing.
     """
     is_unsure = False
     try:
@@ -132,8 +133,11 @@ def plan_for(
 
 
 def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> list[str]:
-    """Settings of a mended manifest, like `settings.port`, that the core could not read when it started and
-    that only count from its next start. Those of other folders than the first never count."""
+    """Return the settings of a fixed manifest that take effect only when the core starts again.
+
+    They are named like `settings.port`. The core could not read them when it started. Settings of folders
+    other than the first never take effect.
+    """
     if not plan.is_unsure or not is_first:
         return []
     return sorted(
@@ -145,13 +149,13 @@ def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> 
 
 
 def ignored_settings(folders: Sequence[Path]) -> list[str]:
-    """Warnings about settings of folders other than the first one, which do not count."""
+    """Return warnings about settings of folders other than the first one, which are ignored."""
     found = []
     for folder in folders:
         try:
             manifest = read_manifest(folder)
         except ManifestError:
-            continue  # its mistake is told where it is hosted
+            continue  # the error is reported where the folder is hosted
         given = [GivenValue(BY_NAME[name], value, FILE) for name, value in manifest.settings.items()]
         given += env_file_settings(folder)
         if names := sorted({each.setting.name for value in given for each in within_rights(value)}):
@@ -161,7 +165,7 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
 
 
 def separate_policies(plan: HostPlan) -> tuple[Settings, dict[str, Policy]]:
-    """Settings of a plan without policies that a folder gave, and those policies."""
+    """Return the settings of a plan without the policies set by a folder, and those policies."""
     settings = plan.settings
     if not is_from_folder(plan.origins.get("approvals", "")):
         return settings, {}
@@ -169,12 +173,12 @@ def separate_policies(plan: HostPlan) -> tuple[Settings, dict[str, Policy]]:
 
 
 def capture_path(state: Path, names: Sequence[str]) -> Path:
-    """The path of a new capture: `captures/2026-11-20T09-30-00-profiles.jsonl`."""
+    """Return the path of a new capture, such as `captures/2026-11-20T09-30-00-profiles.jsonl`."""
     name = names[0] if names else "desk"
     return paths.captures_folder(state) / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{name}.jsonl"
 
 
 def rules_of(settings: Settings, key: str) -> Rules:
-    """The settings of HTTP as rules for callers, who must send `key` unless it is empty."""
+    """Return the HTTP settings as rules for callers, who must send `key` unless it is empty."""
     names = [name for name in Rules.__struct_fields__ if name != "api_key"]
     return Rules(api_key=key, **{name: getattr(settings, name) for name in names})

@@ -68,19 +68,19 @@ MEANINGS = {
 
 
 class FolderReading(Struct, frozen=True):
-    """Content of a folder's files at one moment. Read on any thread, served on the loop."""
+    """Content of a folder's files at one moment. Read on any thread, applied on the loop."""
 
     loaded: LoadedFolder
     skills: SkillShelf | None
     """None if the folder has no skills and never had any."""
     refused: list[str]
-    """Values of the folder that are ignored."""
+    """Values of the folder that are ignored, with the reasons."""
     code_reads: set[str]
-    """Environment variables that its code reads, as far as they were looked for."""
+    """Environment variables that its code reads, if they were searched for."""
 
 
 class HostedFolder:
-    """Keeps a server equal to its folder. Where a file no longer loads, its previous version serves."""
+    """Keeps a server equal to its folder. If a file no longer loads, its previous version is served."""
 
     def __init__(
         self,
@@ -92,13 +92,15 @@ class HostedFolder:
         replicas: ReplicaGroup | None = None,
         folder_policies: Mapping[str, Policy] = MappingProxyType({}),
     ) -> None:
-        """Read the folder. With `late`, a folder with a mistake in its manifest is withheld until that is
-        mended; `late` returns the parts of a mended manifest that only count from the next start, and keep it
-        withheld. `mode` is the only mode it is served in, which a mended manifest must have.
-        `folder_policies` are policies that a folder gave as a setting: unlike those of `settings` they only
-        make this folder's own policies stricter.
+        """Read the folder.
 
-        Raises: ManifestError when it cannot be hosted at all.
+        With `late`, a folder with an invalid manifest is withheld until it is fixed. `late` returns the parts
+        of a fixed manifest that take effect only at the next start; while it returns any, the folder stays
+        withheld. `mode` is the only mode served; a fixed manifest must define it. `folder_policies` are
+        policies that a folder gave as a setting: unlike those of `settings` they can only make this folder's
+        own policies stricter.
+
+        Raises: ManifestError if the folder cannot be hosted at all.
         """
         self._settings = settings
         self._journal = journal
@@ -111,7 +113,7 @@ class HostedFolder:
         self._is_awake = False
         self._variables: FolderVariables | None = None
         self._code_reads = set[str]()
-        """Environment variables that the code reads, once `look_at_code` has returned."""
+        """Environment variables that the code reads; empty until `look_at_code` has returned."""
         self._has_reloaded = False
         self._put_variables(self._read_variables(folder.expanduser()))
         mistake: ManifestError | None = None
@@ -235,9 +237,9 @@ class HostedFolder:
         return self._with_skills(loaded, self._variables_of_code()), self._agreed_contract()
 
     def _with_skills(self, loaded: LoadedFolder, code_reads: set[str]) -> FolderReading:
-        """Read what the folder has besides its items."""
+        """Read the skills, ignored values and other parts of the folder besides its items."""
         is_invoked = "InvokeSkill" in loaded.manifest.builtins
-        # A person's own skills are for servers that have the tool.
+        # A person's own skills are offered only by servers that have the tool.
         bases, skills = self._skills if is_invoked else self._skills[:-1], None
         if is_invoked or self.server.skills.version or any(base.is_dir() for base in bases):
             from mcpdesk.hosting.folder.skill_items import read_skills
@@ -245,30 +247,30 @@ class HostedFolder:
             skills = read_skills(bases)
         try:
             refused = list(refusals(loaded.manifest.folder, loaded.manifest))
-        except DeskUserError:  # an env file that cannot be read is reported elsewhere
+        except DeskUserError:  # an unreadable env file is reported by _read_variables
             refused = []
         return FolderReading(loaded, skills, refused, code_reads)
 
     def _agreed_contract(self) -> Definitions | None:
-        """What the lock file says was agreed on; None where there is none that can be used."""
+        """Return the definitions in the lock file, or None if it is missing or unusable."""
         try:
             return read_lock((self.folder / LOCK_NAME).read_bytes()).definitions
         except (OSError, ValueError):
             return None
 
     def hold_back(self, reason: str) -> None:
-        """Serve nothing until `release`, because of another folder."""
+        """Withhold the server until `release`, because of another folder."""
         self._waits_for = reason
         if not self.server.withheld:
             self._withhold(ManifestError(reason, str(self.folder / FILE)))
 
     def release(self) -> bool:
-        """Undo `hold_back`; whether the folder was held back and has to be read again."""
+        """Undo `hold_back`. Return True if the folder was held back and must be read again."""
         was_held, self._waits_for = bool(self._waits_for), ""
         return was_held
 
     def _withhold(self, mistake: ManifestError) -> None:
-        """Serve nothing, and report why unless that was reported before."""
+        """Withhold the server, and report the reason unless it was reported before."""
         if str(mistake) == self.server.withheld:
             return
         self.server.withheld = str(mistake)
@@ -279,7 +281,7 @@ class HostedFolder:
         self._journal.notify(told, Severity.ERROR, "workbench")
 
     def _check_mended(self, manifest: Manifest) -> None:
-        """Raises: ManifestError for parts of a mended manifest that only count from the start of a core."""
+        """Raises: ManifestError for parts of a fixed manifest that take effect only when a core starts."""
         if self._mode and self._mode not in manifest.modes:
             raise ManifestError(str(UnknownMode(manifest.name, self._mode, tuple(manifest.modes))), FILE)
         late = self._late(manifest) if self._late is not None else []
@@ -291,7 +293,7 @@ class HostedFolder:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about tools the manifest names and that do not exist, and about its rules for tokens."""
+        """Warnings about missing tools that the manifest names, and about its rules for tokens."""
         manifest, known = self._loaded.manifest, self.tools
         approvals = [(("approvals", name), f"approvals.{name}", name) for name in manifest.approvals]
         modes = [
@@ -311,12 +313,12 @@ class HostedFolder:
 
     @property
     def tools(self) -> frozenset[str]:
-        """The names a list of tools may hold: available tools, unavailable ones, and `*`."""
+        """Names allowed in a list of tools: available tools, unavailable ones, and `*`."""
         tools = self.server.tools
         return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
 
     def _read_variables(self, folder: Path) -> Variables | None:
-        """Read the folder's env files; None if it has none, or one with a mistake, which is reported."""
+        """Read the folder's env files. None if it has none or one is invalid; errors are reported."""
         if self._variables is None:
             if not any((folder / name).exists() for name in ENV_FILES):
                 return None
@@ -335,18 +337,18 @@ class HostedFolder:
 
     @property
     def secret_variable(self) -> str:
-        """The environment variable whose value signs tokens; empty for none."""
+        """Environment variable whose value signs tokens; empty if tokens are not signed with a secret."""
         jwt = self._loaded.manifest.auth.jwt
         return jwt.secret_env if jwt is not None else ""
 
     def _variables_of_code(self) -> set[str]:
-        """Names of the environment variables that the code reads. Reads its files; from any thread."""
+        """Return the environment variables that the code reads. Reads files; may be called on any thread."""
         from mcpdesk.hosting.folder.read_variables import variables_in
 
         return variables_in(self.folder)
 
     async def look_at_code(self) -> None:
-        """Find out which environment variables the code reads, before clients of other processes come."""
+        """Find the environment variables that the code reads, before clients of other processes connect."""
         found = await asyncio.to_thread(self._variables_of_code)
         if not self._has_reloaded:
             self._code_reads = found
@@ -354,10 +356,10 @@ class HostedFolder:
     def environment_for(
         self, peer: str, environment: Mapping[str, str], hidden: Collection[str]
     ) -> dict[str, str]:
-        """Environment of calls of a client in another process, without the hidden variables.
+        """Return the environment for calls of a client in another process, without the hidden variables.
 
-        Such clients are not accepted before `look_at_code` has returned.
-        Raises: OtherEnvironmentError when code here reads variables that are others in that process.
+        Such clients are not accepted before `look_at_code` has returned. Raises: OtherEnvironmentError if
+        code here reads variables that have other values in that process.
         """
         given = {} if self._variables is None else self._variables.given
         for name in sorted((self._code_reads | self.variables.keys()) - set(hidden)):
@@ -370,7 +372,7 @@ class HostedFolder:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment variables without which something is not offered, and what needs each."""
+        """Environment variables that some items require, each with the file that requires it."""
         needed = {
             variable: path.relative_to(self.folder).as_posix()
             for path, file in self._loaded.files.items()
@@ -382,7 +384,7 @@ class HostedFolder:
         return dict(sorted(needed.items()))
 
     async def wake(self) -> None:
-        """Restore what a previous run left."""
+        """Restore the state of a previous run."""
         try:
             await self._state.wake()
         except StorageError as error:
@@ -391,7 +393,7 @@ class HostedFolder:
         self._begin_life()
 
     def _begin_life(self) -> None:
-        """Run what `context.py` has for the start of the server, and end what ran for an earlier version."""
+        """Start the lifespan of `context.py`, and end that of an earlier version."""
         now, before = self.server.lifespan, self._lifespan
         if now is before:
             return
@@ -413,7 +415,7 @@ class HostedFolder:
         chore.add_done_callback(self._chores.discard)
 
     def withdraw(self) -> None:
-        """Offer nothing more; clients are told that the lists changed."""
+        """Remove all offers; clients are notified that the lists changed."""
         for registry in (
             self.server.tools,
             self.server.resources,
@@ -425,18 +427,18 @@ class HostedFolder:
         self.modes.refresh()
 
     async def hear(self) -> None:
-        """Load again what another replica wrote, and report when that cannot be."""
+        """Load the state that another replica or process wrote, and report a failure."""
         try:
             await self._state.hear()
         except StorageError as error:
             self._journal.log("warning", "server", str(error), "", self.server.name)
 
     def stop(self) -> None:
-        """Stop starting calls of tools."""
+        """Stop starting tool calls."""
         self._state.stop()
 
     async def close(self) -> None:
-        """End everything the server still does."""
+        """End all work of the server."""
         if self._variables is not None:
             self._variables.withdraw()
         self._gate.close()
@@ -458,7 +460,7 @@ class HostedFolder:
         self._journal.notify(said, Severity.WARNING if until else Severity.INFO)
 
     async def revoke(self, tool: str, peer: str) -> None:
-        """Ask again before a peer calls a tool, and report it."""
+        """Require approval again before a peer calls a tool, and report it."""
         name = peer.partition(":")[2]
         try:
             await self._state.approvals.revoke(tool, peer)
@@ -505,7 +507,7 @@ class HostedFolder:
         return changes
 
     def _why_broken(self, name: str) -> str:
-        """Where an item cannot be loaded and why, and whether it is served as it was."""
+        """Return where and why an item cannot be loaded, and whether its previous version is served."""
         found = next((each for each in self._unavailable() if each.name == name and not each.is_fit), None)
         if found is None:
             return ""
@@ -519,12 +521,12 @@ class HostedFolder:
 
 
 def no_tool(name: str, known: Iterable[str]) -> str:
-    """The message about a tool that is named and does not exist."""
+    """Return the message about a tool that does not exist."""
     return f"there is no tool {name!r}{suggestion(name, known)}"
 
 
 def definitions(server: Server) -> Definitions:
-    """What a server offers, as its clients see it."""
+    """Return the definitions a server offers, as its clients see them."""
     return {
         (registry.kind, registry.key(item)): WIRE[key](item)
         for key, registry in _shelves(server).items()
@@ -533,7 +535,7 @@ def definitions(server: Server) -> Definitions:
 
 
 def _also_changed(changes: Sequence[ContractChange]) -> str:
-    """The items whose contract changed without breaking, as the end of a sentence: ` · wording: price`."""
+    """Return the items whose contract changed without breaking, to end a sentence: ` · wording: price`."""
     worst = {(one.kind, one.name): one for one in reversed(changes)}
     told = ""
     for verdict in (ContractVerdict.COMPATIBLE, ContractVerdict.WORDING):
@@ -543,7 +545,7 @@ def _also_changed(changes: Sequence[ContractChange]) -> str:
 
 
 def _sources(server: Server) -> dict[tuple[str, str], str]:
-    """The place of each item in the folder's files, as `tools/price.py:2`."""
+    """Return the place of each item in the folder's files, as `tools/price.py:2`."""
     shelves = _shelves(server).values()
     return {(shelf.kind, shelf.key(item)): item.source for shelf in shelves for item in shelf}
 
@@ -559,7 +561,7 @@ def _shelves(server: Server) -> dict[str, Registry[Any]]:
 
 
 def _without_place(warning: str) -> str:
-    """A warning without its line number, which may have changed."""
+    """Return a warning without its line number, which may have changed."""
     return warning.partition(": ")[2]
 
 
@@ -568,7 +570,7 @@ def _unknown(name: str) -> str:
 
 
 def _state_name(name: str, folder: Path) -> str:
-    """A folder name that is readable, and different for two servers of the same name."""
+    """Return a readable folder name that differs for two servers of the same name."""
     return f"{name}-{hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()}"
 
 
@@ -603,16 +605,16 @@ def _limits(settings: Settings) -> Limits:
 
 
 class BuiltIn:
-    """The origin of built-in tools, in place of a file of the folder."""
+    """Origin of built-in tools, used instead of a file of the folder."""
 
     def place(self, function: Function) -> str:
-        """The place shown for a built-in tool."""
+        """Return the place shown for a built-in tool."""
         return "built-in"
 
 
 @cache
 def built_in(name: str) -> Tool:
-    """The built-in tool of that name. Raises: KeyError."""
+    """Return the built-in tool of that name. Raises: KeyError."""
     for function, note in _noted(import_module(BUILTINS[name])):
         if note.kind == "tool" and note.name == name:
             return typed_tool(BuiltIn(), function, note, name)
@@ -620,7 +622,7 @@ def built_in(name: str) -> Tool:
 
 
 def resources_of(names: Iterable[str]) -> list[Resource | ResourceTemplate]:
-    """The resources and templates that come with built-in tools, each once."""
+    """Return the resources and templates that come with built-in tools, without duplicates."""
     return [each for module in dict.fromkeys(BUILTINS[name] for name in names) for each in _resources(module)]
 
 
@@ -644,7 +646,7 @@ def _noted(module: ModuleType) -> Iterator[tuple[Function, Note]]:
 
 
 class Modes:
-    """The modes of a server: named selections of its tools, which clients ask for with `?mode=NAME`.
+    """Modes of a server: named selections of its tools, which clients request with `?mode=NAME`.
 
     A mode that was removed keeps its view, which offers no tools.
     """
@@ -659,11 +661,11 @@ class Modes:
 
     @property
     def lost(self) -> frozenset[str]:
-        """Modes a client asked for that no longer exist."""
+        """Modes that a client requested and that no longer exist."""
         return frozenset(self._views.keys() - self._modes.keys())
 
     def describe(self) -> Mapping[str, Mode]:
-        """The modes of the manifest, by name."""
+        """Return the modes of the manifest, by name."""
         return self._modes
 
     def choose(self, modes: Mapping[str, Mode]) -> None:
@@ -675,15 +677,15 @@ class Modes:
             tools.names = frozenset(mode.tools if mode is not None else ())
 
     def refresh(self) -> None:
-        """Update the views to what the server offers now."""
+        """Update the views to the server's current offers."""
         for view, tools in self._views.values():
             view.keep_up(self._server)
             tools.follow()
 
     def view(self, name: str) -> Server:
-        """The server as it is seen in a mode. While it is withheld any mode may exist once it is mended.
+        """Return the server as seen in a mode. While it is withheld, any mode may exist once it is fixed.
 
-        Raises: UnknownMode, which names the existing modes.
+        Raises: UnknownMode, which lists the existing modes.
         """
         mode = self._modes.get(name)
         if mode is None and not self._server.withheld:

@@ -1,4 +1,4 @@
-"""The asynchronous calls of a core as HTTP shows them, and the files they made."""
+"""Asynchronous calls of a core as HTTP shows them, and their files."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ UNREACHABLE = "the machine that runs the job does not answer: ask again in some 
 NOT_HERE = "the machine that ran the job does not answer, and this one does not share the folder of its files"
 
 DIGESTS = 1000
-"""How many are remembered: reading a file again for one takes long."""
+"""Number of digests remembered, because reading a file again takes long."""
 READING = 2
-"""Files read at a time for a digest, or archives made: an archive needs room on the disk, both a thread."""
+"""Concurrent reads for digests and archives: an archive needs disk space, and each needs a thread."""
 
 
 def _close(unwanted: Download) -> None:
@@ -41,7 +41,7 @@ def _close(unwanted: Download) -> None:
 
 
 class HostedJobs:
-    """The asynchronous calls of a core."""
+    """Asynchronous calls of a core."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class HostedJobs:
         endpoints: Mapping[str, HostedEndpoint],
         records_of: Callable[[str], SharedJobRecords] | None = None,
     ) -> None:
-        """`records_of` gives what replicas know of each other's jobs of a server; None: there are none."""
+        """`records_of` returns the shared job records of a server; None without replicas."""
         self._store = store
         self._records_of = records_of
         self._endpoints = endpoints
@@ -57,15 +57,15 @@ class HostedJobs:
         self._reading = asyncio.Semaphore(READING)
 
     def find(self, identifier: str, principal: Principal) -> HostedJob | None:
-        """The job of that id, if it is the caller's."""
+        """Return the job with that id, or None if it does not exist or belongs to another caller."""
         return self._found(identifier, job_owner(principal))
 
     def has(self, identifier: str) -> bool:
-        """Whether a job or a task is here, and not only known by its record."""
+        """True if a job or task is in memory here, not only in the shared records."""
         return self._store.by_id(identifier) is not None
 
     async def recorded(self, identifier: str, principal: Principal) -> HostedJob | None:
-        """The job of that id by its record, if it is the caller's. Raises: StorageError."""
+        """Return the caller's job with that id from the shared records, or None. Raises: StorageError."""
         if self._records_of is None:
             return None
         for name, endpoint in list(self._endpoints.items()):
@@ -76,9 +76,9 @@ class HostedJobs:
         return None
 
     async def listed(self, principal: Principal, session: str) -> list[bytes] | None:
-        """The caller's jobs, encoded, newest first: a principal's, else those begun in an HTTP session.
+        """Return the caller's jobs, encoded, newest first: those of its principal, or of its HTTP session.
 
-        None: nothing tells which are the caller's. Raises: StorageError.
+        None if neither identifies the caller. Raises: StorageError.
         """
         mark = session_mark(session)
         if principal.kind == "open" and not mark:
@@ -95,7 +95,7 @@ class HostedJobs:
         return [codec.encode(brief(job)) for job in newest]
 
     def known(self, identifier: str) -> HostedJob | None:
-        """The job of that id, whoever it belongs to: for who may see everything."""
+        """Return the job with that id for any owner. For callers that may see everything."""
         job = self._store.by_id(identifier)
         return None if job is None else self._found(identifier, job.owner)
 
@@ -107,7 +107,7 @@ class HostedJobs:
         return HostedJob(self, self._store, job, endpoint.server)
 
     async def digest(self, file: ProducedFile, roots: Sequence[Path]) -> str:
-        """The SHA-256 of a file. Raises: FileGone."""
+        """Return the SHA-256 of a file. Raises: FileGone."""
         key = file.path, file.stamp
         known = self._digests.get(key)
         if known is not None:
@@ -120,7 +120,7 @@ class HostedJobs:
         return known
 
     async def pack(self, made: Sequence[ProducedFile], roots: Sequence[Path], name: str) -> Download:
-        """An archive of files. Raises: FileGone, ArchiveTooLarge."""
+        """Return an archive of files. Raises: FileGone, ArchiveTooLarge."""
         return await self._read(lambda: downloads.archive_download(made, roots, name), _close)
 
     async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
@@ -130,7 +130,7 @@ class HostedJobs:
 
 
 class HostedJob:
-    """One of them, found for its caller."""
+    """One asynchronous call, looked up for its caller."""
 
     def __init__(self, jobs: HostedJobs, store: JobStore, job: Job, server: Server) -> None:
         self._jobs = jobs
@@ -141,29 +141,29 @@ class HostedJob:
 
     @property
     def state(self) -> str:
-        """`queued`, `running`, `succeeded`, `failed` or `canceled`."""
+        """State: `queued`, `running`, `succeeded`, `failed` or `canceled`."""
         return state_of(self._job)
 
     @property
     def is_over(self) -> bool:
-        """Whether its state is final."""
+        """True if its state is final."""
         return self._job.is_over
 
     @property
     def result_size(self) -> int:
-        """Bytes of its result, which are nearly all of large facts."""
+        """Size of its result in bytes, which dominates the size of large facts."""
         return len(self._job.ending.result)
 
     def facts(self) -> bytes:
-        """Everything about it, encoded."""
+        """All facts about the job, encoded."""
         return codec.encode(facts(self._job, self._most))
 
     def reader(self, kinds: Collection[str] | None = None) -> JobReader:
-        """Follow it. `kinds`: some of `stdout`, `stderr`, `progress`; None: all."""
+        """Follow the job. `kinds` are some of `stdout`, `stderr`, `progress`; None for all."""
         return JobReader(self._job) if kinds is None else JobReader(self._job, kinds)
 
     async def cancel(self, reason: str) -> bool:
-        """End it; False when it was over. Raises: StorageError while that cannot be written."""
+        """Cancel the job; False if it was over. Raises: StorageError if that cannot be written."""
         self._store.check_shared(self._job)
         is_cancelled = self._store.cancel(self._job, reason)
         await self._store.settled(self._job)
@@ -171,7 +171,7 @@ class HostedJob:
         return is_cancelled
 
     async def manifest(self) -> bytes:
-        """The files it made, encoded. Reads them."""
+        """List the files it made, encoded. Reads the files."""
         job = self._job
         listed = [await self._listed(file) for file in job.files]
         body: JSONObject = {"job_id": job.id, "status": state_of(job), "tool": job.tool}
@@ -179,9 +179,9 @@ class HostedJob:
         return codec.encode(body)
 
     async def parcel(self, name: str = "") -> Download | None:
-        """The download: a file by its name, the only one, or all of them; None if there is none.
+        """Return the download: a file by its name, the only file, or an archive of all; None without files.
 
-        Without a name, the whole output of a program counts only if the job made no file.
+        Without a name, the complete output of a program is included only if the job made no file.
 
         Raises: FileGone, ArchiveTooLarge.
         """
@@ -206,7 +206,7 @@ class HostedJob:
 
 
 class RecordedJob(HostedJob):
-    """One of a replica that is gone, or cannot be reached: known by its record alone."""
+    """A job of a replica that died or cannot be reached, known only from its record."""
 
     def __init__(
         self, jobs: HostedJobs, store: JobStore, job: Job, server: Server, records: SharedJobRecords
@@ -215,7 +215,7 @@ class RecordedJob(HostedJob):
         self._records = records
 
     async def cancel(self, reason: str) -> bool:
-        """Have the replica end it that runs it. Raises: StorageError when none does."""
+        """Ask the replica that runs it to end it. Raises: StorageError if no replica does."""
         if self.is_over:
             return False
         self._job = await self._records.cancel(self._job, reason)
@@ -224,7 +224,7 @@ class RecordedJob(HostedJob):
         return True
 
     async def parcel(self, name: str = "") -> Download | None:
-        """What there is to download, where its files lie in a folder that this machine has as well.
+        """Return the download if its files are in a folder that this machine shares.
 
         Raises: FileGone, ArchiveTooLarge.
         """
@@ -237,9 +237,9 @@ class RecordedJob(HostedJob):
 async def _on_thread(
     work: Callable[[], T], unwanted: Callable[[T], None], ended: Callable[[], None] = lambda: None
 ) -> T:
-    """Run work on a thread. If the caller is cancelled meanwhile, `unwanted` is called with the result.
+    """Run work on a thread. If the caller is cancelled, `unwanted` is called with the result later.
 
-    `ended` is called at the end of the work in any case.
+    `ended` is called when the work ends, in any case.
     """
     working = asyncio.create_task(asyncio.to_thread(work))
     working.add_done_callback(lambda _: ended())

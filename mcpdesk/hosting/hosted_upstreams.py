@@ -1,4 +1,4 @@
-"""The servers of a core that are not ours, and the ways on which clients reach them through it."""
+"""Upstream servers of a core, and their pass-throughs for clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class HostedUpstreams:
-    """Used on the core's loop."""
+    """Upstream servers of one core. Used on the core's loop."""
 
     def __init__(
         self,
@@ -38,11 +38,14 @@ class HostedUpstreams:
         watch: Callable[[], ExchangeWatch | None],
         is_served: bool,
     ) -> None:
-        """`watch` says who follows what is asked now; `is_served`: the core listens for HTTP, and clients
-        reach these servers through it."""
+        """Start without servers.
+
+        `watch` returns the current observer of upstream exchanges, or None. `is_served` is True if the core
+        listens for HTTP and passes clients through to these servers.
+        """
         self.by_name: dict[str, Upstream] = {}
         self.passed: dict[str, UrlPassThrough | ChannelPassThrough] = {}
-        """The ways of clients, by server."""
+        """Pass-throughs for clients, by server."""
         self._settings = settings
         self._journal = journal
         self._recording = recording
@@ -52,7 +55,7 @@ class HostedUpstreams:
         self._watch = watch
         self._is_served = is_served
         self._logged_in: set[str] = set()
-        """Servers with the token of an earlier login, as far as that was looked up."""
+        """Servers with a stored token of an earlier login, if that was looked up."""
         self._chores: set[asyncio.Task[None]] = set()
 
     def has_login(self, plan: UpstreamPlan) -> bool:
@@ -69,7 +72,7 @@ class HostedUpstreams:
         return has_stored_login(target, plan.reach, self._site.place)
 
     def load(self, plan: UpstreamPlan, has_login: bool) -> Upstream:
-        """Add a server. It does not begin to connect yet."""
+        """Add a server. It does not connect yet."""
         from mcpdesk.upstream.upstream import Upstream
 
         upstream = self.by_name[plan.name] = Upstream(plan, self._site)
@@ -81,7 +84,7 @@ class HostedUpstreams:
     async def log_in(self, name: str, changed: Callable[[], None], token: str = "") -> None:
         """Have the person at the screen log in to a server, or use the token they gave.
 
-        `changed` is called once clients reach it with the new token.
+        `changed` is called once clients reach the server with the new token.
         """
         if (upstream := self.by_name.get(name)) is None:
             return  # it was removed in the meantime
@@ -100,7 +103,7 @@ class HostedUpstreams:
             self._logged_in.discard(name)
 
     def _pass_on(self, plan: UpstreamPlan, *, is_sse: bool = False) -> None:
-        """Open the way of clients to a server, with the token of a login if there is one."""
+        """Open the pass-through of a server, with the token of a login if there is one."""
         from mcpdesk.client.targets import CommandTarget, UrlTarget
         from mcpdesk.hosting.channel import next_connection
         from mcpdesk.upstream.pass_through import UrlPassThrough, UrlRequests, own_headers
@@ -142,7 +145,7 @@ class HostedUpstreams:
         self.passed[plan.name].leads = plan.leads
 
     def _agreed(self, info: ConnectionInfo) -> None:
-        """Have clients go the way that led to the server: one behind a URL may speak HTTP+SSE only."""
+        """Use the transport that connected for clients, too. A URL may support only HTTP+SSE."""
         from mcpdesk.upstream.pass_through import UrlPassThrough
 
         before = self.passed.get(info.server)
@@ -151,7 +154,7 @@ class HostedUpstreams:
             self._begin(before.close())
 
     def _restarted(self, name: str) -> None:
-        """Have the clients of a program go on with a new run of it."""
+        """Connect the clients of a program to its new process."""
         from mcpdesk.client.targets import CommandTarget
         from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 
@@ -192,7 +195,7 @@ class HostedUpstreams:
         self._journal.log(level, source, text, "", server, at=at)
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:
-        """What a server may ask: answered in the inbox."""
+        """Return the questions that a server may ask; they are answered in the inbox."""
         from mcpdesk.client.person_answers import PersonAnswers
 
         timeout_s = self._settings.question_timeout_ms / 1000

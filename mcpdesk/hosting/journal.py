@@ -1,4 +1,4 @@
-"""Log lines and notices of a core, numbered and bounded, and Python's logging as a source of them."""
+"""Log lines and notices of a core, numbered and limited in number, with Python's logging as a source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_LINE = 16_384
 
 
 class Severity(StrEnum):
-    """Kinds of a notice."""
+    """Severity of a notice."""
 
     INFO = "information"
     WARNING = "warning"
@@ -39,7 +39,8 @@ class Notice(Struct, frozen=True):
     severity: Severity
     screen: str
     """`workbench`, `traffic`, `activity`, `clients` or `logs`, or a part of one: `activity/jobs`;
-    `workbench/save/NAME` is what a save of that server changed."""
+    `workbench/save/NAME` shows what a save of that server changed.
+    """
 
 
 class LogLine(Struct, frozen=True):
@@ -49,37 +50,37 @@ class LogLine(Struct, frozen=True):
     time: float
     """Unix time in seconds."""
     level: str
-    """A logging level of the specification: debug, info, notice, warning, error, critical ..."""
+    """Logging level of the specification: debug, info, notice, warning, error, critical ..."""
     source: str
     """`server`, `stderr`, `print`, or a logger's name."""
     text: str
     where: str = ""
-    """`tools/slow.py:14` where known."""
+    """Place such as `tools/slow.py:14`, if known."""
     server: str = ""
     trace: str = ""
-    """The id of the trace its request belongs to."""
+    """Id of the trace its request belongs to."""
     call: tuple[int, Id] | None = None
-    """Connection and id of the request it belongs to, where that is known."""
+    """Connection and id of the request it belongs to, if known."""
     tool: str = ""
-    """The tool that request called, where somebody wants to know."""
+    """Tool that the request called, if a front end needs it."""
     replica: str = ""
-    """Of several machines that a desk looks at, the one that said it."""
+    """Replica that logged it, on a desk that shows several machines."""
 
 
 NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)
 
 
 def _after(kept: deque[NumberedEntry], number: int) -> list[NumberedEntry]:
-    """Entries numbered above `number`, oldest first. The newest are at the end."""
+    """Return the entries numbered above `number`, oldest first. New entries are appended at the end."""
     if not kept or kept[-1].number <= number:
         return []
-    # A copy, because another thread may append meanwhile.
+    # Copy, because another thread may append at the same time.
     fresh = list(takewhile(lambda entry: entry.number > number, reversed(kept.copy())))
     return fresh[::-1]
 
 
 class Journal:
-    """The log lines and notices of one core. Any thread may write and read."""
+    """Log lines and notices of one core. Any thread may write and read."""
 
     def __init__(self, on_entry: Callable[[], object] = lambda: None) -> None:
         """`on_entry` is called after every line and every notice, on the thread that wrote it."""
@@ -90,9 +91,9 @@ class Journal:
         self._notice_numbers = count()
         self._limits = LogLimits()
         self.origin_of: Callable[[tuple[int, Id]], tuple[str, str]] | None = None
-        """Names server and tool of a running call; None: nobody wants to know the tool of a line."""
+        """Returns server and tool of a running call. None if lines need no tool."""
         self.keep_for_call: Callable[[LogLine], None] | None = None
-        """Is given every line of a call, from any thread; None: nobody wants them."""
+        """Called with every line of a call, on any thread. None if these lines are not recorded."""
 
     def log(
         self,
@@ -106,11 +107,11 @@ class Journal:
         at: float | None = None,
         cause: str = "",
     ) -> None:
-        """Keep one line. `where` is `file:line` when known, `trace` the id of the caller's trace.
+        """Add one line. `where` is `file:line` if known, `trace` the id of the caller's trace.
 
-        `call` are connection and id of the request it belongs to, where that is known; `at` is when it was
-        said, in Unix seconds; None: now. Of the lines of one `cause` one a second is kept, with their number;
-        without a cause every line is.
+        `call` has the connection and id of the request it belongs to, if known. `at` is the Unix time in
+        seconds; None means now. Of lines with the same `cause`, one a second is kept, with the number of
+        lines it represents; without a cause, all are kept.
         """
         if cause:
             rest = (where, server, trace, call, at)
@@ -127,12 +128,12 @@ class Journal:
             self.keep_for_call(line)
 
     def keep_line(self, line: LogLine) -> None:
-        """Keep a line, under a number of our own."""
+        """Add a line, with a new number."""
         self._lines.append(structs.replace(line, number=next(self._line_numbers)))
         self._on_entry()
 
     def keep_notice(self, notice: Notice) -> None:
-        """Keep a notice, under a number of our own, without a log line."""
+        """Add a notice, with a new number and without a log line."""
         self._notices.append(structs.replace(notice, number=next(self._notice_numbers)))
         self._on_entry()
 
@@ -144,9 +145,9 @@ class Journal:
         cause: str = "",
         logged: str = "",
     ) -> None:
-        """Keep one notice, and its text as a log line; `logged` is another text of that line.
+        """Add a notice, and its text as a log line. `cause` is as for `log`.
 
-        `cause` is as for `log`.
+        `logged` is the text of the log line, if it differs from that of the notice.
         """
         if cause:
             rest = (severity, screen, "", logged)
@@ -156,26 +157,26 @@ class Journal:
         self.log(level, "server", logged or text)
 
     def lines(self, after: int = -1) -> list[LogLine]:
-        """Log lines numbered above `after`, oldest first."""
+        """Return the log lines numbered above `after`, oldest first."""
         self._limits.flush()
         return _after(self._lines, after)
 
     def notices(self, after: int = -1) -> list[Notice]:
-        """Notices numbered above `after`, oldest first."""
+        """Return the notices numbered above `after`, oldest first."""
         return _after(self._notices, after)
 
 
 Folders = Callable[[], Sequence[Path]]
 Running = Callable[[], "tuple[int, Id] | None"]
-"""Connection and id of the call that the running code answers; None outside of calls."""
+"""Returns connection and id of the call that the running code answers, or None outside of calls."""
 
 
 OURS = "mcpdesk."
-"""How the names of the loggers of this program begin."""
+"""Prefix of the names of this program's loggers."""
 
 
 class JournalHandler(logging.Handler):
-    """A logging handler that writes to a journal, with the place of records from hosted folders."""
+    """Logging handler that writes to a journal, with the source line of records from hosted folders."""
 
     def __init__(self, journal: Journal, folders: Folders, running: Running = lambda: None) -> None:
         super().__init__()
@@ -184,7 +185,7 @@ class JournalHandler(logging.Handler):
         self._running = running
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record. Never raises: a bad format is shown as it is."""
+        """Write one record. Never raises: a message with an invalid format is shown unformatted."""
         try:
             text = record.getMessage()
         except (TypeError, ValueError):
@@ -192,7 +193,7 @@ class JournalHandler(logging.Handler):
         if record.exc_info and record.exc_info[0] is not None:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
         where, call = self._place(record), self._running()
-        # Lines of hosted code are never left out.
+        # Lines of hosted code are not rate-limited.
         cause = f"{record.name}:{text}" if record.name.startswith(OURS) else ""
         self._journal.log(record.levelname.lower(), record.name, text, where, call=call, cause=cause)
 
@@ -209,7 +210,7 @@ class JournalHandler(logging.Handler):
 
 @contextmanager
 def logging_to(journal: Journal, folders: Folders, running: Running = lambda: None) -> Iterator[None]:
-    """Send everything from level INFO up to the journal, and nowhere else, while the block runs."""
+    """While the block runs, send log records of level INFO and above to the journal only."""
     root = logging.getLogger()
     handler = JournalHandler(journal, folders, running)
     before, level = root.handlers[:], root.level

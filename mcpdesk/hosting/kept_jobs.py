@@ -1,4 +1,4 @@
-"""The jobs of a core outside its memory: in the state file of each server, or shared with other replicas."""
+"""Stored jobs of a core: in the state file of each server, or shared with other replicas."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from mcpdesk.storage.job_table import FileJobTable
 
 END_JOB = "end-job"
-"""The kind of events that ask the replica of a job to end it."""
+"""Kind of the event that asks the replica of a job to end it."""
 SWEEP_S = 1.0
 
 
 class KeptJobs:
-    """The records of the jobs of every server of a core. Used on the core's loop."""
+    """Job records of every server of a core. Used on the core's loop."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class KeptJobs:
             replicas.engine.on_back.append(self._restate)
 
     def note(self, job: Job, is_forgotten: bool) -> None:
-        """A job began, went on or ended, or is forgotten."""
+        """Store a job that began, progressed or ended, or delete one that is forgotten."""
         if job.server in self._endpoints:
             self._of(job.server).note(job, is_forgotten)
 
     async def recall(self, name: str) -> None:
-        """Take back what an earlier process left of a server. Other replicas' jobs stay where they are."""
+        """Load the jobs that an earlier process left of a server. Jobs of other replicas are not loaded."""
         home = self._endpoints[name].server.hosted
         if self._replicas is not None or home is None or not await home.look_for_state():
             return
@@ -63,17 +63,17 @@ class KeptJobs:
             self._journal.notify(f"{name}: {error}", Severity.ERROR, "logs")
 
     def start(self) -> None:
-        """Begin to look after the jobs of replicas that die."""
+        """Start to take over jobs of replicas that died."""
         if self._replicas is not None:
             self._sweeping_aio = asyncio.create_task(self._sweep())
 
     async def forget(self, name: str) -> None:
-        """A server is taken off the desk."""
+        """Close the records of a server that is removed."""
         if (records := self._records.pop(name, None)) is not None:
             await records.close(())
 
     async def close(self) -> None:
-        """The core stops: write what is left, and how far the jobs came that still run."""
+        """Write the pending records and the progress of the jobs that still run, when the core stops."""
         if self._sweeping_aio is not None:
             self._sweeping_aio.cancel()
             await asyncio.gather(self._sweeping_aio, return_exceptions=True)
@@ -81,7 +81,7 @@ class KeptJobs:
             await records.close([job for job in self._store().of_server(name) if not job.is_over])
 
     def check(self, job: Job) -> None:
-        """Raises: StorageError while nothing can be written of a job that replicas share."""
+        """Raises: StorageError while a job shared by replicas cannot be written."""
         self._shared(job.server).check()
 
     async def begun(self, job: Job) -> None:
@@ -89,7 +89,7 @@ class KeptJobs:
         await self._shared(job.server).begun(job)
 
     async def conclude(self, final: Job) -> bool:
-        """Write a job as it is in the end. False: another replica has it by now."""
+        """Write the final state of a job. Return False if another replica has taken it over."""
         return await self._shared(final.server).conclude(final)
 
     def _store(self) -> JobStore:
@@ -105,7 +105,7 @@ class KeptJobs:
                     await self._shared(name).sweep(may_take_over=not self._is_draining())
                 except StorageError as error:
                     trouble[name] = str(error)
-                    if trouble[name] != before:  # it is told once, not every second
+                    if trouble[name] != before:  # logged once, not every second
                         self._journal.log("info", "jobs", str(error), "", name)
 
     def _restate(self) -> None:

@@ -1,4 +1,4 @@
-"""Limit of log lines of one cause: one a second, with the number of those that were left out."""
+"""Rate limit for log lines: one a second per cause, with the number of lines left out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 SECOND_S = 1.0
 MOST_CAUSES = 1_000
-"""Causes that are known at a time. Lines of further ones are written without a limit."""
+"""Causes tracked at a time. Lines of further causes are written without a limit."""
 Write = Callable[[str], object]
-"""Writes a line of the log, with what is to follow its text."""
+"""Function that writes a log line; its argument is appended to the text."""
 
 
 class LogLimits:
-    """Lines of each cause within the last second. Any thread may use it."""
+    """Lines of each cause within the last second. May be used from any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -35,7 +35,7 @@ class LogLimits:
         write("")
 
     def flush(self) -> None:
-        """Write the newest line of each cause whose second is over, with the number it stands for."""
+        """Write the newest line of each cause whose second is over, with the number of lines."""
         if not self._causes:
             return
         due: list[tuple[Write, int]] = []
@@ -54,7 +54,7 @@ class LogLimits:
 
 
 class _Cause:
-    """A cause of which a line was written a moment ago."""
+    """A cause whose last line was written less than a second ago."""
 
     __slots__ = ("count", "until", "write")
 
@@ -63,4 +63,4 @@ class _Cause:
         self.count = 0
         """Lines left out since then."""
         self.write: Write | None = None
-        """Writes the newest of them."""
+        """Writes the newest of the lines left out."""

@@ -1,4 +1,4 @@
-"""Clients over byte streams: their pipes to a server, and where `mcpdesk stdio FOLDER` finds this core."""
+"""Byte pipes of clients to a server, and the sockets where `mcpdesk stdio FOLDER` finds this core."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from mcpdesk.transports.unix import UnixListener
 
 MOST_NAMED = 8
-"""Tools that a log line names."""
+"""Number of tools named in a log line."""
 LEAVE_S = 0.5
-"""How long pumps may take to go to another server when this core ends, or no longer has theirs."""
+"""Seconds for pumps to move to another server when this core stops or removes theirs."""
 
 
 def open_pipe(
@@ -38,12 +38,11 @@ def open_pipe(
     *,
     token: str = "",
 ) -> Pipe:
-    """Open a byte pipe to a server of a core; the first one without a name. On the core's loop.
+    """Open a byte pipe to a server of a core; to the first one without a name. On the core's loop.
 
-    `token` is a bearer token of the peer; an `environment` has it as `MCPDESK_TOKEN`.
-
-    Raises: TransportError when there is no such server, or it is withheld; UnknownMode for a mode it does
-    not have; OtherEnvironmentError when tools read variables that are others for this peer.
+    `token` is a bearer token of the peer; in an `environment` it is `MCPDESK_TOKEN`. Raises: TransportError
+    if the server does not exist or is withheld; UnknownMode for a mode it does not have;
+    OtherEnvironmentError if tools read variables with other values in this peer's environment.
     """
     whole = host.endpoint(server or "")
     if whole is not None and whole.server.withheld:
@@ -70,7 +69,7 @@ def open_pipe(
 
 
 def _unlisted(endpoint: HostedEndpoint) -> str:
-    """Names of the items that are only listed for clients with a token, as the beginning of a sentence."""
+    """Return the items that are listed only for clients with a token, as the beginning of a sentence."""
     if endpoint.access.requires_token:
         return f"{endpoint.name} needs a token: nothing of it is"
     names = endpoint.server.token_tools
@@ -80,26 +79,26 @@ def _unlisted(endpoint: HostedEndpoint) -> str:
 
 
 class PumpPlaces:
-    """The meeting points of one core. Used on its loop."""
+    """Meeting points (sockets) of one core. Used on its loop."""
 
     def __init__(self, open_pipe: OpenPipe, journal: Journal, state: str) -> None:
-        """`state` is the state folder if one was chosen: cores with different ones do not meet."""
+        """`state` is the state folder if one was chosen: cores with different state folders do not meet."""
         self._open_pipe = open_pipe
         self._journal = journal
         self._state = state
         self._listeners: dict[str, UnixListener] = {}
         self._successions: dict[str, asyncio.Task[None]] = {}
-        """Tasks that wait for the end of another process that answers for a folder, by server."""
+        """Tasks that wait until another process that serves a folder ends, by server."""
         self._is_leaving = False
 
     async def listen(self, name: str, folder: Path) -> None:
-        """Listen for pumps of a server; where another process does, once that has ended."""
+        """Listen for pumps of a server; if another process does, wait until it ends."""
         if not await self._listen_at(name, folder):
             self._journal.log("info", "server", f"another process already answers for {folder}")
             self._successions[name] = asyncio.create_task(self._take_over_later(name, folder))
 
     async def leave(self, name: str) -> None:
-        """Send the pumps of a server to another process, and listen for them no more."""
+        """Send the pumps of a server to another process and stop listening for them."""
         if (waiting := self._successions.pop(name, None)) is not None:
             waiting.cancel()
         if (listener := self._listeners.pop(name, None)) is not None:
@@ -107,7 +106,7 @@ class PumpPlaces:
             await listener.close()
 
     async def send_away(self) -> None:
-        """Send pumps to another server, except those with calls under way here; wait for no process more."""
+        """Send pumps without running calls to another server, and stop waiting for other processes."""
         for waiting in self._successions.values():
             waiting.cancel()
         await asyncio.gather(*self._successions.values(), return_exceptions=True)
@@ -116,15 +115,15 @@ class PumpPlaces:
             await asyncio.gather(*(each.send_away(LEAVE_S) for each in self._listeners.values()))
 
     async def close(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         await asyncio.gather(*(listener.close() for listener in self._listeners.values()))
 
     def hang_up(self, connection: int) -> bool:
-        """End one connection. Returns False when it is none of a pump."""
+        """Close one connection. Return False if it does not belong to a pump."""
         return any(listener.hang_up(connection) for listener in self._listeners.values())
 
     async def _listen_at(self, name: str, folder: Path) -> bool:
-        """Listen at a folder's meeting point, and tell lone cores. False while another process does."""
+        """Listen at a folder's meeting point and notify lone cores. False if another process listens."""
         from mcpdesk.transports.unix import UnixListener
 
         try:
@@ -140,7 +139,7 @@ class PumpPlaces:
         return True
 
     async def _occupied(self, folder: Path) -> rendezvous.MeetingSocket | None:
-        """Occupy a folder's meeting point, on a thread; None while another process does. Raises: OSError."""
+        """Occupy a folder's meeting point, on a thread. None if another process has it. Raises: OSError."""
         occupying = asyncio.ensure_future(asyncio.to_thread(rendezvous.occupy, folder, self._state))
         try:
             return await asyncio.shield(occupying)
@@ -149,19 +148,19 @@ class PumpPlaces:
             raise
 
     async def _take_over_later(self, name: str, folder: Path) -> None:
-        """Wait for the end of the process that answers for a folder, and take its place."""
+        """Wait until the process that serves a folder ends, then listen in its place."""
         while not await self._listen_at(name, folder):
             with contextlib.suppress(OSError):
                 other = await asyncio.to_thread(rendezvous.find_desk, folder, self._state)
                 if other is not None:
                     reader, writer = await asyncio.open_unix_connection(sock=other)
                     try:
-                        await reader.read()  # it says nothing: this is its end
+                        await reader.read()  # the peer sends nothing, so this waits until it ends
                     finally:
                         writer.close()
 
 
 def _leave(occupying: asyncio.Future[rendezvous.MeetingSocket | None]) -> None:
-    """Leave a meeting point that is not needed any longer."""
+    """Leave a meeting point that is no longer needed."""
     if not occupying.cancelled() and occupying.exception() is None and (place := occupying.result()):
         place.leave()

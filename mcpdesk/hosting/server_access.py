@@ -1,4 +1,4 @@
-"""From the `auth` part of a manifest to what a server asks of its callers, and its keys for tokens."""
+"""Access rules of a server, from the `auth` part of its manifest, and the keys that verify tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcpdesk.settings import SETTINGS, SettingKind
 
 
 class AccessGate:
-    """Keeps what one server asks of callers equal to its manifest. Keys stay while it says the same."""
+    """Keeps the access rules of one server equal to its manifest. Keys stay while `auth` is unchanged."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class AccessGate:
         report: Callable[[str], None],
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """`realm` is the server's name; `report` is called with trouble about keys."""
+        """`realm` is the server's name; `report` is called with problems with keys."""
         self._realm = realm
         self._folder = folder
         self._report = report
@@ -35,7 +35,7 @@ class AccessGate:
         self.access: Access = NOTHING_ASKED
 
     def update(self, auth: Auth) -> Access:
-        """Work out what a manifest asks of callers; keeps the present result when nothing differs."""
+        """Return the access rules of a manifest, or the current object if they did not change."""
         secret = self._environment.get(auth.jwt.secret_env, "") if auth.jwt is not None else ""
         if self._built != (auth, secret):
             self.close()
@@ -76,7 +76,7 @@ class AccessGate:
 
 
 def with_required_tokens(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
-    """The tools, with what the manifest asks of their callers in addition."""
+    """Yield the tools, with the token requirements of the manifest added."""
     for tool in tools:
         needs = auth.tools.get(tool.name)
         if needs is None:
@@ -89,7 +89,7 @@ def with_required_tokens(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
 
 
 def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Mistakes that refuse everybody or accept too many, each with its path in the manifest."""
+    """Yield errors that reject every caller or accept too many, each with its path in the manifest."""
     asking = [tool.name for tool in tools if tool.requires_jwt]
     if auth.jwt is None:
         if asking:
@@ -103,13 +103,13 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
 
 
 def secret_variables(secret: Iterable[str]) -> set[str]:
-    """The given environment variables, and those of settings that are secret."""
+    """Return the given environment variables and those of secret settings."""
     ours = {name for each in SETTINGS if each.kind is SettingKind.SECRET for name in each.environment}
     return {*ours, *secret} - {""}
 
 
 def public_environment(secret: Iterable[str]) -> dict[str, str]:
-    """The process environment without the given variables and the secrets of the desk."""
+    """Return the process environment without the given variables and the secrets of the desk."""
     hidden = secret_variables(secret)
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
@@ -121,16 +121,16 @@ async def _fetch(url: str, most: int) -> bytes:
 
 
 LARGEST = 256 << 10
-"""The largest document with keys, in bytes."""
+"""Size limit of a document with keys, in bytes."""
 
 Fetch = Callable[[str, int], Awaitable[bytes]]
-"""Fetches a document of at most so many bytes. Raises: OSError or ValueError with a reason."""
+"""Fetches a document up to a size in bytes. Raises: OSError or ValueError with a reason."""
 
 
 def key_source(
     jwt: Jwt, folder: Path, environment: Mapping[str, str], report: Callable[[str], None], fetch: Fetch
 ) -> KeySource:
-    """The keys a manifest names. `report` is called with trouble about them, which never holds a secret."""
+    """Return the keys a manifest names. `report` is called with problems, never including a secret."""
     allowed = tuple(jwt.algorithms)
     if jwt.secret_env:
         place, pace = f"secret_env {jwt.secret_env}", CONSTANT
@@ -149,7 +149,7 @@ def key_source(
 
 
 def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
-    """A loader that reads a JWK set from a file, again whenever the file changes."""
+    """Return a loader that reads a JWK set from a file, again whenever the file changes."""
     seen: tuple[int, int, int] | None = None
     allowed = tuple(algorithms)
 
@@ -175,7 +175,7 @@ def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
 
 
 def url_keys(url: str, algorithms: Iterable[str], fetch: Fetch) -> Load:
-    """A loader that fetches a JWK set from a URL."""
+    """Return a loader that fetches a JWK set from a URL."""
     allowed = tuple(algorithms)
 
     async def load() -> KeySet:

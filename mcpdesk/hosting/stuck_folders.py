@@ -1,4 +1,4 @@
-"""Reaction to hosted code that blocks the core's loop: a line in the journal, and loops of its own."""
+"""Reaction to hosted code that blocks the core's loop: a log line, and separate loops for that folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcpdesk.hosting.journal import Journal
 
 
 class StuckFolders:
-    """Watches the core's loop for the code of hosted folders."""
+    """Watches the core's loop for blocking code of hosted folders."""
 
     def __init__(self, folders: Mapping[str, HostedFolder], journal: Journal, turns: LoopTurns) -> None:
         self.heartbeat = Heartbeat(self._roots, self._tool_at, turns, self._note)
@@ -24,12 +24,12 @@ class StuckFolders:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Begin to watch the running loop."""
+        """Start to watch the running loop."""
         self._loop = asyncio.get_running_loop()
         self.heartbeat.start()
 
     def _roots(self) -> list[Path]:
-        # Asked by other threads, also while folders are still being added.
+        # Called from other threads, also while folders are still being added.
         return [hosted.folder for hosted in list(self._folders.values())]
 
     def _tool_at(self, folder: Path, place: str, lines: range) -> str:
@@ -43,7 +43,7 @@ class StuckFolders:
         return ""
 
     def _note(self, stuck: Stuck) -> None:
-        """On the thread of the heartbeat."""
+        """Log the place and move the folder to its own loops. Runs on the thread of the heartbeat."""
         told = f"holds up the server: nothing else was answered for {stuck.seconds:.1f} s"
         told += "; await what takes time, or write a plain def, which runs in a thread"
         found = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]

@@ -1,7 +1,7 @@
-"""A server folder as an MCPB bundle: which files go into it, how it is started, and its bytes.
+"""MCPB bundle of a server folder: selection of its files, start command, and content.
 
-The bundle has this program as a wheel, because the person who installs it may have none and find none.
-The same files make the same bytes: times, owners and the order of the disk are left out.
+The bundle contains this program as a wheel, because the person who installs it may have neither mcpdesk nor
+access to a package index. The build is reproducible: times, owners and the order on disk are left out.
 Source: MCPB manifest 0.4.
 """
 
@@ -27,21 +27,21 @@ from mcpdesk.settings import ENV_FILES
 
 MOST_FILES = 5_000
 MOST_BYTES = 64 << 20
-"""Of all files together, before they are packed."""
+"""Total size of the files before compression."""
 ENTRY = "main.py"
 START: JSONObject = {
     "type": "uv",
     "entry_point": ENTRY,
     "mcp_config": {"command": "uv", "args": ["run", "--directory", "${__dirname}", ENTRY]},
 }
-"""How a client starts it: uv installs the wheel in it, and fetches what that and the folder require, once."""
+"""Start command for a client: uv installs the wheel and downloads the requirements, once."""
 PRIVATE_ENDINGS = (".env", ".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
 PRIVATE_NAMES = frozenset({*ENV_FILES, "id_rsa", "id_ecdsa", "id_ed25519", "credentials", "credentials.json"})
 MADE_HERE = re.compile(r".*\.mcpb|server\.json")
 LOOKED_AT = 1 << 20
-"""Files up to this size are searched for what is secret."""
+"""Largest file, in bytes, that is searched for secrets."""
 WHEEL = f"wheels/{FILE}"
-"""Path of this program in a bundle."""
+"""Path of this program's wheel in a bundle."""
 TEST_FOLDERS = frozenset({"cases"})
 """Folders at the top of a server folder that only `mcpdesk test` reads."""
 _MAIN = '''\
@@ -71,18 +71,18 @@ package = false
 
 
 class FolderFiles(NamedTuple):
-    """What of a folder goes into a bundle."""
+    """Files of a folder, selected for a bundle."""
 
     files: dict[str, Path]
-    """By path below the folder."""
+    """Selected files, by path below the folder."""
     left_out: list[tuple[str, str]]
-    """What does not, and why."""
+    """Paths that are left out, each with the reason."""
     secrets: list[str]
-    """Files that are needed, and hold what looks like a token or a key."""
+    """Selected files that seem to contain a token or a key."""
 
 
 def folder_files(folder: Path) -> FolderFiles:
-    """Choose the files. Raises: DeskUserError for a folder that is too large."""
+    """Select the files. Raises: DeskUserError for a folder that is too large."""
     found = FolderFiles({}, [], [])
     total = 0
     for place, folders, names in os.walk(folder):
@@ -109,7 +109,7 @@ def folder_files(folder: Path) -> FolderFiles:
 def pack(
     name: str, version: str, files: Mapping[str, Path], manifest: JSONObject, requires: Iterable[str]
 ) -> bytes:
-    """The bytes of a bundle with these files of the server's folder."""
+    """Return the content of a bundle with these files of the server's folder."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         _add(archive, "manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n")
@@ -135,7 +135,7 @@ def _project(name: str, version: str, requires: Iterable[str]) -> str:
 
 def _add(archive: zipfile.ZipFile, name: str, data: bytes, is_program: bool = False) -> None:
     entry = zipfile.ZipInfo(name, EPOCH)
-    entry.create_system = 3  # Unix, whose modes these are
+    entry.create_system = 3  # Unix, because the modes are Unix modes
     entry.external_attr = (stat.S_IFREG | (0o755 if is_program else 0o644)) << 16
     entry.compress_type = zipfile.ZIP_DEFLATED
     archive.writestr(entry, data)

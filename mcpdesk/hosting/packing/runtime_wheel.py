@@ -1,7 +1,7 @@
-"""Wheel of this program for a bundle: what serves a folder over stdio, without the screen.
+"""Wheel of this program for a bundle, with the parts that serve a folder over stdio but without the screen.
 
-A bundle brings its own runtime, so that it starts where no package index has mcpdesk. The same program makes
-the same bytes. Source: PyPA "Binary distribution format" 1.0, core metadata 2.4.
+A bundle contains its own runtime, so that it starts where no package index offers mcpdesk. The build is
+reproducible. Source: PyPA "Binary distribution format" 1.0, core metadata 2.4.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ NAME = "mcpdesk"
 VERSION = f"{__version__}+runtime"
 FILE = f"{NAME}-{VERSION}-py3-none-any.whl"
 LEFT_OUT = ("tui", "_bundled")
-"""Folders of the package that no served folder needs."""
+"""Folders of the package that serving a folder does not need."""
 NOT_NEEDED = frozenset({"textual", "rich", "prometheus-client"})
-"""Requirements of the screen and of HTTP alone."""
+"""Requirements of the screen and of HTTP only."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 _WHEEL = f"Wheel-Version: 1.0\nGenerator: {NAME} {__version__}\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _ENTRY_POINTS = f"[console_scripts]\n{NAME} = {NAME}.__main__:main\n"
 
 
 def runtime_wheel() -> bytes:
-    """The bytes of the wheel. Raises: DeskUserError if this program was not installed as a package."""
+    """Return the wheel's content. Raises: DeskUserError if this program was not installed as a package."""
     info = f"{NAME}-{VERSION}.dist-info"
     files: dict[str, bytes] = dict(_package_files(PACKAGE))
     files[f"{info}/METADATA"] = _metadata().encode()
@@ -42,7 +42,7 @@ def runtime_wheel() -> bytes:
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(name, EPOCH)
-            entry.create_system = 3  # Unix, whose modes these are
+            entry.create_system = 3  # Unix, because the modes are Unix modes
             entry.external_attr = 0o100644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
@@ -69,7 +69,7 @@ def _metadata() -> str:
 
 
 def _needed(requires: list[str]) -> Iterator[str]:
-    """The requirements without extras, and without those of the screen."""
+    """Yield the requirements, except those of extras and of the screen."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
