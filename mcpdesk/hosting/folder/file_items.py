@@ -1,4 +1,4 @@
-"""What one file of a server folder offers: items that work, items that do not, and remarks."""
+"""Items of one file of a server folder: working items, broken items, and remarks."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ KINDS: dict[type[Item], str] = {
 
 
 class FileItems(Struct):
-    """What one file offers: its items, those left out, and remarks."""
+    """Items of one file, those left out, and remarks."""
 
     items: list[Item] = field(default_factory=list)
     broken: list[tuple[str, Unavailable]] = field(default_factory=list)
-    """Each item that is left out, with its kind."""
+    """Items that are left out, each with its kind."""
     remarks: list[str] = field(default_factory=list)
-    """Warnings with their places; nothing is left out because of them."""
+    """Warnings with their places; no item is left out because of them."""
     may_be_helper: bool = False
-    """Whether a Python file holds nothing that is clearly meant to be offered."""
+    """True if a Python file has no function that is clearly meant to be an item."""
     asked: dict[str, int] = field(default_factory=dict)
-    """The environment variables its items need, each with a mark of its value; 0 when it was not set."""
+    """Environment variables its items need, each with a hash of its value; 0 if the variable is not set."""
 
     def is_outdated(self, environment: Mapping[str, str]) -> bool:
-        """Whether a variable it needs has another value than when it was read."""
+        """True if a variable it needs has changed since the file was read."""
         return any(mark != mark_of(environment.get(name, "")) for name, mark in self.asked.items())
 
     def refuse(self, kind: str, name: str, error: RegistrationError) -> None:
@@ -47,9 +47,9 @@ class FileItems(Struct):
         self.broken.append((kind, Unavailable(name, error.message, error.source, is_fit=is_fit)))
 
     def or_previous(self, previous: FileItems | None) -> FileItems:
-        """A copy in which the previous version of each broken item goes on serving.
+        """Return a copy in which the previous version of each broken item stays in service.
 
-        An item that only lacks a precondition is not served: its previous version would lack the same.
+        An item that only lacks a precondition is not served, because its previous version would lack it too.
         """
         earlier = {(kind_of(item), name_of(item)): item for item in previous.items} if previous else {}
         kept: list[Item] = []
@@ -65,22 +65,21 @@ class FileItems(Struct):
 
 
 def digest(data: bytes) -> str:
-    """32 hexadecimal digits that differ where the data does."""
+    """Return a hash of the data, 32 hexadecimal digits long."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def mark_of(value: str) -> int:
-    """A number that tells a variable's values apart without keeping them; 0 when it is not set."""
+    """Return a number that identifies a variable's value without storing it; 0 if it is not set."""
     return hash(value) or 1 if value else 0
 
 
 def unreadable_file(
     previous: FileItems, kind: str, name: str, reason: str, source: str, *, is_logged: bool = False
 ) -> FileItems:
-    """The items of a file that cannot be read now: its previous ones, each marked with the reason.
+    """Return the previous items of a file that cannot be read now, each marked with the reason.
 
-    A file that had no item counts as one broken item of this kind and name. `is_logged`: its traceback is in
-    the log.
+    A file without items counts as one broken item of this kind and name.
     """
     affected = [(kind_of(item), name_of(item)) for item in previous.items] or [(kind, name)]
     broken = [
@@ -92,27 +91,27 @@ def unreadable_file(
 
 
 def why_unreadable(path: Path, folder: Path) -> str:
-    """Why a path cannot be read as a file of a server folder; empty when it can."""
+    """Return why a path cannot be read as a file of a server folder; empty if it can."""
     if not path.resolve().is_relative_to(folder):
         return "is a link that leaves the server folder"
-    # A pipe would be waited for, a device may have no end.
+    # Reading a pipe would block, and a device may have no end.
     return "" if path.is_file() else "is no file, or not there"
 
 
 def kind_of(item: Item) -> str:
-    """`tool`, `resource`, `template` or `prompt`."""
+    """Return the kind of an item: `tool`, `resource`, `template` or `prompt`."""
     return KINDS[type(item)]
 
 
 def name_of(item: Item) -> str:
-    """The identifier of an item within its kind: a name, a URI or a URI template."""
+    """Return the identifier of an item within its kind: a name, a URI or a URI template."""
     if isinstance(item, Resource):
         return item.uri
     return item.uri_template if isinstance(item, ResourceTemplate) else item.name
 
 
 def without_duplicates(files: Iterable[FileItems]) -> FileItems:
-    """Join the items of all files. Of two with the same name the later one is left out, with both places."""
+    """Join the items of all files. Of two items with one name, the later is left out, with both places."""
     whole = FileItems()
     seen: dict[tuple[str, str], Item] = {}
     for found in files:

@@ -1,4 +1,4 @@
-"""Waits without polling until something in a folder changes; Linux only (inotify)."""
+"""Wait without polling for changes in a folder. Linux only (inotify)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _MASK = (
 )  # fmt: skip
 _READ_BYTES = 1 << 16
 MOST_FOLDERS = 2_000
-"""Folders that are watched; a larger tree is polled."""
+"""Maximum number of folders watched; a larger tree is polled."""
 
 
 class FolderBell:
-    """Rings when something in a folder or in one of its subfolders changes.
+    """Signals that something in a folder or one of its subfolders has changed.
 
-    It does not name the change: it says when to ask a watcher that can only be polled.
+    It does not report what changed. It says when to poll another watcher.
     """
 
     def __init__(self, folder: Path, ignored: Collection[str] = ()) -> None:
-        """`ignored` are names of subfolders that are left out. Raises: OSError where it cannot watch."""
+        """Watch a folder, except subfolders named in `ignored`. Raises: OSError if that is impossible."""
         if sys.platform != "linux":
             raise OSError("there is no inotify")
         self._folder, self._ignored = folder, ignored
@@ -43,7 +43,7 @@ class FolderBell:
             raise
 
     def cover(self) -> None:
-        """Watch every subfolder there is now, behind links too. It takes time in a large tree.
+        """Watch every existing subfolder, also through links. This takes time in a large tree.
 
         Raises: OSError.
         """
@@ -51,9 +51,9 @@ class FolderBell:
         for path, folders, _ in os.walk(self._folder, followlinks=True):
             try:
                 status = os.stat(path)
-            except FileNotFoundError:  # removed at this moment
+            except FileNotFoundError:  # removed in the meantime
                 continue
-            if (status.st_dev, status.st_ino) in seen:  # a link to a folder above it, or a second one
+            if (status.st_dev, status.st_ino) in seen:  # a link to a parent folder, or a second link
                 folders.clear()
                 continue
             seen.add((status.st_dev, status.st_ino))
@@ -62,11 +62,11 @@ class FolderBell:
                 raise OSError(f"more than {MOST_FOLDERS:,} folders")
             if self._libc.inotify_add_watch(self._fd, os.fsencode(path), _MASK) < 0:
                 number = ctypes.get_errno()
-                if os.path.isdir(path):  # else it was removed at this moment
+                if os.path.isdir(path):  # else it was removed in the meantime
                     raise OSError(number, os.strerror(number), path)
 
     async def rings(self) -> None:
-        """Wait until something has changed since the last time."""
+        """Wait until something has changed since the last call."""
         loop, rung = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._fd, rung.set)
         try:

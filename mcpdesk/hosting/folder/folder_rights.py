@@ -1,8 +1,8 @@
-"""Values of a server folder that do not count, because they would widen who may reach or steer the core.
+"""Values that a server folder may not set, because they would change who can reach or control the core.
 
-A folder runs with the rights of the person who named it. It may not decide where the core listens, who has
-a key, which origins may call, or what other programs on the desk load. The table of settings says which
-settings a folder may set; this module reports the others, and lists the variables that its env files may not
+A folder runs with the rights of the person who opened it. It may not decide where the core listens, who has a
+key, which origins may call, or what code other programs on the desk load. The table of settings says which
+settings a folder may set. This module reports the others, and lists the variables that its env files may not
 set.
 """
 
@@ -86,17 +86,17 @@ _SUFFIXES = ("_ASKPASS", "_EDITOR", "_PAGER", "MANPAGER", "_PRELOAD", "_RSH", "_
 
 
 def may_set_variable(name: str) -> bool:
-    """True if a folder's env files may put the variable into the environment of the process.
+    """Return True if a folder's env files may set the variable in the environment of this process.
 
-    It may not set one that makes other programs load or run code, or connect elsewhere. Such a variable
-    steers every program of the desk rather than the folder's own code.
+    They may not set one that makes other programs load or run code, or connect to another host. Such a
+    variable affects every program of the desk, not only the folder's own code.
     """
     upper = name.upper()
     return not (upper in _NAMES or upper.startswith(_PREFIXES) or upper.endswith(_SUFFIXES))
 
 
 def refusals(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Report each value of a folder that is ignored, as `mcp.json:3: settings.host: ...`.
+    """Yield a message for each value of a folder that is ignored, such as `mcp.json:3: settings.host: ...`.
 
     Raises: DeskUserError for an env file that cannot be read.
     """
@@ -134,12 +134,12 @@ def _how_to_set(setting: Setting) -> str:
 
 
 def is_from_folder(origin: str) -> bool:
-    """True for the origin of a setting that a folder gave, such as `mcp.json:3`."""
+    """Return True for the origin of a setting that a folder gave, such as `mcp.json:3`."""
     return origin.startswith(OWN_FILES)
 
 
 def strictest(first: Mapping[str, Policy], second: Mapping[str, Policy]) -> dict[str, Policy]:
-    """Combine two tables of policies: each tool has the stricter one of both, as has `*`."""
+    """Combine two tables of policies: each tool, and `*`, gets the stricter policy of the two."""
     ranks = list(Policy)
 
     def policy(table: Mapping[str, Policy], name: str) -> Policy:

@@ -1,7 +1,7 @@
-"""What known clients do with what a server offers: claims about them, each with its source and date.
+"""Claims about how known clients handle the offers of a server, each with its source and date.
 
-The claims are data, in `known_clients.json` beside this module: what a client does, how that is recognised in
-an offer, where it was said, and when. Clients change; a claim is as good as its source was on that day.
+The claims are data, in `known_clients.json` next to this module: the behaviour of a client, how to detect the
+case in an offer, the source, and the date. Clients change, so a claim holds for its date.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from mcpdesk.paths import PACKAGE
 
 CLAIMS = PACKAGE / "hosting" / "folder" / "known_clients.json"
 FEATURES = {"elicit": "elicitation", "elicit_url": "elicitation", "sample": "sampling", "list_roots": "roots"}
-"""A context's method -> what the client has to support for it."""
+"""Client feature that a method of a context requires."""
 LARGEST = 1 << 20
-"""A Python file of more bytes is not searched for questions."""
+"""Size limit in bytes of a Python file that is searched for questions."""
 DEEPEST = 12
-"""Schemas are followed so far."""
+"""Depth limit for schemas."""
 
 
 class Rule(Struct, frozen=True):
-    """What a check needs to know of the client; each check uses what it names."""
+    """Parameters of a check. Each check uses the fields it needs."""
 
     most: int = 0
     form: str = ""
-    """What the client calls a tool, with `{server}` and `{tool}`."""
+    """Name that the client gives a tool, with `{server}` and `{tool}`."""
     pattern: str = ""
     words: tuple[str, ...] = ()
     hint: str = ""
@@ -41,25 +41,25 @@ class Rule(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one client does with one thing."""
+    """Behaviour of one client in one case."""
 
     client: str
     check: str
-    """A key of `CHECKS`: how it is recognised."""
+    """Key of `CHECKS`: how the case is detected."""
     level: Level
     effect: str
-    """What the client does, to follow its name and a colon; `{feature}` is filled in."""
+    """Behaviour of the client, worded to follow its name and a colon; `{feature}` is filled in."""
     source: str
-    """The URL where that is said."""
+    """URL of the source."""
     date: str
-    """The day of that report, or on which that page was read, as `2026-11-26`."""
+    """Date of the report, or of reading the page, such as `2026-11-26`."""
     version: str = ""
-    """Of the client or model, where the source names it."""
+    """Version of the client or model, if the source names it."""
     rule: Rule = Rule()
 
     @property
     def id(self) -> str:
-        """The client and the check in one word, as rules of SARIF are named."""
+        """Client and check as one word, in the form of SARIF rule ids."""
         return f"{self.client.lower().replace(' ', '-')}/{self.check}"
 
 
@@ -69,26 +69,26 @@ class OfferedItem(NamedTuple):
     kind: str
     name: str
     definition: Mapping[str, Any]
-    """As a client gets it."""
+    """Definition as a client receives it."""
     place: str = ""
 
 
 class Offering(Struct, frozen=True):
-    """All that a server offers, and what it asks of clients as far as that is known."""
+    """Everything a server offers, and the client features it is known to use."""
 
     server: str
     instructions: str
     items: tuple[OfferedItem, ...]
     asks: Mapping[str, str] = {}
-    """`elicitation`, `sampling` or `roots` -> the place in a Python file where it is asked for."""
+    """Place in a Python file where `elicitation`, `sampling` or `roots` is requested, by feature."""
 
     def of(self, *kinds: str) -> list[OfferedItem]:
-        """The items of these kinds."""
+        """Return the items of these kinds."""
         return [item for item in self.items if item.kind in kinds]
 
 
 class Fact(NamedTuple):
-    """Something in an offer that a claim is about."""
+    """A part of an offer that a claim applies to."""
 
     told: str
     item: OfferedItem | None = None
@@ -96,18 +96,18 @@ class Fact(NamedTuple):
 
 
 class ClientFinding(NamedTuple):
-    """What a client does with something that is offered."""
+    """Behaviour of a client for a part of the offer."""
 
     claim: Claim
     fact: Fact
 
     @property
     def effect(self) -> str:
-        """What the client does."""
+        """Behaviour of the client."""
         return self.claim.effect.format(feature=self.fact.feature)
 
     def finding(self) -> Finding:
-        """The same as a finding like any other."""
+        """Convert it to a general finding."""
         item = self.fact.item
         told = f"{self.fact.told}; {self.claim.client}: {self.effect}"
         subject = f"{item.kind} {item.name}" if item else ""
@@ -116,12 +116,12 @@ class ClientFinding(NamedTuple):
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """All claims, by client."""
+    """Return all claims, by client."""
     return msgspec.json.decode(CLAIMS.read_bytes(), type=tuple[Claim, ...])
 
 
 def client_findings(offering: Offering, clients: Sequence[str] = ()) -> list[ClientFinding]:
-    """What clients, all or those named, do with what is offered; what does not work comes first."""
+    """Return how clients, all or the named ones, handle the offer; failures first."""
     found = [
         ClientFinding(claim, fact)
         for claim in claims()
@@ -132,7 +132,7 @@ def client_findings(offering: Offering, clients: Sequence[str] = ()) -> list[Cli
 
 
 def asked_of_clients(folder: Path) -> dict[str, str]:
-    """What the Python files of a server folder ask of clients: feature -> where first, as `tools/a.py:3`."""
+    """Return the client features that a folder's Python files use, with the first place: `tools/a.py:3`."""
     found = dict[str, str]()
     for path in sorted(folder.rglob("*.py")):
         place = path.relative_to(folder)
@@ -141,14 +141,14 @@ def asked_of_clients(folder: Path) -> dict[str, str]:
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, RecursionError):
-            continue  # told by the loader
+            continue  # reported by the loader
         for feature, line in _asked_in(tree):
             found.setdefault(feature, f"{place.as_posix()}:{line}")
     return found
 
 
 def _asked_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Calls of a context's methods that ask; the context is a parameter of the function that calls."""
+    """Yield client features and lines of method calls on a context parameter of the calling function."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -281,7 +281,7 @@ CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
     "unsaid_hint": _unsaid_hint,
     "lacks": _lacks,
 }
-"""How what a claim is about is found in an offer."""
+"""Checks by name; each yields the parts of an offer that a claim applies to."""
 
 
 def _input(tool: OfferedItem) -> Mapping[str, Any]:
@@ -290,7 +290,7 @@ def _input(tool: OfferedItem) -> Mapping[str, Any]:
 
 
 def _parts(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """A schema and all in it, each with its path, as `filters.sort` or `items[]`."""
+    """Yield a schema and its subschemas, each with its path, as `filters.sort` or `items[]`."""
     if not isinstance(schema, Mapping) or depth > DEEPEST:
         return
     yield trail, schema
@@ -315,7 +315,7 @@ def _counted(count: int, word: str) -> str:
 
 
 def _together(what: str, names: Sequence[str]) -> Iterator[Fact]:
-    """One fact about many tools."""
+    """Yield one fact about several tools."""
     if names:
         yield Fact(f"{what}: {_named(names)}")
 

@@ -1,6 +1,6 @@
-"""Checks what a server offers for what clients and models cannot use well.
+"""Checks the offers of a server for problems with clients and models.
 
-Limits of clients change; each is named with whose it is.
+Limits differ between clients and change over time, so messages name the client.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from mcpdesk.server.schemas.validation import SchemaError, compile_schema, schem
 from mcpdesk.upstream.offers import Offer
 
 CUT_BYTES = 2048
-"""Claude Code cuts descriptions of tools and instructions of servers there."""
+"""Bytes after which Claude Code cuts descriptions of tools and instructions of servers."""
 OPENAI_CHARACTERS = 1024
-"""The longest description of a function that OpenAI's API takes."""
+"""Length limit in characters of a function description in OpenAI's API."""
 API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What model APIs take as the name of a tool."""
+"""Tool names that model APIs accept."""
 API_NAME_LENGTH = 64
 MANY_TOOLS = 80
-"""Cursor warns of more, of all servers together."""
+"""Number of tools, of all servers together, above which Cursor warns."""
 BUILT_IN = "built-in"
 LARGE_RESOURCE = 1 << 20
 MOST_TEXTS = 5_000
-"""Texts of one definition that are searched for hidden characters."""
+"""Maximum number of texts of one definition that are searched for hidden characters."""
 DEEPEST = 32
 SHOWN = 120
-"""Characters of a text with hidden characters that a message shows."""
+"""Length limit in characters of a text quoted in a message about hidden characters."""
 
 
 def lint(
     server: Server, manifest: Manifest, warnings: tuple[str, ...], environment: Mapping[str, str]
 ) -> list[Finding]:
-    """All findings about a server, errors first. `warnings` are those the host found itself."""
+    """Return all findings about a server, errors first. `warnings` are those of the host."""
     found = [
         *(from_text(Level.ERROR, text) for text in (*server.problems, *warnings)),
         *(from_text(Level.NOTE, text) for text in server.helpers),
@@ -83,7 +83,7 @@ def _texts(item: Tool | Prompt) -> JSONObject:
 
 
 def _hidden(value: Any, subject: str, source: str = "") -> Iterator[Finding]:
-    """Texts of a definition that a person cannot see as a model reads them, the first ones."""
+    """Yield findings about texts that a model reads differently from what a person sees, up to a limit."""
     for path, text in islice(_strings(value), MOST_TEXTS):
         if kinds := hidden_characters(text):
             shown = clean(text, newlines=False)
@@ -92,7 +92,7 @@ def _hidden(value: Any, subject: str, source: str = "") -> Iterator[Finding]:
 
 
 def _strings(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Every text in a JSON value with its path, keys included."""
+    """Yield every text in a JSON value with its path, including keys."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Mapping) and depth < DEEPEST:
@@ -138,7 +138,7 @@ def _extent(instructions: str, tools: int, source: str = "") -> Iterator[Finding
 
 
 def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Findings about what must exist when the folder is served."""
+    """Yield findings about files and variables that must exist when the folder is served."""
     jwt = manifest.auth.jwt
     if jwt is None:
         return
@@ -151,7 +151,7 @@ def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterat
 
 
 def _token_needs(server: Server, manifest: Manifest) -> Iterator[Finding]:
-    """Notes on what clients over stdio do not get, which can send no token but the one they start with."""
+    """Yield notes on items hidden from clients over stdio, whose only token is the one they start with."""
     if server.requires_jwt:
         told = (
             f"auth.requires_jwt: over stdio nothing is listed unless {TOKEN_VARIABLE} has the client's token"
@@ -226,7 +226,7 @@ def _resources(server: Server) -> Iterator[Finding]:
 def lint_offers(
     server: str, instructions: str, offers: Sequence[Offer], problems: Sequence[str]
 ) -> list[Finding]:
-    """All findings about a server that is not ours, errors first; `problems` are those of whole lists."""
+    """Return all findings about an upstream server, errors first; `problems` are those of whole lists."""
     found = [
         *(from_text(Level.ERROR, text) for text in problems),
         *_extent(instructions, sum(offer.kind == "tool" for offer in offers)),
@@ -259,7 +259,7 @@ def _offer(server: str, offer: Offer) -> Iterator[Finding]:
 
 
 def _malformed(offer: Offer) -> Iterator[str]:
-    """What in a definition breaks the rules of the protocol."""
+    """Yield violations of the protocol in a definition."""
     definition = offer.definition
     for key in ("inputSchema", "outputSchema"):
         if key in definition:
@@ -283,18 +283,18 @@ _PLACED = re.compile(r"([^\s:]+(?::\d+)?): (.+)", re.DOTALL)
 
 
 class Level(StrEnum):
-    """How bad a finding is."""
+    """Severity of a finding."""
 
     ERROR = "error"
     """Something does not work."""
     WARNING = "warning"
-    """It works, but is worse for a model or a client than it could be."""
+    """It works, but a client or a model could use it better."""
     NOTE = "note"
-    """Nothing is wrong; good to know."""
+    """For information; no change is needed."""
 
 
 class Finding(Struct, frozen=True):
-    """One thing noticed about a folder; `place` like `tools/slow.py:3` and `subject` like `tool slow`."""
+    """One finding about a folder. `place` is like `tools/slow.py:3`, `subject` like `tool slow`."""
 
     level: Level
     message: str
@@ -306,23 +306,23 @@ class Finding(Struct, frozen=True):
 
 
 def from_text(level: Level, text: str) -> Finding:
-    """A finding from `place: what it is`."""
+    """Make a finding from a text `place: message`."""
     found = _PLACED.fullmatch(text)
     return Finding(level, text) if found is None else Finding(level, found[2], found[1])
 
 
 PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""What model APIs take as the name of a parameter."""
+"""Parameter names that model APIs accept."""
 ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 SAYS_WHAT = frozenset({"type", "enum", "const", "$ref", "not", "if", *ALTERNATIVES})
-"""The keywords of which any says what a value may be."""
+"""Keywords that restrict the values of a parameter."""
 DEPTH = 6
 NAMED = 8
-"""The most parameters named in one message."""
+"""Maximum number of parameters named in one message."""
 
 
 def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
-    """What in an input schema leaves a model guessing, or keeps a client from accepting the tool."""
+    """Yield parts of an input schema that are unclear to models or make clients reject the tool."""
     found = dict(_parameters(schema))
     yield from _told("without a description", [name for name, part in found.items() if not _described(part)])
     yield from _told("that may be anything", [name for name, part in found.items() if not _says_what(part)])
@@ -336,7 +336,7 @@ def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parameters(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every property with its path, as `filters.sort` or `items[].name`."""
+    """Yield every property with its path, as `filters.sort` or `items[].name`."""
     if not isinstance(schema, Mapping) or depth > DEPTH:
         return
     properties = schema.get("properties")
@@ -348,7 +348,7 @@ def _parameters(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[
 
 
 def _described(part: Mapping[str, Any]) -> bool:
-    """Whether a parameter is described; a reference may be described at its target."""
+    """Return True if a parameter is described; a reference may be described at its target."""
     return bool(part.get("description") or part.get("title")) or "$ref" in part or "const" in part
 
 
@@ -387,4 +387,4 @@ def _fits(value: Any, part: dict[str, Any]) -> bool:
     try:
         return compile_schema(part).accepts(value)
     except SchemaError:
-        return True  # told elsewhere
+        return True  # reported by another check

@@ -1,7 +1,7 @@
-"""A server folder as what a server offers. One broken file leaves out that file's items; the rest serves.
+"""Loads a server folder. A broken file leaves out only its own items; the others are served.
 
-`load_folder` reads a whole folder, `read_module` one Python module: its decorated and public functions, or
-its `handler` alone.
+`load_folder` reads a complete folder. `read_module` reads one Python module: its decorated and public
+functions, or only its `handler`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.offer.server import RequestView
 
 MAX_FILES = 5_000
-"""The most files read in each of `tools`, `resources` and `prompts`."""
+"""Maximum number of files read in each of `tools`, `resources` and `prompts`."""
 FOLDERS = {"tool": "tools", "resource": "resources", "prompt": "prompts"}
 CreateContext = Callable[["RequestView"], Awaitable[Any]]
 AroundCall = Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
@@ -62,16 +62,16 @@ HOOKS = {
     "lifespan": "`async def lifespan(server)`",
     "around_call": "`async def around_call(call, call_next)`",
 }
-"""What `context.py` may have, each with how it begins."""
+"""Functions that `context.py` may define, each with the form of its definition."""
 
 WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
-"""Everything an import may raise, except KeyboardInterrupt."""
+"""Exceptions an import may raise, except KeyboardInterrupt."""
 
 _log = logging.getLogger(__name__)
 
 
 class LoadedFolder(Struct):
-    """What a folder offers at one moment, and what a later load needs to know."""
+    """Items of a folder at one moment, and the data that the next load needs."""
 
     manifest: Manifest
     namespace: Namespace
@@ -80,30 +80,30 @@ class LoadedFolder(Struct):
     templates: list[ResourceTemplate] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)
     unavailable: list[tuple[str, Unavailable]] = field(default_factory=list)
-    """Each item that is left out or whose previous version serves, with its kind."""
+    """Items that are left out or served in their previous version, each with its kind."""
     create_context: CreateContext | None = None
     lifespan: Lifespan | None = None
     around_call: AroundCall | None = None
     problems: tuple[str, ...] = ()
-    """Problems that belong to no single item, with their places."""
+    """Problems that do not belong to a single item, with their places."""
     helpers: tuple[str, ...] = ()
-    """Which functions are left out because another file uses theirs, a sentence a file, with their places."""
+    """Messages about functions left out because another file imports them, one per file, with places."""
     files: dict[Path, FileItems] = field(default_factory=dict)
-    """The items of each file."""
+    """Items of each file."""
     modules: dict[Path, object] = field(default_factory=dict)
-    """The module behind each Python file that could be read."""
+    """Module of each Python file that could be loaded."""
 
     def close(self) -> None:
-        """Forget the folder's modules. What still runs keeps running."""
+        """Remove the folder's modules. Running code continues to run."""
         self.namespace.close()
 
 
 def load_folder(
     folder: Path, previous: LoadedFolder | None = None, environment: Mapping[str, str] = os.environ
 ) -> LoadedFolder:
-    """Read a server folder. With `previous`, only changed files run again, and broken ones keep serving.
+    """Load a server folder. With `previous`, only changed files run again, and broken ones stay as before.
 
-    Raises: ManifestError for a missing folder or a bad `mcp.json`; nothing has changed then.
+    Raises: ManifestError for a missing folder or an invalid `mcp.json`; nothing has changed then.
     """
     manifest = read_manifest(folder)
     namespace = previous.namespace if previous else Namespace(manifest.folder)
@@ -130,7 +130,7 @@ def load_folder(
         shelves[type(item)].append(item)
     loaded.unavailable = whole.broken
     if manifest.requires:
-        from mcpdesk.hosting.folder.requirements import lack  # few have any
+        from mcpdesk.hosting.folder.requirements import lack  # rarely needed
 
         told = lack(manifest.requires)
         context_problems += [f"{manifest.source('requires')}: {told}"] if told else []
@@ -139,7 +139,7 @@ def load_folder(
 
 
 def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
-    """Files of plain functions that another file imports, and which one does: they are no items."""
+    """Return files of plain functions that another file imports, with that file. They offer no items."""
     users = {path: each.path for each in loaded.namespace.sources.values() for path in each.depends}
     return {
         path: users[path] for path, found in loaded.files.items() if found.may_be_helper and path in users
@@ -156,14 +156,14 @@ def _helpers_told(loaded: LoadedFolder, path: Path, user: Path) -> str:
 
 
 class _Reading(Struct):
-    """One load: what was found so far, and the load before, which is the same one the first time."""
+    """State of one load. `before` is the previous load, or `loaded` itself the first time."""
 
     loaded: LoadedFolder
     before: LoadedFolder
     environment: Mapping[str, str]
 
     def read_files(self) -> list[str]:
-        """Fill `files` and `modules`; returns remarks."""
+        """Fill `files` and `modules`, and return remarks."""
         remarks: list[str] = []
         for kind, name in FOLDERS.items():
             for base in (self.loaded.manifest.folder / name, self.loaded.manifest.folder / "src" / name):
@@ -176,7 +176,7 @@ class _Reading(Struct):
         return remarks
 
     def read_commands(self) -> None:
-        """Read the programs the manifest offers as tools."""
+        """Read the programs that the manifest offers as tools."""
         from mcpdesk.hosting.commands.command_tools import read_commands
 
         path = self.loaded.manifest.folder / FILE
@@ -184,7 +184,7 @@ class _Reading(Struct):
         self.loaded.files[path] = found.or_previous(self.before.files.get(path))
 
     def read_context(self) -> list[str]:
-        """Find `create_context`, `lifespan` and `around_call`; returns problems."""
+        """Load `create_context`, `lifespan` and `around_call`, and return problems."""
         folder, loaded = self.loaded.manifest.folder, self.loaded
         places = (folder / "context.py", folder / "src" / "context.py")
         path = next((each for each in places if each.is_file()), None)
@@ -208,7 +208,7 @@ class _Reading(Struct):
         return [problem]
 
     def _take_hooks(self, module: Any, place: str) -> None:
-        """Raises: RegistrationError when there is none, or one is of the wrong kind."""
+        """Set the hooks. Raises: RegistrationError if none is defined or one has the wrong form."""
         found = {name: getattr(module, name, None) for name in HOOKS}
         if not any(found.values()):
             raise RegistrationError(f"lacks {', '.join(HOOKS.values())}", place)
@@ -218,7 +218,7 @@ class _Reading(Struct):
         create, lifespan, around = found.values()
         loaded, kept = self.loaded, self.before.lifespan
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
-            lifespan = inspect.unwrap(lifespan)  # other frameworks want it under @asynccontextmanager
+            lifespan = inspect.unwrap(lifespan)  # other frameworks require @asynccontextmanager on it
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
             where = f"{place}:{lifespan.__code__.co_firstlineno}"
             raise RegistrationError("lifespan is an `async def` with one `yield`", where)
@@ -270,7 +270,7 @@ class _Reading(Struct):
 
 
 def _files_below(base: Path) -> Iterator[Path]:
-    """Files in a stable order, without hidden ones, compiled ones and editors' copies."""
+    """Yield files in a stable order, except hidden files, compiled files and editor backups."""
     for root, folders, names in os.walk(base):
         folders[:] = sorted(each for each in folders if each[0] not in "._")
         for name in sorted(names):
@@ -279,7 +279,7 @@ def _files_below(base: Path) -> Iterator[Path]:
 
 
 def _is_item(kind: str, path: Path, base: Path) -> bool:
-    """Whether a file may offer items. Python files in subfolders are helpers."""
+    """Return True if a file may define items. Python files in subfolders are helpers."""
     if path.suffix == ".py":
         return path.parent == base
     return kind == "resource" or (kind == "prompt" and path.suffix in (".md", ".markdown"))
@@ -301,7 +301,7 @@ def _refusing(problem: str) -> CreateContext:
 
 
 def _log_lines(error: BaseException, folder: Path, place: str, source: str, reason: str) -> None:
-    """Log the author's own lines of a traceback. A RegistrationError names its place itself."""
+    """Log the author's own lines of a traceback. A RegistrationError already names its place."""
     if not isinstance(error, RegistrationError):
         from mcpdesk.server.calls.outcomes import read_author_lines
 
@@ -310,7 +310,7 @@ def _log_lines(error: BaseException, folder: Path, place: str, source: str, reas
 
 
 def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
-    """Where in the folder an error comes from, as `file:line`, and what it says."""
+    """Return the place in the folder where an error was raised, as `file:line`, and its message."""
     if isinstance(error, RegistrationError):
         return error.source, error.message
     from mcpdesk.server.calls.outcomes import described, said
@@ -332,8 +332,10 @@ def _is_below(filename: str, folder: Path) -> bool:
 
 
 def read_module(file: ModuleFile, kind: str) -> FileItems:
-    """Read everything a module offers. `kind` is the kind of its undecorated public functions: `tool`,
-    `prompt`, or `resource`, which always needs the decorator."""
+    """Read the items of a module. `kind` is the kind of its undecorated public functions.
+
+    It is `tool`, `prompt`, or `resource`, which always needs the decorator.
+    """
     found = FileItems()
     offered = list(_offered(file.module, kind))
     functions = [function for function, _ in offered]
@@ -361,7 +363,7 @@ def _is_async(function: Function) -> bool:
 
 
 def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
-    """Remarks about functions that are offered or not offered, perhaps against the author's intention."""
+    """Yield remarks about functions that may be offered, or left out, against the author's intention."""
     if not offered:
         yield f"{file.path}: offers nothing; {HOW[kind]}"
         return
@@ -380,7 +382,7 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
 
 
 def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
-    """Plain functions without a docstring beside `async` ones, or called by others of their file."""
+    """Yield plain functions without a docstring that are next to `async` ones or called in their own file."""
     has_async = any(_is_async(each) for each in offered)
     called = {
         node.func.id: function.name
@@ -399,8 +401,10 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:
-    """The offered functions with their decorators' notes: decorated and public ones, or `handler` alone where
-    none is decorated."""
+    """Yield the offered functions with their decorators' notes: decorated and public functions.
+
+    If none is decorated, a tool module with a `handler` offers only that.
+    """
     own = [each for each in vars(module).values() if _is_own(each, module)]
     notes = {each: note_of(each) for each in own}
     if kind == "tool" and not any(notes.values()) and inspect.isfunction(vars(module).get("handler")):
@@ -433,7 +437,7 @@ def _name(note: Note, function: Function, file: ModuleFile) -> str:
 
 
 def _needed(note: Note, file: ModuleFile) -> tuple[str, ...]:
-    """The environment variables an item needs."""
+    """Return the environment variables an item needs."""
     if note.kind != "handler":
         return note.requires_env
     given = vars(file.module).get("REQUIRES_ENV", ())
@@ -451,7 +455,7 @@ def _check_needed(needed: tuple[str, ...], file: ModuleFile) -> None:
 
 
 def _check_extras(item: Item) -> None:
-    """Refuse fields for which clients would refuse the whole list."""
+    """Reject fields that would make clients reject the whole list."""
     annotations = {} if isinstance(item, Prompt) else item.annotations
     try:
         for name in ("title", "description"):
@@ -460,7 +464,7 @@ def _check_extras(item: Item) -> None:
         check_meta_keys(item.meta)
         check_icons(item.icons)
         if annotations:
-            from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints  # few have any
+            from mcpdesk.protocol.catalogue.annotations import check_annotations, check_hints  # rarely needed
 
             (check_hints if isinstance(item, Tool) else check_annotations)(annotations)
         encode_part([item.meta, annotations])
@@ -480,7 +484,7 @@ HOW = {
 def _builder(kind: str) -> Callable[[ModuleFile, Function, Note, str], Item]:
     if kind in ("tool", "handler"):
         return typed_tool if kind == "tool" else handler_tool
-    from mcpdesk.hosting.folder.module_items import (  # most folders have tools alone
+    from mcpdesk.hosting.folder.module_items import (  # imported here because most folders have only tools
         typed_prompt,
         typed_resource,
     )

@@ -1,4 +1,4 @@
-"""`mcp.json`: what a server folder says about itself. A mistake is named with place and rule."""
+"""Reading and checking `mcp.json`, the manifest of a server folder. Errors give the line and the rule."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
 SOURCES = ("secret_env", "jwks_file", "jwks_url")
 LONGEST_LEEWAY_S = 600
 CHOICES = {"theme": "light, dark", "approvals": ", ".join(Policy)}
-"""The allowed texts of the values that have few."""
+"""Allowed texts for values with a fixed set of choices."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _WEB = "allowed: https addresses, and http ones of this machine, without a query or a fragment"
 
 Refuse = Callable[..., ManifestError]
-"""Makes an error from a message and the path to what it is about."""
+"""Makes an error from a message and the path of the value."""
 
 
 class ManifestPart(Struct, forbid_unknown_fields=True, kw_only=True):
-    """A part of the manifest; unknown keys are mistakes."""
+    """A part of the manifest. Unknown keys are errors."""
 
 
 class Jwt(ManifestPart):
-    """How tokens are checked."""
+    """Rules for checking tokens."""
 
     algorithms: list[str] = []
     secret_env: str = ""
@@ -56,31 +56,31 @@ class Jwt(ManifestPart):
 
 
 class Needs(ManifestPart):
-    """What one tool asks of its callers in addition."""
+    """Additional requirements of one tool for its callers."""
 
     requires_jwt: bool = True
     scopes: list[str] = []
 
 
 class Auth(ManifestPart):
-    """The `auth` object: who may call."""
+    """Rules for callers: the `auth` object."""
 
     requires_jwt: bool = False
     jwt: Jwt | None = None
     scopes: list[str] = []
-    """Scopes every token must allow."""
+    """Scopes every token must have."""
     includes: dict[str, list[str]] = {}
-    """The scopes a broader one stands for."""
+    """Scopes that a broader scope includes."""
     authorization_servers: list[str] = []
-    """Issuers of tokens, which clients find in the metadata of the protected resource."""
+    """Issuers of tokens, published in the protected resource metadata."""
     resource: str = ""
-    """The public URI of the server behind a proxy."""
+    """Public URI of the server behind a proxy."""
     tools: dict[str, Needs] = {}
-    """By tool name; added to what the tools ask for themselves."""
+    """Requirements by tool name, added to those of the tools themselves."""
 
     @property
     def audiences(self) -> frozenset[str]:
-        """The audiences a token may have; by default the server's own URI."""
+        """Audiences a token may have; by default the server's own URI."""
         given = self.jwt.audience if self.jwt is not None else ""
         named = [given] if isinstance(given, str) else given
         return frozenset(each for each in named if each) or frozenset(
@@ -96,7 +96,7 @@ class Mode(ManifestPart):
 
 
 class Icon(ManifestPart, omit_defaults=True):
-    """A picture of the server."""
+    """An icon of the server."""
 
     src: str
     mimeType: str | None = None
@@ -105,20 +105,20 @@ class Icon(ManifestPart, omit_defaults=True):
 
 
 class Publish(ManifestPart):
-    """What a server card, `server.json` and a bundle say besides."""
+    """Additional fields of a server card, `server.json` and a bundle."""
 
     name: str = ""
-    """In reverse-DNS form, like `io.github.ada/profiles`."""
+    """Name in reverse-DNS form, such as `io.github.ada/profiles`."""
     author: str = ""
     license: str = ""
     repository: str = ""
-    """The URL of the source."""
+    """URL of the source code."""
     bundle: str = ""
-    """The URL a bundle is downloaded from."""
+    """Download URL of the bundle."""
 
 
 class ManifestFile(ManifestPart):
-    """What `mcp.json` may hold."""
+    """Content of `mcp.json`."""
 
     name: str = ""
     title: str = ""
@@ -130,38 +130,38 @@ class ManifestFile(ManifestPart):
     builtins: list[str] = []
     """Names of built-in tools to offer, in this order."""
     approvals: dict[str, Policy] = {}
-    """The policy of each tool; `*` stands for all that are not named."""
+    """Policy of each tool; `*` stands for all tools that are not named."""
     auth: Auth = field(default_factory=Auth)
     modes: dict[str, Mode] = {}
     commands: list[Any] = []
-    """The commands as they stand in the file, unchecked: a mistake in one does not affect the others."""
+    """Commands as written in the file, unchecked: an error in one does not affect the others."""
     publish: Publish = field(default_factory=Publish)
     requires: list[str] = []
     """Packages that the folder's Python files import, as requirements such as `httpx>=0.27`."""
     settings: dict[str, Any] = {}
-    """Settings by name; names and values have been checked. `folder_rights` says which of them count."""
+    """Settings by name, with valid names and values. `folder_rights` decides which ones apply."""
     schema: str = field(default="", name="$schema")
-    """Where editors find `docs/mcp.schema.json`, as at `SCHEMA_URL`; nothing else reads it."""
+    """URL of the schema for editors, such as `SCHEMA_URL`; not used otherwise."""
 
 
 class Manifest(ManifestFile, kw_only=True):
-    """The checked content of a folder's `mcp.json`, whose server always has a name."""
+    """Checked content of a folder's `mcp.json`. The name is never empty."""
 
     folder: Path
-    """Absolute, symlinks resolved."""
+    """Absolute path with symlinks resolved."""
     text: str = ""
-    """The text of the file."""
+    """Text of the file."""
 
     def source(self, *trail: Step) -> str:
-        """The place of a value in the file, as `mcp.json:12`."""
+        """Return the place of a value in the file, as `mcp.json:12`."""
         line = position_of(self.text, *trail).line
         return FILE if line is None else f"{FILE}:{line}"
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a folder's manifest. Without `mcp.json` only the folder's name is known.
+    """Read a folder's manifest. Without `mcp.json`, the server has the folder's name and nothing else.
 
-    Raises: ManifestError for a missing folder and for every mistake in the file, with line and column.
+    Raises: ManifestError for a missing folder and for every error in the file, with line and column.
     """
     folder = _existing(folder)
     path = folder / FILE
@@ -174,7 +174,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def placeholder_manifest(folder: Path) -> Manifest:
-    """A stand-in for a manifest with a mistake: the name it seems to have, and nothing else.
+    """Return a replacement for an invalid manifest, with only the name it seems to have.
 
     Raises: ManifestError for a missing folder.
     """
@@ -187,7 +187,7 @@ def placeholder_manifest(folder: Path) -> Manifest:
 
 
 def certain_settings(folder: Path) -> dict[str, Any] | None:
-    """The settings of a file with a mistake elsewhere; None where the mistake may concern the settings.
+    """Return the settings of a file that is invalid in another part; None if the error may concern settings.
 
     Raises: ManifestError for a missing folder.
     """
@@ -197,7 +197,7 @@ def certain_settings(folder: Path) -> dict[str, Any] | None:
         text = _text(path)
         data = _parse(text, path)
         if not data.keys() <= frozenset(_names(ManifestFile)):
-            return None  # "setings" may be what was meant to be settings
+            return None  # a misspelt "setings" may be meant
         return _checked({"settings": data.get("settings", {})}, text, path).settings
     except FileNotFoundError:
         return {}
@@ -206,16 +206,16 @@ def certain_settings(folder: Path) -> dict[str, Any] | None:
 
 
 def _may_set(text: str) -> bool:
-    """Whether a text that cannot be parsed has a key that may be meant as `settings`, or names a setting."""
+    """Return True if a text that cannot be parsed seems to have a `settings` key or names a setting."""
     import difflib
 
     keys = set(re.findall(r"(\w+)[\"']?\s*:", text))
-    known = {"settings", *settings.BY_NAME} - {"tools", "model"}  # which stand elsewhere in the file as well
+    known = {"settings", *settings.BY_NAME} - {"tools", "model"}  # these keys also occur outside of settings
     return bool(keys & known) or any(difflib.get_close_matches(key, ["settings"]) for key in keys)
 
 
 def _text(path: Path) -> str:
-    """Read the file. Raises: FileNotFoundError; ManifestError for a file that is no text or not readable."""
+    """Read the file. Raises: FileNotFoundError; ManifestError if it is unreadable or not UTF-8."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -308,7 +308,7 @@ def _mistake(text: str, path: Path, message: str, *trail: Step) -> ManifestError
 
 
 def _path_of(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
-    """The path to what msgspec complains about, which writes `[...]` for the key of an object."""
+    """Return the path of a value in a message of msgspec, which writes `[...]` for the key of an object."""
     before, unknown, behind = trail.partition("[...]")
     way = path_steps(before)
     if not unknown:
@@ -332,7 +332,7 @@ def _is_wrong(way: tuple[Step, ...], part: Any) -> bool:
 
 
 def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, Any], list[str]]]:
-    """Each object of the file whose keys are fixed: its path, the object, and the known keys."""
+    """Yield each object of the file with fixed keys: its path, the object, and the known keys."""
     yield (), data, _names(ManifestFile)
     auth, modes, icons = (data.get(key) for key in ("auth", "modes", "icons"))
     inner: list[tuple[tuple[Step, ...], Any, list[str]]] = [
@@ -355,7 +355,7 @@ def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, A
 
 
 def suggestion(name: str, candidates: Iterable[str], otherwise: str = "") -> str:
-    """The end of a message about an unknown name: the candidate that is most like it, else `otherwise`."""
+    """Return the end of a message about an unknown name: the closest candidate, else `otherwise`."""
     import difflib
 
     near = difflib.get_close_matches(name, candidates, n=1)
@@ -367,7 +367,7 @@ def _names(part: type[Struct]) -> list[str]:
 
 
 def _last_place(text: str, key: str) -> tuple[int | None, int | None]:
-    """Line and column, from 1, of the last occurrence of a key in a text that cannot be parsed."""
+    """Return line and column, from 1, of the last occurrence of a key in a text that cannot be parsed."""
     import json
 
     found = list(re.finditer(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:", text))
@@ -378,7 +378,7 @@ def _last_place(text: str, key: str) -> tuple[int | None, int | None]:
 
 
 def _check_icons(icons: list[Icon], refuse: Refuse) -> None:
-    from mcpdesk.protocol.catalogue.annotations import check_icons  # few have any
+    from mcpdesk.protocol.catalogue.annotations import check_icons  # rarely needed
 
     for number, icon in enumerate(icons):
         try:
@@ -388,7 +388,7 @@ def _check_icons(icons: list[Icon], refuse: Refuse) -> None:
 
 
 def _check_requirements(requires: list[str], refuse: Refuse) -> None:
-    from mcpdesk.hosting.folder.requirements import requirement  # few have any
+    from mcpdesk.hosting.folder.requirements import requirement  # rarely needed
 
     for number, text in enumerate(requires):
         try:
@@ -407,7 +407,7 @@ def _check_publish(publish: Publish, refuse: Refuse) -> None:
 
 
 def _check_auth(auth: Auth, refuse: Refuse) -> None:
-    """Check that the parts fit together. Raises: ManifestError."""
+    """Check that the parts are consistent. Raises: ManifestError."""
     _check_scopes(auth, refuse)
     if auth.jwt is None:
         for key in ("requires_jwt", "scopes", "authorization_servers", "tools"):
@@ -426,7 +426,7 @@ def _check_auth(auth: Auth, refuse: Refuse) -> None:
 
 
 def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
-    from mcpdesk.auth.keys import ALGORITHMS, HMAC  # most servers know no tokens
+    from mcpdesk.auth.keys import ALGORITHMS, HMAC  # most servers use no tokens
 
     if sum(bool(getattr(jwt, name)) for name in SOURCES) != 1:
         raise refuse(f"needs exactly one of {', '.join(SOURCES)}", "auth", "jwt")
@@ -459,7 +459,7 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
 
 
 def _is_web(url: str, with_query: bool = False) -> bool:
-    """Whether a URL is https, or http on this machine, without user, fragment or (by default) query."""
+    """Return True for an https URL, or an http one on this machine, without user, fragment or query."""
     from mcpdesk.auth.http_origin import is_loopback
 
     try:
@@ -473,12 +473,12 @@ def _is_web(url: str, with_query: bool = False) -> bool:
 
 
 def _name_of(folder: Path) -> str:
-    """A server name, fit for a URL, made of the folder's name."""
+    """Make a server name that can be part of a URL from the folder's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name)[:64].strip("-._") or "server"
 
 
 class TextPosition(NamedTuple):
-    """A line and a column, counted from 1; None when not found."""
+    """Line and column, counted from 1; None if not found."""
 
     line: int | None = None
     column: int | None = None
@@ -487,18 +487,18 @@ class TextPosition(NamedTuple):
 class _Member(NamedTuple):
     step: Step
     start: int
-    """The offset of its key; in a list, of the value."""
+    """Offset of its key; in a list, of the value."""
     value: int
 
 
 def position_of(text: str, *trail: Step) -> TextPosition:
-    """The position of a key or list item in a valid JSON text; of its nearest parent if it does not exist."""
+    """Return the position of a key or list item in valid JSON text, or of its nearest existing parent."""
     import json
 
     decoder = json.JSONDecoder()
     found, value = None, _skip(text, 0)
     for step in trail:
-        # Of a key given twice the last one counts, as for the parser.
+        # The last of duplicate keys counts, as for the parser.
         members = [each for each in _members(text, value, decoder) if each.step == step]
         if not members:
             break
@@ -509,7 +509,7 @@ def position_of(text: str, *trail: Step) -> TextPosition:
 
 
 def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
-    """The members of the object or list that begins at `start`; none of anything else."""
+    """Yield the members of the object or list at `start`; none for other values."""
     kind = text[start : start + 1]
     if kind not in ("{", "["):
         return
@@ -520,7 +520,7 @@ def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
         step: Step = index
         if kind == "{":
             step, at = decoder.raw_decode(text, at)
-            at = _skip(text, _skip(text, at) + 1)  # behind the colon
+            at = _skip(text, _skip(text, at) + 1)  # after the colon
         yield _Member(step, begun, at)
         _, at = decoder.raw_decode(text, at)
         at = _skip(text, at)
@@ -539,7 +539,7 @@ _WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "fl
 
 
 def in_plain_words(message: str, choices: str = "") -> str:
-    """A complaint of msgspec in plain words. `choices` lists the allowed texts, where only some are."""
+    """Return a message of msgspec in plain words. `choices` lists the allowed texts of an enum."""
     told = re.sub(r"`(\w+)( \| null)?`", lambda found: _WORDS.get(found[1], found[1]), message)
     told = told.replace("Expected", "must be", 1).replace("Object missing required field", "lacks the key")
     if message.startswith("Invalid enum value"):
@@ -548,18 +548,18 @@ def in_plain_words(message: str, choices: str = "") -> str:
 
 
 def complaint_and_path(error: Exception) -> tuple[str, str]:
-    """Split an error of msgspec into its complaint and the path to the value, like `.run[1]`."""
+    """Split a msgspec error into its message and the path of the value, such as `.run[1]`."""
     message, _, where = str(error).partition(" - at `$")
     return message, where.strip("`")
 
 
 def path_text(way: Iterable[Step]) -> str:
-    """A path as people read it: `run[1]`."""
+    """Return a path in the form for messages: `run[1]`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
 
 
 def path_steps(trail: str) -> tuple[Step, ...]:
-    """The steps of a path as msgspec writes it: `.run[1]` is `run`, 1. Stops at `[...]`."""
+    """Return the steps of a msgspec path: `.run[1]` is `run`, 1. Stops at `[...]`."""
     found: list[Step] = []
     for key, index in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", trail):
         if index == "...":

@@ -1,4 +1,4 @@
-"""Functions of a Python file as tools, resources, templates and prompts, with their suggestions."""
+"""Makes tools, resources, templates and prompts from functions of a Python file, with their completions."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Function = Callable[..., Any]
 
 
 class Origin(Protocol):
-    """Where the function of an item comes from."""
+    """Source of an item's function."""
 
     def place(self, function: Function) -> str:
-        """The place of a function, to be shown."""
+        """Return the place of a function for display."""
 
 
 class ModuleFile(Struct, frozen=True):
@@ -40,21 +40,24 @@ class ModuleFile(Struct, frozen=True):
 
     module: ModuleType
     path: str
-    """Relative to the server folder, with slashes."""
+    """Path relative to the server folder, with slashes."""
     tree: ast.Module
     helpers: tuple[ast.Module, ...]
-    """Files of the folder it imports, directly or not."""
+    """Syntax trees of the folder's files that it imports, directly or indirectly."""
     environment: Mapping[str, str]
 
     def place(self, function: Function) -> str:
-        """`tools/user_profile.py:9`: where a function's `def` stands."""
+        """Return the place of a function's `def`, such as `tools/user_profile.py:9`."""
         node = self._node(function)
         line = node.lineno if node is not None else inspect.unwrap(function).__code__.co_firstlineno
         return f"{self.path}:{line}"
 
     def fingerprints(self, functions: Sequence[Function]) -> Iterator[str]:
-        """A fingerprint for each function, which changes when the function, or anything else in its file and
-        helpers except the other `functions`, changes in meaning."""
+        """Yield a fingerprint for each function.
+
+        It changes when the function, or anything else in its file and helpers except the other `functions`,
+        changes in meaning.
+        """
         nodes = [self._node(each) for each in functions]
         own = {id(node) for node in nodes}
         others = (*(node for node in self.tree.body if id(node) not in own), *self.helpers)
@@ -70,7 +73,7 @@ class ModuleFile(Struct, frozen=True):
         )
 
     def line_of(self, name: str) -> int:
-        """The line on which the module assigns a name; 1 when it does so nowhere."""
+        """Return the line on which the module assigns a name, or 1 if it does not."""
         for node in self.tree.body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             if any(isinstance(target, ast.Name) and target.id == name for target in targets):
@@ -79,7 +82,7 @@ class ModuleFile(Struct, frozen=True):
 
 
 def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
-    """A function that can be awaited; a plain `def` runs in a worker thread.
+    """Return an awaitable version of a function; a plain `def` runs in a worker thread.
 
     Raises: RegistrationError for a generator.
     """
@@ -95,17 +98,17 @@ def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
 
 
 def dashed(name: str) -> str:
-    """A Python name as the name of a tool: `user_profile` is `user-profile`."""
+    """Return a Python name as the name of a tool: `user_profile` becomes `user-profile`."""
     return name.strip("_").replace("_", "-")
 
 
 UNUSUAL = r"'pattern': .*(\(\?|\\[AZ])"
-"""A pattern with groups or anchors of Python's own, in the text of a schema."""
+"""A pattern with groups or anchors that only Python supports, in the text of a schema."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
-    """Make a tool of a function with type hints.
+    """Make a tool from a function with type hints.
 
     Raises: RegistrationError.
     """
@@ -137,7 +140,7 @@ def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
 
 
 def _shown(note: Note, signature: CallSignature, place: str) -> dict[str, Any]:
-    """The fields that items of every kind have, as their decorator and docstring say."""
+    """Return the fields common to items of every kind, from the decorator and docstring."""
     return {
         "title": note.title,
         "description": note.description or signature.doc.text,
@@ -191,7 +194,7 @@ def _compile(what: str, schema: dict[str, Any], place: str) -> None:
 
 
 def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) -> Tool:
-    """Make a tool of a module that exports `handler(args, context)` and its schemas."""
+    """Make a tool from a module that defines `handler(args, context)` and its schemas."""
     _check_tool_name(name)
     awaited = awaitable(function)
     values = vars(file.module)
@@ -254,7 +257,7 @@ def _schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:
 
 
 def typed_resource(file: Origin, function: Function, note: Note, name: str) -> Resource | ResourceTemplate:
-    """Make a resource or template of a decorated function.
+    """Make a resource or template from a decorated function.
 
     Raises: RegistrationError.
     """
@@ -289,14 +292,14 @@ def typed_resource(file: Origin, function: Function, note: Note, name: str) -> R
 
 
 def _by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
-    """Suggestions by variable; a template with one variable need not name it."""
+    """Return completions by variable; a template with one variable need not name it."""
     if complete is None or isinstance(complete, Mapping):
         return complete or {}
     return {template.variables[0] if len(template.variables) == 1 else "": complete}
 
 
 def _check_variables(signature: CallSignature, template: UriTemplate, place: str) -> bool:
-    """Parameters and template variables must be the same; says whether the URI is asked for besides."""
+    """Check that parameters and template variables match. Return True if the function also takes the URI."""
     parameters = set(signature.input_schema["properties"])
     variables = set(template.variables)
     wants_uri = "uri" in parameters - variables
@@ -311,7 +314,7 @@ def _check_variables(signature: CallSignature, template: UriTemplate, place: str
 
 
 def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) -> Prompt:
-    """Make a prompt of a function; its parameters are the arguments.
+    """Make a prompt from a function; its parameters are the arguments.
 
     Raises: RegistrationError.
     """
@@ -339,7 +342,7 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
 
 
 def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Completer]:
-    """Suggestions for parameters whose hints list all values."""
+    """Return completers for parameters whose hints list all values."""
     sets = {name: schema.get("enum", ()) for name, schema in properties.items()}
     return {
         name: choice_completer(values)
@@ -349,9 +352,9 @@ def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Complete
 
 
 def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Mapping[str, Any]) -> None:
-    """Refuse missing and unknown arguments of a prompt.
+    """Reject missing and unknown arguments of a prompt.
 
-    Raises: RemoteProtocolError (-32602) naming them.
+    Raises: RemoteProtocolError (-32602) that names them.
     """
     missing = [each.name for each in arguments if each.required and each.name not in given]
     if missing:
@@ -371,9 +374,9 @@ async def _call(
     given: Mapping[str, str],
     context: Context,
 ) -> Any:
-    """Call with texts as arguments; those that do not convert, and `fail()`, become errors for the caller.
+    """Call a function with texts as arguments. Conversion errors and `fail()` become errors for the caller.
 
-    Raises: MissingCapability, which has an error of its own.
+    Raises: MissingCapability, which has its own error.
     """
     try:
         return await function(**signature.bind(given, context))
@@ -387,7 +390,7 @@ SHAPE = "a list of texts, or a function of (value), (value, arguments) or (value
 
 
 def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> dict[str, Completer]:
-    """A completer for each argument named in `complete`.
+    """Return a completer for each argument named in `complete`.
 
     Raises: RegistrationError for an unknown argument, or a value that is neither a list nor a function.
     """
@@ -400,7 +403,7 @@ def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> di
 
 
 def choice_completer(choices: Iterable[str]) -> Completer:
-    """A completer that suggests the choices that start with what was typed, then those that contain it."""
+    """Return a completer that suggests the choices that start with the input, then those that contain it."""
     fixed = tuple(dict.fromkeys(choices))
 
     async def suggest(typed: str, _given: dict[str, str], _context: Context) -> list[str]:
@@ -420,7 +423,7 @@ def _completer(name: str, source: Any, place: str) -> Completer:
 
 
 def _parameters(function: Callable[..., Any]) -> int:
-    """The number of parameters; 0 when it is unknown."""
+    """Return the number of parameters; 0 if it is unknown."""
     try:
         return len(inspect.signature(function).parameters)
     except ValueError:

@@ -1,8 +1,8 @@
-"""Modules of one server folder, kept apart from other folders and reloaded together with their helpers.
+"""Modules of one server folder, separate from other folders and reloaded together with their helpers.
 
-Each folder has a private package in `sys.modules`. A plain `import helper` inside the folder finds the
-folder's own `helper.py` there first: beside the importing file, in `src/`, then in the folder itself. Names
-of the standard library always mean the standard library.
+Each folder has a private package in `sys.modules`. A plain `import helper` inside the folder looks for the
+folder's own `helper.py` first: next to the importing file, in `src/`, then in the folder itself. Names of the
+standard library always mean the standard library.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ _numbers = count(1)
 
 _TRIES = 5
 """Python before 3.11.8 and 3.12.2 counts the depth of the syntax trees of all threads together, and fails
-when two make one at the same time (CPython's issue 106905). At another try the same source compiles."""
+when two make one at the same time (CPython's issue 106905). Another attempt with the same source succeeds.
+"""
 
 
 def _compiled(data: bytes, path: Path) -> tuple[ast.Module, CodeType]:
-    """The syntax tree and the code of a file. Raises: SyntaxError, ValueError."""
+    """Return the syntax tree and the code of a file. Raises: SyntaxError, ValueError."""
     for _ in range(_TRIES):
         with suppress(SystemError):
             tree = ast.parse(data, str(path))
@@ -48,18 +49,18 @@ def _compiled(data: bytes, path: Path) -> tuple[ast.Module, CodeType]:
 
 
 class SourceFile(Struct, frozen=True):
-    """A file as it was when its module was loaded."""
+    """State of a file when its module was loaded."""
 
     path: Path
     tree: ast.Module
     digest: str
-    """The digest of its content."""
+    """Hash of its content."""
     depends: frozenset[Path]
     """Files of the folder it imports."""
 
 
 class Namespace:
-    """The private package of one server folder (an absolute path without symlinks)."""
+    """Private package of one server folder (an absolute path without symlinks)."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -71,13 +72,13 @@ class Namespace:
         sys.modules[self.prefix] = _package(self.prefix, folder)
 
     def close(self) -> None:
-        """Forget every module. What still runs keeps running."""
+        """Remove every module. Running code continues to run."""
         _FINDER.namespaces.pop(self.prefix, None)
         for name in [name for name in sys.modules if f"{name}.".startswith(f"{self.prefix}.")]:
             del sys.modules[name]
 
     def refresh(self, outdated: Iterable[Path] = ()) -> None:
-        """Set aside every module whose file, or an imported one, changed or is among `outdated`."""
+        """Unload every module whose file, or an imported file, has changed or is among `outdated`."""
         for name in self._stale(outdated):
             module = sys.modules.pop(name, None)
             source = self.sources.pop(name)
@@ -86,7 +87,7 @@ class Namespace:
                 _unbind(name)
 
     def restore_unchanged(self) -> None:
-        """Restore modules that were set aside and not loaded again, unless their files are gone."""
+        """Restore modules that were unloaded and not loaded again, unless their files were deleted."""
         for name, (module, source) in self._replaced.items():
             if name not in sys.modules and source.path.is_file():
                 sys.modules[name] = module
@@ -95,16 +96,16 @@ class Namespace:
         self._replaced.clear()
 
     def load(self, path: Path) -> ModuleType:
-        """The module of a file, loaded now unless it is unchanged. Raises whatever the file raises."""
+        """Return the module of a file; load it unless it is unchanged. Raises whatever the file raises."""
         return importlib.import_module(self.name_of(path))
 
     def name_of(self, path: Path) -> str:
-        """The full module name of a file or folder below the server folder."""
+        """Return the full module name of a file or folder below the server folder."""
         parts = path.relative_to(self.folder).with_suffix("").parts
         return ".".join((self.prefix, *(parts[:-1] if parts[-1:] == ("__init__",) else parts)))
 
     def users(self, path: Path) -> Iterator[SourceFile]:
-        """The files a file imports, directly or not."""
+        """Yield the files a file imports, directly or indirectly."""
         by_path = {source.path: source for source in self.sources.values()}
         waiting, seen = [path], {path}
         while waiting:
@@ -116,7 +117,7 @@ class Namespace:
                     yield by_path[needed]
 
     def spec(self, fullname: str) -> ModuleSpec | None:
-        """The import spec of a module of the folder; None when it has none."""
+        """Return the import spec of a module of the folder, or None if it does not exist."""
         base = self.folder.joinpath(*fullname[len(self.prefix) + 1 :].split("."))
         for path, inside in ((base / "__init__.py", [str(base)]), (base.with_name(base.name + ".py"), None)):
             if path.is_file():
@@ -131,10 +132,10 @@ class Namespace:
         return spec
 
     def execute(self, module: ModuleType, path: Path) -> None:
-        """Run a file's code in its module, with imports that look into the folder first."""
+        """Run a file's code in its module, with imports that search the folder first."""
         data = path.read_bytes()
         if b"# /// script" in data:
-            from mcpdesk.hosting.folder.requirements import check_script  # few have any
+            from mcpdesk.hosting.folder.requirements import check_script  # rarely needed
 
             check_script(data, path.relative_to(self.folder).as_posix())
         tree, code = _compiled(data, path)
@@ -159,7 +160,7 @@ class Namespace:
         return module if fromlist else sys.modules[f"{package}.{name.partition('.')[0]}"]
 
     def _folder_of(self, name: str, importer: str | None) -> Path | None:
-        """The folder in which a plain import finds its module; None for modules of others."""
+        """Return the folder in which a plain import finds its module; None for modules outside the folder."""
         top = name.partition(".")[0]
         if top in FOREIGN or importer is None:
             return None
@@ -168,7 +169,7 @@ class Namespace:
         return next((each for each in candidates if _has_module(each, top)), None)
 
     def _imported(self, tree: ast.Module, path: Path) -> Iterator[Path]:
-        """The files of the folder that a file's import statements refer to."""
+        """Yield the files of the folder that a file's import statements refer to."""
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -200,7 +201,7 @@ class Namespace:
 
 
 class _FileLoader:
-    """Makes a module from a file, without compiled copies in the author's folder."""
+    """Loads a module from a file, without writing compiled files to the author's folder."""
 
     def __init__(self, namespace: Namespace, path: Path) -> None:
         self._namespace = namespace
@@ -215,7 +216,7 @@ class _FileLoader:
 
 
 class _Finder:
-    """The finder in `sys.meta_path` for the modules of all namespaces."""
+    """Finder in `sys.meta_path` for the modules of all namespaces."""
 
     def __init__(self) -> None:
         self.namespaces: dict[str, Namespace] = {}
@@ -223,7 +224,7 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module by its full name, or leave it to others."""
+        """Find a module of a server folder by its full name; None for other modules."""
         if not fullname.startswith(f"{ROOT}."):
             return None
         namespace = self.namespaces.get(".".join(fullname.split(".")[:2]))

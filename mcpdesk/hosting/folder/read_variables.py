@@ -1,4 +1,4 @@
-"""Environment variables that the Python code of a folder reads, if their names are written out."""
+"""Finds environment variables that the Python code of a folder reads by a literal name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 MOST_FILES = 500
 MOST_BYTES = 1 << 20
-"""Bytes of a file that are looked at."""
+"""Bytes searched at the beginning of a file."""
 _READ = re.compile(
     r"""(?:environ(?:\.get|\.pop|\.setdefault)?|getenv)\s*[\[(]\s*["']([A-Za-z_][A-Za-z0-9_]*)["']"""
 )
 
 
 def variables_in(folder: Path) -> set[str]:
-    """Names that the code in a folder reads. Names that are computed are not found. Reads its files."""
+    """Return the names that the code in a folder reads. Computed names are not found. Reads its files."""
     found: set[str] = set()
     for number, path in enumerate(_python_files(folder)):
         if number == MOST_FILES:
@@ -25,7 +25,7 @@ def variables_in(folder: Path) -> set[str]:
             with path.open(encoding="utf-8", errors="replace") as file:
                 found.update(_READ.findall(file.read(MOST_BYTES)))
         except OSError:
-            continue  # it was deleted, or cannot be read: the loader names it
+            continue  # deleted or unreadable: the loader reports it
     return found
 
 

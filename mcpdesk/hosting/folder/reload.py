@@ -1,4 +1,4 @@
-"""Noticing that files of a server folder changed, and serving a freshly read folder in a running server."""
+"""Watches a server folder for changes, and applies a newly read folder to a running server."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from mcpdesk.server.offer.tool import Tool
 
 T = TypeVar("T", bound=Item)
 SHOWN = 3
-"""The most names in one part of a summary."""
+"""Maximum number of names in one part of a summary."""
 
 
 class Changes(Struct, frozen=True):
-    """What a reload did to the items, by name; resources by URI."""
+    """Effect of a reload on the items, by name; resources by URI."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
-    """Items whose file or definition became unusable, whether or not an older version serves."""
+    """Items whose file or definition became unusable, even if an older version is served."""
     repaired: tuple[str, ...] = ()
-    """Items that were broken and are again as they were before."""
+    """Items that were broken and are now unchanged from before."""
     updated: tuple[str, ...] = ()
     """URIs of existing resources whose content may have changed."""
 
@@ -42,7 +42,7 @@ class Changes(Struct, frozen=True):
         return any((self.added, self.changed, self.removed, self.broken, self.repaired, self.updated))
 
     def summary(self) -> str:
-        """One line for a notice: `1 changed: user-profile; 1 broken: clock`. Empty when nothing happened."""
+        """Return one line for a notice: `1 changed: user-profile; 1 broken: clock`. Empty without changes."""
         parts = {
             "added": self.added,
             "changed": self.changed,
@@ -59,9 +59,9 @@ def apply(
     built_in: Iterable[Tool] = (),
     refused: Iterable[Unavailable] = (),
 ) -> Changes:
-    """Serve what was loaded together with built-in tools; `refused` are built-in tools that are left out.
+    """Serve the loaded items together with built-in tools; `refused` are built-in tools that are left out.
 
-    Calls under way keep the handlers they started with. A tool of the folder wins over a built-in one.
+    Running calls keep their handlers. A tool of the folder replaces a built-in one of the same name.
     """
     manifest = loaded.manifest
     server.version = manifest.version
@@ -97,7 +97,7 @@ def apply(
 
 
 def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavailable]) -> Changes:
-    """Replace one registry's content, without a notification when nothing differs."""
+    """Replace the content of one registry, without a notification if nothing differs."""
     before = {name_of(item): item for item in registry}
     refused_before = set(registry.unavailable)
     registry.replace(items, refused)
@@ -132,26 +132,26 @@ def _of(loaded: LoadedFolder, kind: str) -> list[Unavailable]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and the number of others."""
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 DEBOUNCE_MS = 200
-"""Changes this close together are reported as one."""
+"""Milliseconds within which changes are reported together."""
 POLL_MS = 300
 STEP_MS = 100
-"""How often the watcher's thread collects changes, while there are any."""
+"""Interval at which the watcher's thread collects changes while there are any."""
 COLLECT_MS = 1_000
-"""How long it waits for changes that the system has announced."""
+"""Time it waits for changes that the system has announced."""
 RETRY_S = 1.0
-"""How often to check whether a removed folder is back."""
+"""Interval of checks whether a removed folder exists again."""
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache",
      ".pytest_cache", ".idea", ".vscode"}
 )  # fmt: skip
 IGNORED_ENDINGS = (".pyc", ".pyo", "~", ".swp", ".swx", ".tmp", "4913")
-"""Compiled files and what editors put beside a file while saving it."""
+"""Compiled files, and temporary files of editors."""
 
 _log = logging.getLogger(__name__)
 logging.getLogger("watchfiles").setLevel(logging.WARNING)
@@ -165,8 +165,8 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
     """Call `on_change(paths)` after every burst of changes, until cancelled.
 
     The first call passes the folder itself, as soon as it is watched, because earlier changes were missed.
-    `polling` reads the files instead of waiting for the system: for network and container mounts. When the
-    folder is removed, its return is awaited and reported like the beginning.
+    `polling` reads the files instead of waiting for the system, for network and container mounts. If the
+    folder is removed, the watch waits until it exists again and then starts over.
     """
     folder = await asyncio.to_thread(folder.resolve)
     while True:
@@ -178,7 +178,7 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
 
 
 async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) -> None:
-    await asyncio.to_thread(import_module, "watchfiles")  # slow, and somebody waits for a first answer
+    await asyncio.to_thread(import_module, "watchfiles")  # slow; clients wait for answers
     from watchfiles import Change, awatch
 
     bell = None if polling else await _bell(folder)
@@ -192,7 +192,7 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
         force_polling=polling,
         poll_delay_ms=POLL_MS,
     )
-    # The watch is set up before the stream waits for the first time, and this runs once it waits.
+    # The watch is set up before the stream first waits, and this runs once it waits.
     begun = asyncio.get_running_loop().call_soon(on_change, frozenset({folder}))
     try:
         async for changes in stream:
@@ -214,14 +214,14 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
 
 
 async def _bell(folder: Path) -> FolderBell | None:
-    """What rings when something changes. None: the watcher, which knows no other way, polls."""
+    """Return a bell that rings on changes; None if the watcher must poll."""
     with suppress(OSError):
         return await asyncio.to_thread(FolderBell, folder, IGNORED_FOLDERS)
     return None
 
 
 def is_watched(path: Path, folder: Path) -> bool:
-    """Whether a change of this path can matter. That of the folder itself does: it may be gone."""
+    """Return True if a change of this path matters. A change of the folder itself does: it may be deleted."""
     if path.name.endswith(IGNORED_ENDINGS) or path.name.startswith((".#", "#")):
         return False
     return IGNORED_FOLDERS.isdisjoint(path.relative_to(folder).parts)

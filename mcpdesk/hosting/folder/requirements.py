@@ -1,7 +1,8 @@
 """Packages a server folder needs: `requires` in `mcp.json`, and PEP 723 blocks in its Python files.
 
-They have to be in the environment of this program, which runs the folder's code. Nothing is fetched here: who
-opens a folder has not agreed to run a stranger's packages. What is missing is told with the command for it.
+They must be installed in the environment of this program, which runs the folder's code. Nothing is installed
+here, because opening a folder is no consent to run third-party packages. Messages about missing packages
+include the command that installs them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BLOCK = re.compile(rb"(?m)^# /// script[ \t]*\r?\n((?:#(?: .*)?\r?\n)+?)# ///[ 
 
 
 def requirement(text: str) -> Requirement:
-    """A requirement such as `httpx>=0.27`. Raises: ValueError saying what is none."""
+    """Parse a requirement such as `httpx>=0.27`. Raises: ValueError for an invalid one."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
@@ -34,14 +35,14 @@ def requirement(text: str) -> Requirement:
 
 
 def lack(texts: Iterable[str]) -> str:
-    """What is told of requirements that are not met here, with the command that helps; empty where all are.
+    """Return a message about missing requirements with the command that installs them; empty if all are met.
 
-    Raises: ValueError for what is no requirement.
+    Raises: ValueError for an invalid requirement.
     """
     needed = [requirement(text) for text in texts]
     missing = [str(each) for each in needed if not _is_there(each)]
     if not missing:
-        importlib.invalidate_caches()  # what was installed since the last import is found
+        importlib.invalidate_caches()  # finds packages installed since the last import
         return ""
     pip = ["uv", "pip", "install", "--python", sys.executable]
     command = pip if shutil.which("uv") else [sys.executable, "-m", "pip", "install"]
@@ -52,7 +53,7 @@ def lack(texts: Iterable[str]) -> str:
 def check_script(data: bytes, place: str) -> None:
     """Check the PEP 723 block of a Python file, if it has one. `place` is the file's.
 
-    Raises: RegistrationError for a block with a mistake, and for what is not installed.
+    Raises: RegistrationError for an invalid block, and for packages that are not installed.
     """
     found = _BLOCK.search(data)
     if found is None:
@@ -68,7 +69,7 @@ def check_script(data: bytes, place: str) -> None:
 
 
 def script_requirements(data: bytes) -> list[str]:
-    """What the PEP 723 block of a Python file asks for; nothing without one. Raises: ValueError."""
+    """Return the requirements in the PEP 723 block of a Python file, if any. Raises: ValueError."""
     import tomllib
 
     found = _BLOCK.search(data)

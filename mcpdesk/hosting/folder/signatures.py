@@ -1,4 +1,4 @@
-"""A function's signature and docstring as JSON Schema, and JSON arguments as what its hints ask for."""
+"""JSON Schema from a function's signature and docstring, and conversion of JSON arguments to its hints."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ CONTEXT_NAMES = ("ctx", "context")
 PLAIN_CONTEXT = "mcpdesk.server.calls.sync_context"
 OWN_CONTEXTS = ("mcpdesk.server.calls.context", PLAIN_CONTEXT)
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
-"""Packages whose `Context` only their own servers provide."""
+"""Packages whose `Context` only works with their own servers."""
 INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
 NOT_GIVEN = inspect.Parameter.empty
 UNFIT = re.compile(r"(.+) - at `\$\.?(.+)`", re.DOTALL)
-"""A complaint of msgspec, and the path to the value."""
+"""A message of msgspec, and the path to the value."""
 TOO_LARGE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
-"""The complaint about a whole number beyond 64 bits, which JSON allows."""
+"""The message about a whole number beyond 64 bits, which JSON allows."""
 
 
 class CallSignature(Struct, frozen=True):
-    """A function ready to be called with JSON arguments."""
+    """A function that can be called with JSON arguments."""
 
     doc: Doc
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     context_name: str
-    """The parameter that receives the context; empty when there is none."""
+    """Parameter that receives the context; empty if there is none."""
     converter: type[msgspec.Struct]
     takes_json: bool = False
-    """Whether checked arguments need no conversion, because all are texts and booleans."""
+    """True if checked arguments need no conversion, because all are texts and booleans."""
     defaults: Mapping[str, Callable[[], Any]] = {}
-    """Makers of the defaults given by `Field(default=...)`, which Python does not know."""
+    """Factories of the defaults given by `Field(default=...)`, which Python does not apply."""
 
     def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Keyword arguments for one call, from arguments the input schema accepts.
+        """Return keyword arguments for one call, from arguments the input schema accepts.
 
-        Raises: BadArgument for a value that fits the schema but not the hint, like an impossible date.
+        Raises: BadArgument for a value that fits the schema but not the hint, such as an impossible date.
         """
         try:
             converted = msgspec.convert(
@@ -107,14 +107,14 @@ def read_signature(function: Callable[..., Any], place: str, with_output: bool =
 
 
 def _unfit(complaint: str) -> BadArgument:
-    """The error for an argument that its schema accepts and msgspec does not."""
+    """Return the error for an argument that its schema accepts and msgspec does not."""
     found = UNFIT.fullmatch(complaint)
     reason, place = (complaint, "arguments") if found is None else found.groups()
     return BadArgument(place, "must be a whole number of 64 bits" if TOO_LARGE.match(reason) else reason)
 
 
 def _plain(hint: Any) -> Any:
-    """A hint without its `Annotated` metadata."""
+    """Return a hint without its `Annotated` metadata."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
@@ -138,7 +138,7 @@ def _context_name(
     hints: Mapping[str, Any],
     place: str,
 ) -> str:
-    """The parameter annotated as the context, else one named so without another annotation.
+    """Return the parameter annotated as the context, else one with its name and no annotation.
 
     Raises: RegistrationError for the context of another framework, or one that does not fit the function.
     """
@@ -163,7 +163,7 @@ def _context_name(
 def _field_defaults(
     parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any]
 ) -> dict[str, Callable[[], Any]]:
-    """Makers of the defaults that `Field(...)` gives, by parameter, where Python itself has none."""
+    """Return factories of the defaults in `Field(...)`, by parameter, where Python has no default."""
     found: dict[str, Callable[[], Any]] = {}
     for name, parameter in parameters.items():
         given = [parameter.default, *split(hints.get(name))[1]]
@@ -178,10 +178,10 @@ def _field_defaults(
 def _field(
     parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, place: str, has_field_default: bool
 ) -> tuple[inspect.Parameter, Any]:
-    """A parameter as Python's own would be, and its hint with its description.
+    """Return a parameter in plain Python form, and its hint with its description.
 
-    Without a hint its default tells the type. A `Field(...)` in place of the default counts as a note; the
-    default it gives is left to `CallSignature.defaults`, and None stands for it.
+    Without a hint, the type comes from the default. A `Field(...)` as default is treated as an annotation.
+    The default it gives is left to `CallSignature.defaults`, and None takes its place.
     """
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
         raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", place)

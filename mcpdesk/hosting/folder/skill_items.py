@@ -1,4 +1,4 @@
-"""The skills of a server: their files as resources, and what is published of each to clients."""
+"""Skills of a server: their files as resources, and the entries that clients list."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri_of
 
 LISTED = 50
-"""The most skills named in the description of InvokeSkill."""
+"""Maximum number of skills named in the description of InvokeSkill."""
 DESCRIPTION_LENGTH = 200
-"""Characters of a skill's own description there."""
+"""Length limit in characters of a skill's description there."""
 
 Found = list[tuple[Path, os.stat_result]]
-"""The files of a skill, SKILL.md first."""
+"""Files of a skill, SKILL.md first."""
 
 
 class SkillShelf(Struct, frozen=True):
-    """The skills below some folders. All but `broken` can be invoked; `entries` are what clients list."""
+    """Skills below some folders. All except `broken` can be invoked; clients list `entries`."""
 
     resources: dict[str, tuple[Resource, ...]]
-    """The files of each, by name of the skill."""
+    """Files of each skill, by its name."""
     descriptions: dict[str, str]
-    """By name of the skill."""
+    """Descriptions by name of the skill."""
     broken: dict[str, Unavailable]
-    """By name of the skill; these are left out."""
+    """Skills that are left out, by name."""
     entries: tuple[SkillEntry, ...]
     unpublished: tuple[Unavailable, ...]
-    """Skills that clients cannot list, and why."""
+    """Skills that clients cannot list, with the reasons."""
 
     def described(self, tool: Tool) -> Tool:
-        """InvokeSkill with the existing skills in its description."""
+        """Return InvokeSkill with the existing skills in its description."""
         names = sorted(self.descriptions)
         lines = [_line(name, self.descriptions[name]) for name in names[:LISTED]]
         if len(names) > LISTED:
@@ -55,16 +55,16 @@ class SkillShelf(Struct, frozen=True):
         return replace(tool, description=f"{tool.description}\n\n{told}")
 
     def files(self) -> list[Resource]:
-        """The files of all that can be invoked."""
+        """Return the files of all skills that can be invoked."""
         return [resource for files in self.resources.values() for resource in files]
 
     def published(self) -> list[Resource]:
-        """The files of the skills that clients can list."""
+        """Return the files of the skills that clients can list."""
         return [resource for entry in self.entries for resource in self.resources[entry.name]]
 
 
 def read_skills(bases: Sequence[Path]) -> SkillShelf:
-    """Read the skills of some folders. Of two skills with one name the one in the earlier folder counts."""
+    """Read the skills of some folders. Of two skills with one name, the one in the earlier folder is used."""
     found: dict[str, Path] = {}
     for base in bases:
         for folder in skills_below(base):
@@ -102,7 +102,7 @@ def _line(name: str, description: str) -> str:
 
 
 def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
-    """What clients are told of a skill. Raises: RegistrationError when it cannot be published; OSError."""
+    """Return a skill's entry for clients. Raises: RegistrationError if it cannot be published; OSError."""
     if len(files) > skill_entries.MOST_FILES:
         told = f"it has more than {skill_entries.MOST_FILES} files, which are the most a client must take"
         raise RegistrationError(told, source)
@@ -137,7 +137,7 @@ def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
 
 @lru_cache(maxsize=8 * skill_entries.MOST_FILES)
 def _digest_of(path: Path, _size: int, _mtime_ns: int) -> str:
-    """The digest of a file, read once for each size and time of its last change."""
+    """Return the digest of a file, cached by its size and modification time."""
     return skill_entries.digest_of(path.read_bytes())
 
 
@@ -178,7 +178,7 @@ def _reader(path: Path, root: Path, mime_type: str) -> Reader:
 
 
 def _exact(data: bytes, mime_type: str) -> str | bytes:
-    """A file as text only where that is the same bytes again: clients compare them with their digest."""
+    """Return a file as text only if encoding restores the same bytes, because clients check the digest."""
     if TEXT_TYPES.fullmatch(mime_type) is None or b"\0" in data:
         return data
     try:
@@ -188,7 +188,7 @@ def _exact(data: bytes, mime_type: str) -> str | bytes:
 
 
 def _head(path: Path, place: str) -> dict[str, str]:
-    """Title and description of a skill. Raises: RegistrationError for broken front matter; OSError."""
+    """Return title and description of a skill. Raises: RegistrationError for bad front matter; OSError."""
     text = path.read_text("utf-8", errors="replace").removeprefix(BYTE_ORDER_MARK)
     fields = read_document(text, place).fields
     return {key: text_of(fields, key, place) for key in ("title", "description")}

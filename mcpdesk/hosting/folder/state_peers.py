@@ -1,9 +1,9 @@
-"""Other processes that use the state files of a hosted folder: each learns that the others run and write.
+"""Other processes that use the state files of a hosted folder, and notifications between them.
 
-Two cores host one folder when two stdio clients run without a desk, or with `--alone`. The files bear that:
-each piece of work is one transaction. The copies in memory would go stale, so a core that wrote sends one
-byte to the others, which read the files again. When a core begins it connects to those that run, and sends
-its process id in the first line.
+Two cores host one folder if two stdio clients run without a desk, or with `--alone`. The files allow that,
+because each operation is one transaction. Copies in memory would become stale, so a core that has written
+sends one byte to the others, which read the files again. A core that starts connects to those that run, and
+sends its process id in the first line.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from mcpdesk.jobs.schedule import OneByOne, call_soon_safely
 from mcpdesk.transports import rendezvous
 
 WROTE = b"w"
-"""The byte of a process that has changed the state files."""
+"""Byte sent by a process that has changed the state files."""
 MOST_UNREAD = 4_096
-"""Bytes a peer may leave unread before it is sent no more: it will read the files when it reads those."""
+"""Unread bytes after which a peer is sent no more: reading those makes it read the files anyway."""
 GREET_S = 2.0
-"""How long a peer may take to say its process id."""
+"""Seconds a peer has to send its process id."""
 CHUNK = 4_096
 
 
 class StatePeers:
-    """The other processes that use the state files of one folder. Used on the core's loop."""
+    """Other processes that use the state files of one folder. Used on the core's loop."""
 
     def __init__(self, folder: Path, state: Path, noticed: Callable[[int, bool], object]) -> None:
-        """`noticed` is called with the id of a process that begins, or has ceased, to use the files."""
+        """`noticed` is called with the id of a process that starts or stops using the files."""
         self.wrote: Callable[[], object] = lambda: None
         """Called when another process has changed the files."""
         self._folder, self._state, self._noticed = folder, str(state), noticed
@@ -49,14 +49,14 @@ class StatePeers:
         return set(self._peers.values())
 
     async def open(self) -> None:
-        """Listen for processes that begin later, and connect to those that run. Raises: OSError."""
+        """Listen for processes that start later, and connect to running ones. Raises: OSError."""
         self._place = await asyncio.to_thread(self._listen)
         if self._place is None:
-            return  # another core of this process has the place: it has the same files in memory
+            return  # another core of this process listens there and shares the files in memory
         self._server = await asyncio.start_unix_server(self._visited, sock=self._place.listener)
         running = partial(rendezvous.state_points, self._folder, self._state)
         for pid, point in (await asyncio.to_thread(running)).items():
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process has ended
                 reader, writer = await asyncio.open_unix_connection(point)
                 writer.write(f"{os.getpid()}\n".encode())
                 self._met(pid, writer)
@@ -65,13 +65,13 @@ class StatePeers:
                 task.add_done_callback(self._tasks.discard)
 
     def tell(self) -> None:
-        """Let the others read the files again: this process has changed them."""
+        """Notify the others that this process has changed the files."""
         for peer in self._peers:
             if peer.transport.get_write_buffer_size() < MOST_UNREAD:
                 peer.write(WROTE)
 
     async def close(self) -> None:
-        """Leave the others."""
+        """Disconnect from the others."""
         self._noticed = lambda pid, is_there: None
         if self._place is not None:
             self._place.withdraw()
@@ -81,7 +81,7 @@ class StatePeers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for writer in self._peers:  # of tasks that were cancelled before they began
+        for writer in self._peers:  # of tasks that were cancelled before they started
             writer.close()
         self._peers.clear()
         if self._place is not None:
@@ -99,7 +99,7 @@ class StatePeers:
         try:
             async with asyncio.timeout(GREET_S):
                 pid = int(await reader.readline())
-        except (OSError, ValueError):  # it only looked whether this process lives
+        except (OSError, ValueError):  # it only checked whether this process is alive
             writer.close()
             return
         self._met(pid, writer)
@@ -110,10 +110,10 @@ class StatePeers:
         self._peers[writer] = pid
         if not is_known:
             self._noticed(pid, True)
-            self.wrote()  # perhaps before it could say so
+            self.wrote()  # it may have written before it connected
 
     async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Listen to another process until it ends."""
+        """Handle notifications of another process until it ends."""
         try:
             while await reader.read(CHUNK):
                 self.wrote()
@@ -127,7 +127,7 @@ class StatePeers:
 
 
 class FolderPeers:
-    """The other processes that use the state files of the folders of one core. Used on its loop."""
+    """Other processes that use the state files of the folders of one core. Used on its loop."""
 
     def __init__(self, journal: Journal, state: Path) -> None:
         """`state` is the state folder of this core."""
@@ -138,11 +138,11 @@ class FolderPeers:
         self._is_over = False
 
     def pids(self, name: str) -> set[int]:
-        """Ids of the other processes that use the state files of a server."""
+        """Return the ids of the other processes that use the state files of a server."""
         return self._peers[name].pids if name in self._peers else set()
 
     async def join(self, hosted: HostedFolder) -> None:
-        """Meet the processes that use the state files of a folder, and read what they write."""
+        """Connect to the processes that use the state files of a folder, and read what they write."""
         name, state = hosted.server.name, hosted.server.hosted
         assert state is not None
         peers = StatePeers(hosted.folder, self._state, partial(self._noticed, name, hosted.folder))
@@ -156,12 +156,12 @@ class FolderPeers:
         state.on_write = partial(call_soon_safely, asyncio.get_running_loop(), peers.tell)
 
     async def leave(self, name: str) -> None:
-        """Leave the processes that use the state files of a server."""
+        """Disconnect from the processes that use the state files of a server."""
         if (peers := self._peers.pop(name, None)) is not None:
             await peers.close()
 
     async def close(self) -> None:
-        """Leave all processes, and read nothing more."""
+        """Disconnect from all processes, and stop reading."""
         self._is_over = True
         await self._readings.close()
         await asyncio.gather(*map(self.leave, list(self._peers)))

@@ -1,4 +1,4 @@
-"""Files that are items by themselves: resources of any type, and prompts in Markdown."""
+"""Items that are files without code: resources of any type, and prompts in Markdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcpdesk.server.offer.resources import Completer, Resource
 _log = logging.getLogger(__name__)
 
 SMALL_BYTES = 1 << 20
-"""Files up to this size are compared by content."""
+"""Size up to which files are compared by content."""
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 WITH_FRONT_MATTER = frozenset({".md", ".markdown", ".mdx", ".txt"})
 MIME_TYPES = {
@@ -38,7 +38,7 @@ ARGUMENT_KEYS = ("name", "title", "description", "required", "choices")
 
 
 def read_resource_file(path: Path, folder: Path, name: str) -> FileItems:
-    """A file below `resources/` as a resource. `name` is its path there without the suffix."""
+    """Read a file below `resources/` as a resource. `name` is its path there without the suffix."""
     place = path.relative_to(folder).as_posix()
     try:
         return FileItems([_resource(path, folder, name, place)])
@@ -49,7 +49,7 @@ def read_resource_file(path: Path, folder: Path, name: str) -> FileItems:
 
 
 def read_prompt_file(path: Path, folder: Path, name: str) -> FileItems:
-    """A Markdown file below `prompts/` as a prompt. `name` is its path there without the suffix."""
+    """Read a Markdown file below `prompts/` as a prompt. `name` is its path there without the suffix."""
     place = path.relative_to(folder).as_posix()
     found = FileItems()
     try:
@@ -102,7 +102,7 @@ def _annotations(fields: dict[str, Any], place: str) -> dict[str, Any]:
 
 def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
     def contents() -> str | bytes | None:
-        """The content; None when the file is gone or is no longer a file of this folder."""
+        """Return the content; None if the file was deleted or no longer belongs to this folder."""
         if reason := why_unreadable(path, folder):
             _log.warning("%s %s", path.name, reason)
             return None
@@ -177,7 +177,7 @@ def _argument(given: Any, place: str) -> PromptArgument:
 
 
 def _choices(given: Any, place: str) -> dict[str, Completer]:
-    """A completer for each argument whose values the front matter lists."""
+    """Return a completer for each argument whose values the front matter lists."""
     chosen: dict[str, Completer] = {}
     for argument in given:
         choices = argument.get("choices") if isinstance(argument, dict) else None
@@ -197,7 +197,7 @@ def _remark(
     arguments: tuple[PromptArgument, ...],
     remarks: list[str],
 ) -> None:
-    """Add remarks about what is probably a mistake."""
+    """Add remarks about probable errors."""
     import difflib
 
     declared = [each.name for each in arguments]
@@ -215,7 +215,7 @@ def _uri(name: str) -> str:
 
 
 def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
-    """The media type of a file by its name, else by its content."""
+    """Return the media type of a file by its name, else by its content."""
     import mimetypes
 
     known = MIME_TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
@@ -225,14 +225,14 @@ def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
 
 
 def text_or_bytes(data: bytes, mime_type: str) -> str | bytes:
-    """A file's content as text where its type and its bytes allow it."""
+    """Return a file's content as text if its type and bytes allow it."""
     may_be_text = TEXT_TYPES.fullmatch(mime_type.partition(";")[0].strip())
     text = _text(data) if may_be_text else None
     return data if text is None else text
 
 
 def _text(data: bytes) -> str | None:
-    """The bytes as text, or None when they are not UTF-8."""
+    """Return the bytes as text, or None if they are not UTF-8."""
     try:
         return None if b"\0" in data else data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -247,9 +247,9 @@ def _fingerprint(path: Path, data: bytes) -> str:
 
 
 def text_of(fields: dict[str, Any], key: str, place: str) -> str:
-    """A field that must be a text; empty when it is absent.
+    """Return a field that must be a text; empty if it is absent.
 
-    Raises: RegistrationError when it is anything YAML does not read as text or number.
+    Raises: RegistrationError for a value that YAML reads as neither text nor number.
     """
     value = fields.get(key, "")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -258,7 +258,7 @@ def text_of(fields: dict[str, Any], key: str, place: str) -> str:
 
 
 def mapping_of(fields: dict[str, Any], key: str, place: str) -> dict[str, Any]:
-    """A field that must be a mapping; empty when it is absent.
+    """Return a field that must be a mapping; empty if it is absent.
 
     Raises: RegistrationError otherwise.
     """
