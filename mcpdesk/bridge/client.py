@@ -277,7 +277,7 @@ def connect_to_endpoint(
     on_close: Callable[[], Awaitable[None]] | None = None,
     revision: Revision | None = None,
 ) -> ServerConnection:
-    """Connect in memory, in the newest revision or, through a handshake, in `revision`."""
+    """Connect in memory: in `revision`, or in the newest one without negotiation."""
     transport = InMemory(
         lambda write: endpoint.channel("memory", "bridge", write, {}, principal),
         endpoint.name,

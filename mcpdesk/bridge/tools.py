@@ -70,8 +70,7 @@ class ClientTools(Sequence[ClientTool]):
         return self._by_name.get(name)
 
     async def answer(self, message: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Run the tool calls of a model, and return the messages to append to the conversation after the
-        model's.
+        """Run the tool calls of a model, and return the messages to append to the conversation.
 
         `message` is the assistant's message: with `tool_calls` for chat completions, with `content` blocks of
         type `tool_use` for messages. The list is empty if it contains no tool call. Errors that the model can

@@ -113,7 +113,7 @@ class MadeFiles:
     def __init__(self) -> None:
         self._lock = Lock()
         self._used: Counter[Path] = Counter()
-        """Number of running calls that write each file."""
+        """Number of running calls that write to a file, by file."""
         self._marks: dict[Path, str] = {}
         """Most recent marks of files on file systems without extended attributes."""
 

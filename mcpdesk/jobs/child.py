@@ -1,5 +1,4 @@
-"""Start of programs: as a child of this process, or under a keeper of the guard process, which adopts
-orphans.
+"""Start of programs, as children of this process or under a keeper that adopts their orphans.
 
 A child is used on the supervisor's loop.
 """

@@ -1,5 +1,4 @@
-"""Guard program, run as `python -I -S -c <this text> TOKEN HOW`: starts programs, and ends those of a dead
-core.
+"""Guard that starts programs and ends those of a dead core: `python -I -S -c <this text> TOKEN HOW`.
 
 Imports only the standard library. With HOW `keep` (Linux), stdin is a socket. Each packet on it requests one
 program and carries three descriptors: a control socket, and the program's stdout and stderr. A keeper, which

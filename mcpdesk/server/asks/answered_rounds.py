@@ -1,5 +1,4 @@
-"""Rounds that a client has answered. A repeated request gets the result of the first one instead of a second
-run.
+"""Rounds that a client has answered. A repeated request gets the first result instead of a second run.
 
 A client repeats a request whose response it did not receive, and a proxy may repeat one, too. Source: MCP
 basic/patterns/mrtr: "At-most-once use needs a server-side record".
@@ -72,8 +71,7 @@ class AnsweredRound:
         self._task.add_done_callback(lambda task: self._ended(task, over))
 
     async def result(self, call: Call) -> JSONObject:
-        """Return the result of the round to one request. The operation ends when its last request is
-        cancelled.
+        """Return the result of the round. The operation ends when its last request is cancelled.
 
         Raises: the error of the round; ProtocolError if the result was dropped; CancelledError.
         """
@@ -154,8 +152,7 @@ class AnsweredRounds:
         return len(self._rounds)
 
     def find(self, key: str, answers: str, operation: str) -> AnsweredRound | None:
-        """Return the round that a request repeats, or one that is being cancelled; None if the request must
-        run.
+        """Return the round that a request repeats, or an abandoned one; None if the request must run.
 
         Raises: RemoteProtocolError (-32602) if the state was used with other answers, or if its operation has
         ended.

@@ -105,8 +105,7 @@ class Approvals:
         return f"{tool} may not be called: its policy is deny ({ruling.origin})."
 
     async def choose(self, tool: str, wanted: Policy) -> None:
-        """Apply another policy at once, and store it. A choice that equals the configured policy is not
-        stored.
+        """Apply another policy at once, and store it unless it equals the configured one.
 
         Raises: StorageError if it cannot be stored; it then applies until the server stops.
         """

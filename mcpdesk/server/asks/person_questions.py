@@ -87,8 +87,7 @@ class Asker(Protocol):
 
 
 async def ask_in_order(pages: Sequence[Page], context: Asker) -> Question:
-    """Ask the client, the desk or both, as the setting `ask_order` says. Return the questions in their final
-    state.
+    """Ask the client or the desk, as `ask_order` says. Return the questions in their final state.
 
     Raises: HandlerError if no person can be asked, or if the only available client refuses.
     """

@@ -142,8 +142,7 @@ def link(message: str, url: str, terms: Terms) -> ClientQuestion[Elicited[None]]
 
 
 def sampling(messages: Messages, options: Mapping[str, Any], terms: Terms) -> ClientQuestion[Sampled]:
-    """Build a request for a message of the client's model. `options` are members of the request; None omits
-    one.
+    """Build a request for a message of the client's model. `options` are its members; None omits one.
 
     Raises: ClientError for messages that the revision does not support; ValueError for unbalanced tool
     results.

@@ -66,8 +66,7 @@ def output_chars(server: Server) -> int:
 
 
 async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFile, ...]:
-    """Return the file with the full output of a call whose result has only part of it; empty if there is
-    none.
+    """Return the file with the full output if the result of a call has only part of it, else nothing.
 
     Only files written by this program count, whatever path a result names.
     """

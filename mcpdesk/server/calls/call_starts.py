@@ -11,7 +11,7 @@ from collections import deque
 from time import monotonic
 
 ROUND_S = 0.02
-"""Time in which calls may begin at once before the loop must serve other work."""
+"""Time for which calls may begin at once; after it the loop must serve other work first."""
 MOST_AT_ONCE = 64
 """Maximum number of calls that begin in one round of the loop."""
 FREE_ROUNDS = 8

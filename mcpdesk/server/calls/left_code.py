@@ -43,12 +43,12 @@ class LeftCode:
         self._calls: dict[int, _Left] = {}
 
     def add(self, place: Place) -> None:
-        """Record that code of a call is left running."""
+        """Record that code of a call still runs after its end."""
         with self._lock:
             self._calls.setdefault(id(place), _Left(place)).count += 1
 
     def remove(self, place: Place) -> None:
-        """Record that code left running has ended. The last one calls the listeners on this thread."""
+        """Record that such code has ended. The last one of a call runs its listeners on this thread."""
         with self._lock:
             left = self._calls[id(place)]
             left.count -= 1
@@ -59,7 +59,7 @@ class LeftCode:
             listener()
 
     def has(self, place: Place | None) -> bool:
-        """Return True if code of a call is left running."""
+        """Return True if code of a call still runs after its end."""
         return place is not None and id(place) in self._calls
 
     def when_ended(self, place: Place, listener: Callable[[], None]) -> None:

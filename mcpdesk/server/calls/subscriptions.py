@@ -118,7 +118,7 @@ class Subscriptions:
 
     def _tell(self, kind: str, facts: Mapping[str, Any]) -> None:
         if self.relay is not None:
-            self.relay(kind, facts)  # first, so that positions on the bus count what is sent here
+            self.relay(kind, facts)  # published first, so that bus positions of sessions include it
         self.hear(kind, facts)
 
     def _of(self, server: str) -> list[Subscriber]:

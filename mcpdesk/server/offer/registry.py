@@ -13,11 +13,11 @@ MOST_COMPARED = 300
 
 
 _OURS = frozenset({"handler", "reader", "renderer", "completers", "source"})
-"""Fields about the implementation of an item. Equality ignores them; the fingerprint represents the code."""
+"""Fields that equality ignores: functions and source. The fingerprint represents the code."""
 
 
 class Item(Struct, frozen=True, eq=False, kw_only=True):
-    """Definition of an item. It equals a definition with the same content, whatever code implements it."""
+    """Definition of an item. Equality compares its content and the fingerprint of its code."""
 
     title: str = ""
     description: str = ""

@@ -237,7 +237,7 @@ def _foreign_schema(wanted: type) -> dict[str, Any]:
     if hasattr(wanted, "model_json_schema"):
         schema: dict[str, Any] = wanted.model_json_schema(ref_template=DEFS + "{model}")
         return schema
-    # msgspec expects NotImplementedError here, but would replace its message.
+    # msgspec expects NotImplementedError, but then accepts a mere description as the schema.
     raise HintError(f"type {wanted} is not supported")
 
 

@@ -142,8 +142,7 @@ def _why(error: ValueError) -> str:
 
 
 def schema_faults(schema: Any) -> tuple[list[str], dict[str, Any]]:
-    """Return the errors of a schema with their locations, at most `MOST_FAULTS`, and a copy without invalid
-    parts.
+    """Return up to `MOST_FAULTS` errors of a schema, and a copy of the schema without invalid parts.
 
     The library stops at the first error, so each invalid part is removed before the rest is checked again.
     """

@@ -169,7 +169,7 @@ class ServerState:
         self.on_write: Callable[[], object] = lambda: None
         """Called on a thread after this process has changed the state file."""
         self.is_brief = False
-        """True if this process ends after one call. Other processes then fire callbacks."""
+        """True if this process ends after one call, so it fires no callbacks and starts no programs."""
         self.rules = 0
         """Counter that increases whenever the set of tools that may run changes, through a plan or a
         policy."""

@@ -215,8 +215,7 @@ class Proxy:
 
     @property
     def pending(self) -> int:
-        """Number of the page's requests without a complete response; encrypted ones only before any
-        response."""
+        """Number of unanswered requests. An encrypted one counts as answered at the first data."""
         return len(self._waiting)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
