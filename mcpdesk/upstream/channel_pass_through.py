@@ -1,10 +1,11 @@
-"""The way of clients through the desk to a server on a channel: a program, a WebSocket, or HTTP+SSE.
+"""Pass-through for servers that are reached over a channel: a program, a WebSocket, or HTTP+SSE.
 
-Clients speak Streamable HTTP. Each session of the handshake era has a channel (a program: a run of it) to
-itself; requests that stand alone share one.
-Messages pass as they came. Only where two clients use the same id or progress token at a time, that of the
-second one is replaced on the way in and put back on the way out; and a batch is taken apart, since few
-servers read one.
+Clients speak Streamable HTTP. Each session of the handshake era has its own channel (for a program: its own
+process). Requests without a session share one.
+
+Messages pass unchanged, with two exceptions. If two clients use the same id or progress token at a time, that
+of the second one is replaced on the way in and restored on the way out. A batch is split, because few servers
+read one.
 
 Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http, basic/transports/stdio.
 """
@@ -62,43 +63,43 @@ from mcpdesk.upstream.passed_channel import (
 _log = logging.getLogger(__name__)
 SESSION = "mcp-session-id"
 MOST_CHANNELS = 32
-"""Channels of a server at a time; the longest unused one makes room."""
+"""Maximum number of channels of a server; the longest unused one is closed for a new one."""
 MOST_BATCH = 1_000
-"""Messages of a batch."""
+"""Maximum number of messages in a batch."""
 RETIRED_S = 10.0
-"""How long what is under way may go on where a channel was replaced."""
+"""Time for which calls on a replaced channel may continue."""
 RENEWED_S = 30.0
-"""How long it may take to introduce a client again."""
+"""Time within which a session must be set up on a new channel."""
 LASTING = frozenset({"initialize", "notifications/initialized", "logging/setLevel", "resources/subscribe"})
-"""Methods that count for what follows in a session."""
+"""Methods whose effect lasts for the session."""
 SILENT_S = 5.0
-"""After so long without a message an answer begins as a stream, and then says that it goes on."""
+"""Time without a message after which an answer becomes a stream, so that keep-alive comments can be sent."""
 UNANSWERED_S = 8.0
-"""How long `server/discover` may stay unanswered: programs of older revisions may never answer it."""
+"""Time `server/discover` may stay unanswered, because programs of older revisions may never answer it."""
 JSON, STREAM = "application/json", "text/event-stream"
 Sender: TypeAlias = frozenset[tuple[str, str]]
 STREAMED = (("Content-Type", STREAM), ("Cache-Control", "no-cache"), ("X-Accel-Buffering", "no"))
 
 
 class PassedSession(Struct):
-    """A client of the handshake era, and its channel."""
+    """Session of a client of the handshake era, with its channel."""
 
     channel: PassedChannel
     sender: Mapping[str, str]
-    """The headers of the client that began it, as its channel gets them."""
+    """Headers of the client that began the session, as its channel receives them."""
     events: EventStore[ClientStream]
-    """What its client may ask for again."""
+    """Streams that the client can resume."""
     standing: Events
-    """Gets what belongs to no request."""
+    """Stream for messages that belong to no request."""
     revision: str = ""
     expiry: asyncio.TimerHandle | None = None
     said: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    """What a further channel has to hear as well, by method and resource, in order."""
+    """Messages to repeat on a new channel, in order, by method and resource."""
     renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while the channel is replaced."""
 
     def note(self, message: JSONObject, line: bytes) -> None:
-        """Remember a message if it counts for all that follow."""
+        """Store a message if its effect lasts for the session."""
         method = message.get("method", "")
         params = message.get("params")
         uri = str(params.get("uri", "")) if isinstance(params, dict) else ""
@@ -109,10 +110,10 @@ class PassedSession(Struct):
 
 
 class ChannelPassThrough:
-    """Answers requests of clients by one server. Used on one loop."""
+    """Forwards the requests of clients to one server. Used on one loop."""
 
     takes_pieces = False
-    """A message is sent as a whole: it is held until it is."""
+    """A message is sent as a whole, so the complete body is held."""
 
     def __init__(
         self,
@@ -126,17 +127,18 @@ class ChannelPassThrough:
         *,
         takes_plain: bool = False,
     ) -> None:
-        """`on_stray` gets lines that are no message; `tool_schema` gives a tool's input schema, if known.
+        """`on_stray` receives lines that are not messages. `tool_schema` returns the input schema of a tool,
+        if known.
 
-        `takes_plain`: messages without a session go to the server as well, which needs no introduction.
+        With `takes_plain`, messages without a session are forwarded too: the server needs no handshake.
         """
         self.name = name
         self.offered = offered
-        """Counts the items that the server listed, by kind."""
+        """Return the number of items that the server listed, by kind."""
         self.dropped = 0
-        """Messages that no client received because it did not read."""
+        """Messages that were dropped because a client did not read."""
         self.next_connection = next_connection
-        """Gives the recorder's number for one more client."""
+        """Return the recorder's number for a new client connection."""
         self.leads = False
         self.holds_credentials = channels.holds_credentials
         self.has_lines = channels.has_lines
@@ -144,12 +146,12 @@ class ChannelPassThrough:
         self._on_stray, self._tool_schema = on_stray, tool_schema
         self._takes_plain = takes_plain
         self._sessions: dict[str, PassedSession] = {}
-        """By id, the longest unused first."""
+        """Sessions by id, the longest unused first."""
         self._shared: dict[Sender, PassedChannel] = {}
-        """For requests that stand alone, by the caller's headers; the longest unused first."""
+        """Channels for requests without a session, by the caller's headers; the longest unused first."""
         self._event_budget = SharedEventBudget(KEPT_BYTES * SHARES)
         self._retired: dict[PassedChannel, asyncio.TimerHandle] = {}
-        """Channels that were replaced, on which something may still end."""
+        """Replaced channels on which calls may still end."""
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -161,7 +163,8 @@ class ChannelPassThrough:
         body: bytes | AsyncIterator[bytes],
         on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AsyncIterator[PassedAnswer]:
-        """Answer a request. Raises: CallError when no channel can be opened, or it takes no message."""
+        """Forward a request. Raises: CallError if no channel can be opened, or if the channel rejects the
+        message."""
         assert isinstance(body, bytes)
         unclaimed = on_unclaimed or self._on_stray
         given = {key.lower(): value for key, value in headers.items()}
@@ -188,7 +191,7 @@ class ChannelPassThrough:
                 yield answer
 
     async def close(self) -> None:
-        """End every channel."""
+        """End all channels."""
         for identifier in list(self._sessions):
             self._end(identifier)
         for channel in (*self._shared.values(), *self._retired.copy()):
@@ -197,9 +200,9 @@ class ChannelPassThrough:
         await self._channels.close()
 
     async def restart(self) -> None:
-        """Open every channel anew, as after a change of a program: sessions go on where they were.
+        """Open all channels again, for example after a program was edited. Sessions continue.
 
-        What is under way has a little time to end where it began.
+        Running calls get a short time to end on the old channels.
         """
         for sender in list(self._shared):
             self._retire(self._shared.pop(sender))
@@ -233,7 +236,7 @@ class ChannelPassThrough:
                 fresh.tell(codec.notification(f"notifications/{kind}/list_changed", {}))
 
     async def _said_again(self, channel: PassedChannel, line: bytes) -> JSONObject:
-        """Send what a client said before; returns the capabilities the server answers with, if any."""
+        """Repeat a message of the client. Return the capabilities in the server's answer, if any."""
         message = codec.decode(line)
         if "id" not in message:
             await channel.send(line)
@@ -293,15 +296,16 @@ class ChannelPassThrough:
             yield answer
 
     def _admit(self, method: str, params: JSONObject, given: Mapping[str, str]) -> None:
-        """Check what a request brings along that stands alone. Raises: RemoteProtocolError."""
+        """Check the headers of a request without a session. Raises: RemoteProtocolError."""
         admit(method, params, given)
         arguments = params.get("arguments") or {}
         if method == "tools/call" and isinstance(arguments, dict):
-            with suppress(ValueError):  # clients leave out tools whose annotations are wrong
+            with suppress(ValueError):  # clients ignore tools whose annotations are invalid
                 check_parameters(mirrored(self._tool_schema(str(params.get("name")))), arguments, given)
 
     async def _batch_channel(self, given: Mapping[str, str], batch: list[Any]) -> PassedChannel:
-        """The channel for a batch. Raises: ProtocolError where there may be none, or for a bad one."""
+        """Return the channel for a batch. Raises: ProtocolError if batches are not allowed or this one is
+        invalid."""
         channel = await self._channel_of(given)
         revision = BY_NAME.get(self._sessions[given[SESSION]].revision)
         if revision is None or not revision.has_batches:
@@ -323,7 +327,7 @@ class ChannelPassThrough:
         batch: list[JSONObject],
         unclaimed: OnUnclaimed,
     ) -> AsyncIterator[PassedAnswer]:
-        """Send the messages of a batch one by one, and answer all its requests together."""
+        """Send the messages of a batch one by one, and return the answers to all its requests together."""
         requests = sum(1 for each in batch if classify(each) is MessageKind.REQUEST)
         may_stream = STREAM in given.get("accept", JSON)
         waiting = Waiting(unclaimed, may_stream, answers=requests, on_drop=self._note_drop)
@@ -345,7 +349,7 @@ class ChannelPassThrough:
         self._used(given[SESSION])
 
     def _note_drop(self, count: int) -> None:
-        """Count a message that a client did not receive, the `count`-th about its request."""
+        """Count a message that a client did not receive, the `count`-th of its request."""
         self.dropped += 1
         if count == 1:
             _log.warning(
@@ -358,7 +362,7 @@ class ChannelPassThrough:
     async def _introduced(
         self, channel: PassedChannel, identifier: str, message: JSONObject, line: bytes, waiting: Waiting
     ) -> PassedAnswer:
-        """The answer to `initialize`; without a result there is no session."""
+        """Return the answer to `initialize`. The session ends if it has no result."""
         result = None
         try:
             async with channel.request(message, line, waiting, is_alone=False):
@@ -406,7 +410,7 @@ class ChannelPassThrough:
     async def _streamed(
         self, identifier: str, waiting: Waiting, first: tuple[bytes, bool] | None = None
     ) -> AsyncIterator[PassedAnswer]:
-        """An answer as a stream of a session, which its client can resume."""
+        """Answer with a stream of the session, which the client can resume."""
         events = self._sessions[identifier].events.open()
         async with self._carried(identifier, events) as answer:
             waiting.stream_into(events, first)
@@ -416,7 +420,7 @@ class ChannelPassThrough:
     async def _carried(
         self, identifier: str, events: Events, after: int | None = None
     ) -> AsyncIterator[PassedAnswer]:
-        """What follows event `after` on a stream of a session."""
+        """Answer with the events after `after` on a stream of the session."""
         client = ClientStream()
         events.attach(client, client.let_go, after)
         try:
@@ -426,7 +430,7 @@ class ChannelPassThrough:
             self._used(identifier)
 
     def _session(self, given: Mapping[str, str]) -> PassedSession | None:
-        """The session of a request, if it is its sender's."""
+        """Return the session of a request if it belongs to the sender."""
         session = self._sessions.get(given.get(SESSION, ""))
         sent = given.get(AUTHORIZATION)
         return session if session is not None and session.sender.get(AUTHORIZATION) == sent else None
@@ -452,7 +456,7 @@ class ChannelPassThrough:
         return channel
 
     def _make_room(self) -> None:
-        """Raises: _Refusal when every channel is in use."""
+        """Make room for a channel. Raises: _Refusal if all channels are in use."""
         if len(self._sessions) + len(self._shared) < MOST_CHANNELS:
             return
         unused = next((key for key, each in self._sessions.items() if each.channel.is_unused), "")
@@ -465,7 +469,7 @@ class ChannelPassThrough:
             raise _Refusal(503, f"{self.name} has {MOST_CHANNELS} clients here already, which is the most")
 
     async def _begun(self, given: Mapping[str, str], unclaimed: OnUnclaimed) -> tuple[PassedChannel, str]:
-        """A new session: its channel, and its id."""
+        """Begin a session. Return its channel and id."""
         self._make_room()
         identifier = secrets.token_urlsafe(24)
         events = EventStore[ClientStream](KEPT_BYTES, KEPT_EVENTS, self._event_budget)
@@ -497,7 +501,7 @@ class ChannelPassThrough:
             return channel
 
     def _used(self, identifier: str) -> None:
-        """Note that a session was used: it ends when it is not for long."""
+        """Note that a session was used, and restart its expiry timer."""
         session = self._sessions.pop(identifier, None)
         if session is None:
             return
@@ -520,7 +524,7 @@ class ChannelPassThrough:
             self._finish(session.channel, session.events)
 
     def _retire(self, channel: PassedChannel) -> None:
-        """End a channel when what is under way there had time to."""
+        """End a channel after its running calls have had time to end."""
         if channel.is_unused:
             self._finish(channel)
         else:
@@ -528,7 +532,7 @@ class ChannelPassThrough:
             self._retired[channel] = later
 
     def _finish(self, channel: PassedChannel, events: EventStore[ClientStream] | None = None) -> None:
-        """End a channel, and then the streams of its session."""
+        """End a channel, then the streams of its session."""
         if (later := self._retired.pop(channel, None)) is not None:
             later.cancel()
         task = asyncio.get_running_loop().create_task(channel.end())
@@ -539,7 +543,7 @@ class ChannelPassThrough:
 
 
 class _Refusal(RemoteProtocolError):
-    """A request that is answered here, with this HTTP status."""
+    """Error with an HTTP status for a request that is not forwarded."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)
@@ -547,13 +551,13 @@ class _Refusal(RemoteProtocolError):
 
 
 async def _members(line: bytes) -> JSONObject:
-    """The members of a server's message, which may be almost right only."""
+    """Return the members of a server's message, which may be slightly invalid."""
     value = (await read_apart(line)).value
     return value if isinstance(value, dict) else {}
 
 
 async def answer_status(line: bytes) -> int:
-    """The HTTP status of an answer to a request that stands alone."""
+    """Return the HTTP status for the answer to a request without a session."""
     error = (await _members(line)).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), int):
         return 200
@@ -561,7 +565,7 @@ async def answer_status(line: bytes) -> int:
 
 
 def answered(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> PassedAnswer:
-    """An answer in one piece."""
+    """Return an answer in one piece."""
 
     async def chunks() -> AsyncIterator[bytes]:
         yield body
@@ -577,7 +581,7 @@ def refused(
     identifier: Id | None = None,
     headers: Sequence[tuple[str, str]] = (),
 ) -> PassedAnswer:
-    """An answer of the desk's own."""
+    """Return an error that the desk itself produced."""
     return answered(status, codec.error_response(identifier, error), headers)
 
 

@@ -1,4 +1,4 @@
-"""Channels to servers that are not ours, on which messages of a client pass as they are, both ways."""
+"""Channels to upstream servers, which carry a client's messages unchanged in both directions."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _OF_ONE_REQUEST = frozenset(
 
 
 class Heard(NamedTuple):
-    """Who is told what a channel brings."""
+    """Callbacks for the messages and the end of a channel."""
 
     on_message: OnFrame
     on_end: Callable[[CallError], None]
-    """Gets the reason; it may be told more than once."""
+    """Receives the reason. It may be called more than once."""
 
 
 class ServerChannel(Protocol):
-    """A way for messages, of one client or of several."""
+    """Message channel of one client or several."""
 
     async def send(self, data: bytes) -> None:
-        """Send a message. Raises: CallError when it is not taken."""
+        """Send a message. Raises: CallError if it cannot be sent."""
 
     async def end(self) -> None:
-        """End it, and with a program also that."""
+        """Close the channel, and end the program if it belongs to one."""
 
 
 class Channels(Protocol):
@@ -46,14 +46,15 @@ class Channels(Protocol):
 
     @property
     def has_lines(self) -> bool:
-        """Whether each message is to be one line."""
+        """True if each message must be one line."""
 
     @property
     def holds_credentials(self) -> bool:
-        """Whether callers reach what they could not without us: a program, or a server with our token."""
+        """True if callers gain access through this desk: to a program, or to a server with our token."""
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Those of a client's headers that matter to a channel: clients share one only if these are the same.
+        """Return the client's headers that matter to a channel; clients share a channel only if these are
+        equal.
 
         Names are in lower case.
         """
@@ -62,11 +63,11 @@ class Channels(Protocol):
         """Open a channel for a client. Raises: CallError."""
 
     async def close(self) -> None:
-        """Close what channels have in common. All of them have ended."""
+        """Close resources that the channels share. All channels have ended."""
 
 
 class ProgramChannel:
-    """A run of a program."""
+    """One process of a program."""
 
     def __init__(self, run: ProgramRun) -> None:
         self._run = run
@@ -82,17 +83,17 @@ class ProgramChannel:
 
 
 class ProgramChannels:
-    """Each is a run of a program."""
+    """Channels to a program; each is a process of its own."""
 
     has_lines = True
     holds_credentials = True
-    """It runs as this user, with what its environment holds."""
+    """The program runs as this user, with the variables in its environment."""
 
     def __init__(self, program: ProgramCommand, log: ProgramEvents) -> None:
         self._program, self._log = program, log
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """A program gets no headers, but who brings a token shares no run with others."""
+        """Return the token only: programs receive no headers, but a process is not shared between tokens."""
         return {name: given[name] for name in (AUTHORIZATION,) if name in given}
 
     async def open(self, sender: Mapping[str, str], heard: Heard) -> ProgramChannel:
@@ -114,11 +115,11 @@ class ProgramChannels:
         return ProgramChannel(run)
 
     async def close(self) -> None:
-        """They have nothing in common."""
+        """Do nothing: the channels share no resources."""
 
 
 class SseChannels:
-    """Each is a connection of the transport of 2024-11-05: with our credentials, or the caller's."""
+    """Channels over the transport of 2024-11-05, with our credentials or the caller's."""
 
     has_lines = False
 
@@ -127,11 +128,11 @@ class SseChannels:
         self.holds_credentials = requests.holds_credentials
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """What is meant for the server."""
+        """Return the headers meant for the server."""
         return end_to_end(given)
 
     async def open(self, sender: Mapping[str, str], heard: Heard) -> SseChannel:
-        """Open the stream and learn where to post. Raises: CallError."""
+        """Open the stream and read the endpoint to post to. Raises: CallError."""
         requests, headers = self._requests.with_theirs, dict(sender)
         if AUTHORIZATION not in sender:
             requests = self._requests.with_ours
@@ -146,7 +147,7 @@ class SseChannels:
 
 
 class SocketChannels:
-    """Each is a WebSocket: with our credentials, or the caller's."""
+    """Channels over a WebSocket, with our credentials or the caller's."""
 
     has_lines = False
 
@@ -155,7 +156,7 @@ class SocketChannels:
         self.holds_credentials = bool(ours)
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
-        """What is meant for the server."""
+        """Return the headers meant for the server."""
         return end_to_end(given)
 
     async def open(self, sender: Mapping[str, str], heard: Heard) -> SocketChannel:
@@ -164,11 +165,11 @@ class SocketChannels:
         return await SocketChannel.open(self._url, headers, *heard)
 
     async def close(self) -> None:
-        """They have nothing in common."""
+        """Do nothing: the channels share no resources."""
 
 
 def end_to_end(given: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a client's request that are not about that request alone; names are in lower case."""
+    """Return the client's headers that do not concern one request only; names are in lower case."""
     return {
         name: value
         for name, value in given.items()

@@ -1,4 +1,4 @@
-"""What a server that is not ours offers: its lists, with what is wrong in them told apart from the rest."""
+"""Items that an upstream server offers: its lists, and the faults in them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 
 
 class OfferList(NamedTuple):
-    """One kind of what servers offer."""
+    """One kind of item that servers list."""
 
     kind: str
     """`tool`, `resource`, `template`, `prompt` or `skill`."""
     method: str
     key: str
-    """The member of the result that holds the items."""
+    """Member of the result that holds the items."""
     named_by: str
-    """The member of an item that tells it from others."""
+    """Member of an item that identifies it."""
     capability: str
     is_optional: bool = False
     """True if a server that declares the capability may lack the method."""
@@ -42,7 +42,7 @@ LISTS = (
     OfferList("prompt", "prompts/list", "prompts", "name", "prompts"),
 )
 SKILLS = OfferList("skill", "skills/list", "skills", "uri", "extensions", True)
-"""No capability of its own: the connection knows whether the server has the extension."""
+"""It has no capability of its own: the connection knows whether the server supports the extension."""
 
 
 class Offer(Struct, frozen=True):
@@ -53,16 +53,16 @@ class Offer(Struct, frozen=True):
     title: str
     description: str = ""
     definition: JSONObject = {}
-    """As the server sent it."""
+    """Definition as the server sent it."""
 
 
 async def read_offers(
     connection: ServerConnection, capabilities: Mapping[str, Any], *, asks_all: bool = False
 ) -> tuple[tuple[Offer, ...], tuple[str, ...]]:
-    """The items of the lists the server declares, and the faults of whole lists, one sentence each.
+    """Return the items of the lists that the server declares, and the faults of whole lists, a sentence each.
 
-    A list that is not declared is read if the server declares no list at all, or if `asks_all`.
-    Raises: CallError when the connection is lost.
+    A list that is not declared is read if the server declares no list at all, or with `asks_all`. Raises:
+    CallError if the connection is lost.
     """
     offers: list[Offer] = []
     problems: list[str] = []
@@ -95,7 +95,7 @@ async def read_offers(
 
 
 def _offers(shelf: OfferList, items: list[JSONObject], problems: list[str]) -> Iterator[Offer]:
-    """The items of a list. Of those with the same name the first one counts."""
+    """Yield the items of a list. Of items with the same name, the first one counts."""
     known = set[str]()
     for item in items:
         name = str(item[shelf.named_by])

@@ -1,4 +1,4 @@
-"""The way of clients through the desk to a server behind a URL: each request is sent on as it came."""
+"""Pass-through for a server behind a URL: each request is forwarded unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcpdesk.upstream.target_transport import ClientPlace, Reach, login_options
 
 
 class PassedAnswer:
-    """The answer to a request that was sent on."""
+    """Answer to a forwarded request."""
 
     def __init__(
         self, status: int, headers: Sequence[tuple[str, str]], chunks: Callable[[], AsyncIterator[bytes]]
@@ -25,10 +25,11 @@ class PassedAnswer:
 
 
 class UrlRequests:
-    """Requests to one URL for clients: with credentials of ours, or with what a client brings."""
+    """Requests to one URL for clients, with our credentials or with the client's."""
 
     def __init__(self, target: UrlTarget, reach: Reach, place: ClientPlace, has_login: bool) -> None:
-        """`has_login` is what `has_stored_login` found. It is settled once: callers may need a key then."""
+        """`has_login` is the result of `has_stored_login`. It is fixed, because it decides whether callers
+        need a key."""
         self.ours = own_headers(target, reach, place)
         """Headers that are added, with lower-case names."""
         authorizer = None
@@ -38,7 +39,7 @@ class UrlRequests:
                 store = open_grants(place.state_dir, target.account or reach.account)
                 authorizer = Authorizer(target.url, options, store)
         self.holds_credentials = bool(self.ours) or authorizer is not None
-        """Whether requests get headers or tokens that callers did not bring."""
+        """True if requests get headers or tokens that callers did not send."""
         self.with_ours = HttpRequests(target.url, self.ours, reach.mode, authorizer=authorizer)
         self.with_theirs = HttpRequests(target.url, {}, reach.mode)
 
@@ -49,18 +50,19 @@ class UrlRequests:
 
 
 def has_stored_login(target: UrlTarget, reach: Reach, place: ClientPlace) -> bool:
-    """True if there is a token of an earlier login at a server. Reads files: call it on a worker thread."""
+    """Return True if a token of an earlier login to the server exists. Reads files: call it on a worker
+    thread."""
     return open_grants(place.state_dir, target.account or reach.account).grant(target.url) is not None
 
 
 class UrlPassThrough:
-    """Sends requests of clients on to one URL. Used on one loop."""
+    """Forwards requests of clients to one URL. Used on one loop."""
 
     takes_pieces = True
     has_lines = False
 
     dropped = 0
-    """None: pieces are read from the server when the client has read those before."""
+    """Always 0: data is read from the server only as fast as the client reads it."""
 
     def __init__(
         self,
@@ -71,9 +73,9 @@ class UrlPassThrough:
     ) -> None:
         self.name = name
         self.offered = offered
-        """Counts the items that the server listed, by kind."""
+        """Return the number of items that the server listed, by kind."""
         self.next_connection = next_connection
-        """Gives the recorder's number for one more client."""
+        """Return the recorder's number for a new client connection."""
         self.leads = False
         self.holds_credentials = requests.holds_credentials
         self._requests = requests
@@ -86,10 +88,10 @@ class UrlPassThrough:
         body: bytes | AsyncIterator[bytes],
         on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AsyncIterator[PassedAnswer]:
-        """Send a request on. Callers who bring an `Authorization` get nothing of ours added.
+        """Forward a request. Our credentials are added only if the caller sent no `Authorization`.
 
-        Whatever the server sends goes to a client: `on_unclaimed` gets nothing.
-        Raises: HttpError when no whole answer comes.
+        Everything the server sends goes to the client, so `on_unclaimed` is not called. Raises: HttpError if
+        no complete answer arrives.
         """
         requests, ours = self._requests.with_theirs, self._requests.ours
         if "authorization" not in {key.lower() for key in headers}:
@@ -99,7 +101,7 @@ class UrlPassThrough:
         async with requests.answered(method, headers, body or None) as answer:
             kept = list(answer.headers.items())
             if "Content-Encoding" in answer.headers:
-                # It was decoded on the way, so that neither header is true any more.
+                # The body was decoded on the way, so both headers are wrong now.
                 untrue = {"content-encoding", "content-length"}
                 kept = [(key, value) for key, value in kept if key.lower() not in untrue]
             yield PassedAnswer(answer.status, kept, answer.content.iter_any)
@@ -110,7 +112,8 @@ class UrlPassThrough:
 
 
 def own_headers(target: UrlTarget, reach: Reach, place: ClientPlace) -> dict[str, str]:
-    """The headers a URL is asked with, their names in lower case. Raises: DeskUserError for a bad one."""
+    """Return the headers to add to requests, with lower-case names. Raises: DeskUserError for an invalid
+    one."""
     more = dict(target.headers) | dict(reach.headers)
     ours = credential_headers(reach.token, reach.key, place.key_header, more)
     return {key.lower(): value for key, value in ours.items()}

@@ -1,7 +1,7 @@
-"""One channel to a server that is not ours, and who waits for what comes on it.
+"""One channel to an upstream server, and the requests that wait for messages on it.
 
-Where two clients use the same id or progress token at a time, that of the second one is replaced on the way
-in and put back on the way out. All other bytes of these messages stay as they are.
+If two clients use the same id or progress token at a time, that of the second one is replaced on the way in
+and restored on the way out. All other bytes of these messages stay unchanged.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.upstream.channels import Channels, Heard, ServerChannel
 
 MOST_HELD_BYTES = 256 << 20
-"""What may wait for a client that reads too slowly."""
+"""Maximum bytes that wait for a client that reads too slowly."""
 MOST_ASKED = 1_000
-"""Ids of requests that are remembered, for each channel."""
+"""Number of request ids that are remembered per channel."""
 KEEP_ALIVE_S = 15.0
 KEEP_ALIVE = b": still there\n\n"
 _parts = json.Decoder(list[Raw]).decode
 
 
 class ClientStream:
-    """A connection of a client that carries a stream of events: the pieces on their way to it."""
+    """Event stream to a client: queues the pieces to send."""
 
     def __init__(self) -> None:
         self.is_broken = False
-        """Whether the client is gone."""
+        """True once the client has disconnected."""
         self._pieces: deque[bytes] = deque()
         self._held = 0
         self._is_over = False
         self._came = asyncio.Event()
 
     def put(self, piece: bytes) -> None:
-        """Queue a piece. A client that leaves too much unread is let go."""
+        """Queue a piece. A client that leaves too much unread is disconnected."""
         self._pieces.append(piece)
         self._held += len(piece)
         self._came.set()
@@ -55,12 +55,12 @@ class ClientStream:
             self.let_go()
 
     def let_go(self) -> None:
-        """End it behind what is queued."""
+        """End the stream after the queued pieces."""
         self._is_over = True
         self._came.set()
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """What comes, until it is let go."""
+        """Yield pieces until the stream ends, with keep-alive comments in between."""
         while self._pieces or not self._is_over:
             if self._pieces:
                 piece = self._pieces.popleft()
@@ -77,11 +77,11 @@ class ClientStream:
 
 Events: TypeAlias = ResumableStream[ClientStream]
 OnUnclaimed: TypeAlias = Callable[[bytes], None]
-"""Gets messages that no client receives."""
+"""Receives messages that are delivered to no client."""
 
 
 class Waiting:
-    """A request that is being answered: what is on its way to its client."""
+    """Messages for a request that is being answered, on their way to its client."""
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class Waiting:
         answers: int = 1,
         on_drop: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """`on_unclaimed` gets messages its client does not receive: further answers, and those that are
-        dropped because the client does not read. `answers` is how many requests it made at once.
+        """`answers` is the number of requests that the client sent at once.
 
-        `on_drop` is called for each message that is dropped, with the number of them so far.
+        `on_unclaimed` receives messages that the client does not get: further answers, and messages dropped
+        because the client does not read. `on_drop` is called with the number of dropped messages so far.
         """
         self.on_unclaimed = on_unclaimed
         self._on_drop = on_drop
@@ -104,14 +104,14 @@ class Waiting:
         self.hears_logs = hears_logs
         self._due = answers
         self.is_left = False
-        """Whether its client has gone without waiting for the answer."""
+        """True if the client disconnected before the answer."""
         self._events: Events | None = None
         self._lines: deque[tuple[bytes, bool]] = deque()
         self._held = 0
         self._came = asyncio.Event()
 
     def put(self, line: bytes, is_answer: bool = False) -> None:
-        """Give it a message; an answer is the last one, unless others are due."""
+        """Add a message. An answer is the last message unless further answers are due."""
         if self.is_left:
             self.on_unclaimed(line)
             return
@@ -134,23 +134,24 @@ class Waiting:
             self._events.end()
 
     def stream_into(self, events: Events, first: tuple[bytes, bool] | None = None) -> None:
-        """Have a stream that can be resumed get what comes, after `first`, which was taken already."""
+        """Move messages to a resumable stream, starting with `first`, which was already taken."""
         self._events = events
         for line, is_last in ([] if first is None else [first]) + list(self._lines):
             self._hand_on(line, is_last)
         self._lines.clear()
 
     def leave(self) -> None:
-        """Note that its client is gone: it can come back where a stream gets what comes."""
+        """Note that the client has disconnected. If a stream receives the messages, the client can resume
+        it."""
         self.is_left = self._events is None
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody is there to read what comes."""
+        """True if no client reads the messages."""
         return self.is_left or (self._events is not None and not self._events.is_carried)
 
     async def take(self, within_s: float) -> tuple[bytes, bool] | None:
-        """The next message, and whether it is the last; None when none comes in time."""
+        """Return the next message and whether it is the last; None on timeout."""
         try:
             async with asyncio.timeout(within_s):
                 while not self._lines:
@@ -163,7 +164,7 @@ class Waiting:
         return line, is_last
 
     async def messages(self) -> AsyncIterator[bytes]:
-        """What comes, until the last message."""
+        """Yield the messages up to the last one."""
         is_last = False
         while not is_last:
             line, is_last = await self.take(KEEP_ALIVE_S) or (b"", False)
@@ -171,7 +172,7 @@ class Waiting:
                 yield line
 
     async def events(self, first: tuple[bytes, bool] | None = None) -> AsyncIterator[bytes]:
-        """What comes after `first`, which was taken already, as an event stream until the last message."""
+        """Yield the messages up to the last one as events, starting with `first`, which was already taken."""
         taken = first or await self.take(KEEP_ALIVE_S)
         while taken is None or not taken[1]:
             yield KEEP_ALIVE if taken is None else event(in_event(taken[0]))
@@ -180,14 +181,14 @@ class Waiting:
 
 
 class Alias(Struct, frozen=True):
-    """What was put in place of an id or token that another client uses at the same time."""
+    """Original id and token of a request for which others are used on the channel."""
 
     identifier: Id
     token: Id | None = None
 
 
 class PassedChannel:
-    """One channel, and who waits for what comes on it."""
+    """One channel with its waiting requests."""
 
     def __init__(
         self,
@@ -197,65 +198,65 @@ class PassedChannel:
         on_unclaimed: OnUnclaimed,
         standing: Events | None = None,
     ) -> None:
-        """`standing` gets what belongs to no request, where a client can listen to that."""
+        """`standing` is the stream for messages that belong to no request, if the client can open one."""
         self.standing = standing
         self.on_unclaimed = on_unclaimed
-        """That of the latest request, for messages that belong to no request."""
+        """Callback of the latest request, for messages that belong to no request."""
         self._name = name
         self._on_stray = on_stray
         self._on_end = on_end
         self._channel: ServerChannel | None = None
         self.has_ended = False
-        """Whether nothing comes any more."""
+        """True once no further messages arrive."""
         self._waiting: dict[Id, Waiting] = {}
         self._asked: dict[Id, OnUnclaimed] = {}
-        """Takers of further answers to the latest requests, by id, the oldest first."""
+        """Callbacks for repeated answers to the latest requests, by id, the oldest first."""
         self._tokens: dict[Id, Id] = {}
-        """Ids of the requests that progress tokens belong to."""
+        """Request ids by progress token."""
         self._aliases: dict[Id, Alias] = {}
-        """What clients call the requests whose id or token was replaced, by the id here."""
+        """Original ids and tokens of requests for which others are used, by the id on the channel."""
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody waits for anything."""
+        """True if no client waits for a message."""
         return not self._is_heard and all(each.is_unused for each in self._waiting.values())
 
     @property
     def _is_heard(self) -> bool:
-        """Whether a client listens to what belongs to no request."""
+        """True if a client has opened the standing stream."""
         return self.standing is not None and self.standing.is_carried
 
     async def open(self, channels: Channels, sender: Mapping[str, str]) -> None:
-        """Open the channel for a client, by its headers. Raises: CallError."""
+        """Open the channel for a client, identified by its headers. Raises: CallError."""
         self._channel = await channels.open(sender, Heard(self._received, self._ended))
 
     async def end(self) -> None:
-        """End it."""
         if self._channel is not None:
             await self._channel.end()
 
     def tell(self, line: bytes) -> None:
-        """Give a message that belongs to no request to who listens, or keep it for who will."""
+        """Put a message that belongs to no request on the standing stream, where it is kept until a client
+        reads."""
         if self.standing is not None:
             self.standing.put(in_event(line))
 
     async def send(self, line: bytes) -> None:
-        """Send a message that has no answer. Raises: CallError."""
+        """Send a message that needs no answer. Raises: CallError."""
         if self._channel is not None and not self.has_ended:
             await self._channel.send(line)
 
     def is_known(self, identifier: Id) -> bool:
-        """Whether a request of that id is being answered."""
+        """True if a request with that id is being answered."""
         return identifier in self._waiting
 
     @asynccontextmanager
     async def request(
         self, message: JSONObject, line: bytes, waiting: Waiting, *, is_alone: bool
     ) -> AsyncIterator[None]:
-        """Send a request; its answer ends what `waiting` gets.
+        """Send a request. Its answer is the last message of `waiting`.
 
-        When the block is left before that, a request that stands alone is cancelled; nobody waits for the
-        answer to another one any more.
+        If the block is left before the answer, a request without a session is cancelled, and the answer to
+        any other request is discarded.
         """
         message, line = self._distinct(message, line)
         identifier = message["id"]
@@ -281,7 +282,7 @@ class PassedChannel:
                         await self.send(codec.notification("notifications/cancelled", cancelled))
 
     def _distinct(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
-        """The message under an id and a token that no other request has now."""
+        """Return the message with an id and a token that no other pending request uses."""
         identifier, token = message["id"], _token(message)
         is_taken, is_token_taken = identifier in self._waiting, token in self._tokens
         if not is_taken and not is_token_taken:
@@ -312,7 +313,7 @@ class PassedChannel:
         self._hand_on(message, line)
 
     def _received_odd(self, line: bytes, read: ReadFrame) -> None:
-        """Take a frame that is almost a message: its client gets the very bytes."""
+        """Handle a frame that is nearly a valid message. Its client receives the original bytes."""
         if isinstance(read.value, list):
             for each in read.value:
                 self._received(codec.encode(each))
@@ -327,7 +328,7 @@ class PassedChannel:
             self._hand_on({**read.value, "params": params if isinstance(params, dict) else {}}, line)
 
     def _hand_on(self, message: JSONObject, line: bytes) -> None:
-        """Give a request or notification of the server to the client it is for."""
+        """Deliver a request or notification of the server to its client."""
         about, message, line = self._subject(message, line)
         waiting = self._waiting.get(about) if about is not None else self._likeliest(message)
         if waiting is not None and waiting.may_stream and not waiting.is_left:
@@ -338,10 +339,10 @@ class PassedChannel:
             self.on_unclaimed(line)
 
     def _answered(self, message: JSONObject, line: bytes, fault: str = "") -> None:
-        """Give a response to the client that waits for it.
+        """Deliver a response to its client.
 
-        One that names no request goes to the only one that waits. If several do it may be meant for each of
-        them: they are answered with an error, since none would get its answer any more.
+        A response without a known id goes to the only waiting request. If several requests wait, it may
+        belong to any of them, so all of them get an error instead of waiting for ever.
         """
         given = message.get("id")
         identifier = readable_id(message)
@@ -369,7 +370,8 @@ class PassedChannel:
         waiting.put(line, True)
 
     def _subject(self, message: JSONObject, line: bytes) -> tuple[Id | None, JSONObject, bytes]:
-        """The request a notification says it is about, and the notification as its client knows that."""
+        """Return the request that a notification belongs to, and the notification with the client's own
+        id."""
         params = message.get("params") or {}
         meta = params.get("_meta")
         subscription = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
@@ -393,7 +395,8 @@ class PassedChannel:
         return about, message, put_back or codec.encode(message)
 
     def _likeliest(self, message: JSONObject) -> Waiting | None:
-        """The one request a message can belong to that names none; None when there are several, or none."""
+        """Return the only request that a message without a reference can belong to; None if there are
+        several or none."""
         here = [each for each in set(self._waiting.values()) if not each.is_left]
         if message["method"] == "notifications/message" and len(here) > 1:
             here = [each for each in here if each.hears_logs]
@@ -418,14 +421,14 @@ class PassedChannel:
 
 
 def in_event(line: bytes) -> bytes:
-    """A message as the data of a server-sent event, which may have several lines."""
+    """Return a message as the data of a server-sent event, which may have several lines."""
     if b"\n" in line or b"\r" in line:
         return line.replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
     return line
 
 
 def meta_of(message: JSONObject) -> Mapping[str, Any]:
-    """The metadata of a request."""
+    """Return the `_meta` of a request."""
     params = message.get("params")
     found = params.get("_meta") if isinstance(params, dict) else None
     return found if isinstance(found, dict) else {}

@@ -1,6 +1,6 @@
-"""The stderr of a program as entries of a log: each with its level, and a traceback whole.
+"""Parses the stderr of a program into log entries with levels. A traceback becomes one entry.
 
-Knows how programs in common languages write their logs, and nothing of where entries are kept.
+It knows the log formats of common languages. It does not know where entries are stored.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable
 
 QUIET_S = 0.1
-"""An entry that could go on is over after so many seconds without a line."""
+"""Seconds without a line after which an unfinished entry is complete."""
 MOST_LINES = 150
-"""Lines of an entry that are kept: the first half from its beginning, the others from its end."""
+"""Maximum number of lines kept of an entry: half from its beginning, half from its end."""
 _LEVELS = {
     "trace": "debug",
     "warn": "warning",
@@ -23,7 +23,7 @@ _LEVELS = {
     "fatal": "critical",
     **{level: level for level in ("debug", "info", "notice", "warning", "error", "critical", "alert")},
 }
-"""What programs write -> the level of the specification."""
+"""Level of the specification by the level names that programs write."""
 _WORD = "|".join(_LEVELS)
 _UPPER = _WORD.upper()
 _FORMATS = (
@@ -37,33 +37,33 @@ _FORMATS = (
     re.compile(rf'.*?(?:"(?:level|severity)"\s*:\s*"|\blevel=)({_WORD})\b', re.IGNORECASE),
 )
 _HARMLESS = ("debug", "info", "notice")
-"""Levels of entries that no traceback belongs to."""
+"""Levels of entries that are not followed by their own traceback."""
 _TRACEBACK = re.compile(r"\W*(?:Exception Group )?Traceback \(most recent call")
-"""How one begins; rich draws a box around it."""
+"""First line of a traceback; rich draws a box around it."""
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _BOX = ("│", "╭", "╰", "┌", "└", "|", "+")
 
 
 class ProgramLog:
-    """Makes entries of the lines of one program; used on one loop."""
+    """Groups the lines of one program into entries. Used on one loop."""
 
     def __init__(self, keep: Callable[[str, str, float], None]) -> None:
-        """`keep` gets the level and the text of each entry, and when it began, in Unix seconds."""
+        """`keep` receives the level and text of each entry, and its start in Unix seconds."""
         self._keep = keep
         self._began = 0.0
         self._level = ""
-        """Of the entry that could go on; empty while there is none."""
+        """Level of the unfinished entry; empty if there is none."""
         self._head: list[str] = []
         self._tail: deque[str] = deque(maxlen=MOST_LINES // 2)
         self._count = 0
         self._is_traceback = False
-        """Whether the lines of a traceback go on: the one that names the exception ends it."""
+        """True inside a traceback. The line that names the exception ends it."""
         self._indent = 0
-        """How far it is indented, that line included."""
+        """Indentation of the traceback's first line, which is that of its last line, too."""
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, line: str) -> None:
-        """Take one line."""
+        """Add one line."""
         if not (self._level and self._goes_on(line)):
             self.flush()
             level = level_of(line)
@@ -77,7 +77,7 @@ class ProgramLog:
         self._wait()
 
     def flush(self) -> None:
-        """Keep the entry that could go on: nothing more comes of it."""
+        """Complete the unfinished entry."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -99,7 +99,7 @@ class ProgramLog:
         self._timer = asyncio.get_running_loop().call_later(QUIET_S, self.flush)
 
     def _goes_on(self, line: str) -> bool:
-        """Whether a line belongs to the entry before it."""
+        """True if a line belongs to the entry before it."""
         inner = line.lstrip()
         indent, is_drawn = len(line) - len(inner), inner.startswith(_BOX)
         if _TRACEBACK.match(line):
@@ -115,7 +115,7 @@ class ProgramLog:
 
 
 def level_of(line: str) -> str:
-    """The level that a line says it has, as the specification names it; empty when it says none."""
+    """Return the level in a line, as the specification names it; empty if the line has none."""
     if _TRACEBACK.match(line):
         return "error"
     found = next(filter(None, (form.match(line) for form in _FORMATS)), None)

@@ -1,4 +1,4 @@
-"""A transport to a server that is not ours, every message on which is recorded like those of our own."""
+"""Client transport that records every message to and from an upstream server."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from mcpdesk.recorder.record import (
 )
 
 OnReply = Callable[[str, ServerReply], None]
-"""Gets the method of each request that was answered, and the reply."""
+"""Receives the method of each answered request, and the reply."""
 STOPPED = "the client stopped waiting for the response"
 UNANSWERED = "what the server asked for had ended before it was answered"
 MOST_QUESTIONS = 1_000
-"""Unanswered requests of a server that are remembered."""
+"""Number of unanswered server requests that are remembered."""
 OPENING = "opening a stream"
-"""Stands for a method where a connection was refused before the first message."""
+"""Replaces the method if a connection was rejected before the first message."""
 
 
 class RecordedTransport(ClientTransport):
-    """Passes everything on to another transport. Used on one loop."""
+    """Forwards everything to another transport. Used on one loop."""
 
     def __init__(
         self,
@@ -51,8 +51,8 @@ class RecordedTransport(ClientTransport):
         on_agreed: Callable[[ConnectionInfo], None],
         watch: Callable[[], ExchangeWatch | None],
     ) -> None:
-        """`holds` is where messages may wait for a person; `on_agreed` gets what was agreed upon; `watch`
-        says who follows what is asked now."""
+        """`holds` lets messages wait for a person. `on_agreed` is called when revision and features are
+        agreed. `watch` returns the observer of requests, if there is one."""
         self._inner = transport
         self._recorder = recorder
         self._info = info
@@ -61,25 +61,25 @@ class RecordedTransport(ClientTransport):
         self._on_agreed = on_agreed
         self._watch = watch
         self._lines: dict[Id, MessageLine] = {}
-        """Where what belongs to a request waits, by its id, while something is to be held."""
+        """Held messages that belong to a request, by its id."""
         self._questions: dict[Id, Id | None] = {}
-        """Unanswered requests of the server by id, and the request each came with if that is known."""
+        """Unanswered requests of the server by id, each with the id of the request it came with, if known."""
         self.target = transport.target
         recorder.connect(info)
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent without opening it again."""
+        """True if requests can be sent without opening the transport again."""
         return self._inner.is_open
 
     @property
     def mirrors_arguments(self) -> bool:
-        """Whether headers repeat those arguments of tools that ask for it."""
+        """True if headers repeat the tool arguments that ask for it."""
         return self._inner.mirrors_arguments
 
     @property
     def closing_cancels(self) -> bool:
-        """Whether an abandoned exchange cancels its request on the server."""
+        """True if abandoning an exchange cancels its request on the server."""
         return self._inner.closing_cancels
 
     @property
@@ -89,7 +89,7 @@ class RecordedTransport(ClientTransport):
 
     @property
     def probe_s(self) -> float | None:
-        """How long the first request may stay unanswered, before a handshake is tried."""
+        """Time the first request may stay unanswered before a handshake is tried."""
         return self._inner.probe_s
 
     async def open(self, receive: Receive) -> None:
@@ -104,7 +104,7 @@ class RecordedTransport(ClientTransport):
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply. Raises: CallError when none came."""
+        """Send a request and wait for its reply. Raises: CallError if none arrives."""
         watch = self._watch()
         if watch is None:
             return await self._exchange(request, headers, receive)
@@ -152,7 +152,7 @@ class RecordedTransport(ClientTransport):
     async def _held_exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and take what comes of it, each when a person let it go. Raises: CallError."""
+        """Send a request and receive its messages, each when a person releases it. Raises: CallError."""
         holds, number, came = self._holds, self._info.number, time()
         known = BY_NAME.get(self._info.revision) if self._info.transport == "http" else None
         in_session = known is not None and not known.is_stateless and request["method"] != "initialize"
@@ -181,7 +181,7 @@ class RecordedTransport(ClientTransport):
     async def _exchange_in_line(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply, and until what came before that was let go."""
+        """Send a request and wait for its reply and for the release of all messages before it."""
         failures: list[CallError] = []
 
         def received(incoming: Incoming) -> None:
@@ -227,18 +227,18 @@ class RecordedTransport(ClientTransport):
         await self._inner.send(message)
 
     async def close(self) -> None:
-        """End the connection, and every exchange with it."""
+        """End the connection and every exchange on it."""
         await self._inner.close()
 
     def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """The revision is settled."""
+        """Note the agreed revision."""
         self._info = replace(self._info, revision=revision.name)
         self._recorder.connect(self._info)
         self._inner.agreed(revision, reply)
         self._on_agreed(self._info)
 
     def older(self) -> ClientTransport | None:
-        """The transport to try when the server knows no handshake over this one."""
+        """Return the transport to try if the server knows no handshake over this one."""
         older = self._inner.older()
         if older is None:
             return None
@@ -248,11 +248,11 @@ class RecordedTransport(ClientTransport):
         )
 
     async def listen(self, opened: Callable[[], None]) -> None:
-        """Receive what belongs to no request, until cancelled."""
+        """Receive messages that belong to no request, until cancelled."""
         await self._inner.listen(opened)
 
     def record_fetch(self, request: Fetch, answer: Fetched) -> None:
-        """Record a request about authorization, and what came back."""
+        """Record an authorization request and its response."""
         number, frame = self._info.number, self._recorder.frame
         asked = HttpNote(f"{request.method} {request.url}", tuple(request.headers.items()))
         frame(number, Direction.IN, request.body or b"", False, asked)
@@ -265,11 +265,11 @@ class RecordedTransport(ClientTransport):
         )
 
     def remark_on_fetch(self, text: str) -> None:
-        """Record a fault in the answer that was recorded last by `record_fetch`."""
+        """Record a fault in the response that `record_fetch` recorded last."""
         self.remarked(Remark(RemarkKind.OAUTH, text), None)
 
     def ended(self, at: float) -> None:
-        """Note that the connection is over, at a Unix time in seconds."""
+        """Note the end of the connection, at a Unix time in seconds."""
         self._holds.forget(self._info.number)
         if (watch := self._watch()) is not None:
             watch.left(self._info.number)
@@ -277,7 +277,8 @@ class RecordedTransport(ClientTransport):
         self._recorder.connect(self._info)
 
     def _recording(self, receive: Receive, of: Id | None = None) -> Receive:
-        """What takes messages about the request `of`, or about none: from a program all of them are."""
+        """Return a callback for messages of the request `of`. For None, messages may belong to any
+        request."""
         own: list[MessageLine] = []
 
         def delivered(incoming: Incoming) -> None:
@@ -306,7 +307,7 @@ class RecordedTransport(ClientTransport):
         return received
 
     def _record_lost(self, reply: ServerReply, request: Id) -> None:
-        """Record that the server has forgotten the session: it ends the request, which is sent once more."""
+        """Record that the server has lost the session. The request ends and is sent again."""
         said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
         self._recorder.frame(self._info.number, Direction.OUT, reply.body, False, said)
         lost = "the server has forgotten the session; a new one was begun, and the request sent once more"
@@ -324,14 +325,14 @@ class RecordedTransport(ClientTransport):
                 del self._questions[next(iter(self._questions))]
 
     def end_questions(self, of: Id | None = None) -> None:
-        """Record that no answer follows to the server's requests that came with `of`; None: to all."""
+        """Record that the server's requests that came with `of` get no answer; None means all of them."""
         for each in [each for each, came_with in self._questions.items() if of is None or came_with == of]:
             del self._questions[each]
             remark = Remark(RemarkKind.NO_ANSWER, UNANSWERED, is_fault=True)
             self._recorder.remark(RecordedRemark(self._info.number, each, time(), remark, is_question=True))
 
     def _record_unused(self, incoming: Incoming) -> None:
-        """Record what answers no request that waits, or cannot be used."""
+        """Record a message that answers no pending request or is invalid."""
         if incoming.frame:
             self._record(Direction.OUT, incoming.frame, is_json=False)
         self._note(incoming.remarks, incoming.request)
@@ -345,7 +346,7 @@ class RecordedTransport(ClientTransport):
         self._recorder.remark(RecordedRemark(self._info.number, request, time(), remark))
 
     def _line_of(self, message: JSONObject) -> MessageLine | None:
-        """The line of the request a message belongs to: the one it names, or the only one there is."""
+        """Return the line of the request a message belongs to: the one it names, or the only one."""
         params = message.get("params")
         token = params.get("progressToken") if isinstance(params, dict) else None
         if is_id(token):
@@ -353,7 +354,7 @@ class RecordedTransport(ClientTransport):
         return next(iter(self._lines.values())) if len(self._lines) == 1 else None
 
     def _line(self, receive: Receive, of: Id | None = None) -> MessageLine:
-        """Where messages wait until they are recorded and received."""
+        """Return a queue in which messages wait until they are recorded and received."""
 
         def deliver(data: bytes) -> None:
             self._record(Direction.OUT, data)
@@ -370,6 +371,6 @@ class RecordedTransport(ClientTransport):
 
 
 def _holdable(incoming: Incoming) -> bytes:
-    """A message as a person can look at it while it is held."""
+    """Return a message in the form in which a person can read it while it is held."""
     is_plain = incoming.frame and not incoming.remarks
     return incoming.frame if is_plain else codec.encode(incoming.message)

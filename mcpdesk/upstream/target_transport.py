@@ -1,4 +1,4 @@
-"""From what was named as a server, and how it is to be reached, to the transport that leads there."""
+"""Builds the client transport for a server from its target and connection options."""
 
 from __future__ import annotations
 
@@ -18,87 +18,88 @@ if TYPE_CHECKING:
 
 
 LOG_WIDTH = 120
-"""Columns that a program is told to have for its log, unless it is told otherwise: rich would draw its
-tracebacks into a third of the 80 it takes for granted."""
+"""Terminal width for a program's log, unless its environment sets one. Rich would draw tracebacks into
+part of its default of 80 columns."""
 
 
 class Reach(NamedTuple):
-    """How to reach a server, from the command line. Secrets come from environment variables."""
+    """Connection options from the command line. Secrets come from environment variables."""
 
     mode: str = ""
     token: str | None = None
     key: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
-    """Further headers of every HTTP request."""
+    """Additional headers of every HTTP request."""
     revision: str = ""
-    """The revision to speak; empty: the newest both know."""
+    """Revision to speak; empty for the newest that both sides know."""
     packages: tuple[str, ...] = ()
-    """What a Python file needs besides what it says itself."""
+    """Packages that a Python file needs in addition to those it declares."""
     account: str = ""
-    """Whose login is used, where a person has several for one URL."""
+    """Account whose login is used, if a person has several for one URL."""
     login: LoginOptions = NO_OPTIONS
-    """How to log in to a URL."""
+    """Login options for a URL."""
     trusts_files: bool = False
-    """The person agrees to the configuration files that are named."""
+    """True if the person trusts the named configuration files."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether anything was said that only counts for a server that is not a folder."""
+        """True if any option is set that applies only to servers that are not folders."""
         given = (self.key, self.headers, self.revision, self.packages, self.account)
         return any(given) or self.login != NO_OPTIONS
 
 
 def login_options(target: UrlTarget, reach: Reach) -> LoginOptions:
-    """How to log in to a URL: as flags say, else as its entry in a configuration file says."""
+    """Return the login options for a URL: from the command line, else from its entry in a configuration
+    file."""
     return target.login if reach.login == NO_OPTIONS else reach.login
 
 
 class ClientPlace(NamedTuple):
-    """Where a client keeps its logins, and the header in which it sends a key."""
+    """Folder in which a client stores its logins, and the name of the header for its key."""
 
     state_dir: Path
     key_header: str
 
 
 class ProgramEvents(NamedTuple):
-    """Who is told what a program that is a server does."""
+    """Callbacks for the output and the end of a program."""
 
     on_log: Callable[[str], None]
-    """Gets each line of its stderr."""
+    """Receives each line of its stderr."""
     on_stray: Callable[[bytes], None]
-    """Gets each line of its stdout that is no message."""
+    """Receives each line of its stdout that is not a message."""
     on_ended: Callable[[ProgramEnded], None] = lambda ended: None
 
 
 class Unusable(ClientTransport):
-    """A way to a server that there is not."""
+    """Transport of a target that cannot be used."""
 
     def __init__(self, problem: str) -> None:
         self.target = ""
         self._problem = problem
 
     async def open(self, receive: Receive) -> None:
-        """Raises: CallError saying why."""
+        """Raises: CallError with the reason."""
         raise CallError(self._problem)
 
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Raises: CallError saying why."""
+        """Raises: CallError with the reason."""
         raise CallError(self._problem)
 
     async def send(self, message: JSONObject) -> None:
-        """Raises: CallError saying why."""
+        """Raises: CallError with the reason."""
         raise CallError(self._problem)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: no connection was opened."""
 
 
 def target_transport(
     target: RemoteTarget, reach: Reach, place: ClientPlace, events: ProgramEvents
 ) -> ClientTransport:
-    """The transport to a server. Raises: DeskUserError for what cannot be used."""
+    """Return the transport to a server. Raises: DeskUserError for invalid options."""
     if isinstance(target, BrokenTarget):
         return Unusable(target.problem)
     if isinstance(target, CommandTarget):
@@ -107,7 +108,7 @@ def target_transport(
 
 
 def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport:
-    """The transport to a server behind a URL; tokens of an earlier login are used."""
+    """Return the transport to a server behind a URL, with the tokens of an earlier login."""
     from mcpdesk.client.credentials import credential_headers
     from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp
     from mcpdesk.client.oauth.authorizer import Authorizer
@@ -128,9 +129,9 @@ def _url(target: UrlTarget, reach: Reach, place: ClientPlace) -> ClientTransport
 
 
 def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> ClientTransport:
-    """The transport to a program, which ends with this process.
+    """Return the transport to a program, which ends with this process.
 
-    Raises: DeskUserError for options that mean nothing to a program.
+    Raises: DeskUserError for options that programs do not support.
     """
     from mcpdesk.client.child_process import ChildProcess
     from mcpdesk.jobs.child import GUARD
@@ -158,7 +159,8 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
 
 
 def guarded_program(target: CommandTarget) -> ProgramCommand:
-    """The program of a target, marked so that the guard ends it and what it started when we are gone."""
+    """Return the command of a target, marked so that the guard ends it and its child processes after we
+    exit."""
     from mcpdesk.client.child_process import ProgramCommand
     from mcpdesk.jobs.child import GUARD
     from mcpdesk.jobs.process_table import with_mark

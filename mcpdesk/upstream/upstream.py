@@ -1,4 +1,4 @@
-"""A server that is not ours, on the desk: connected, its offers read, watched, and connected again."""
+"""One upstream server of the desk: connects, reads its lists, follows changes and reconnects."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from mcpdesk.upstream.target_transport import (
 )
 
 LOG_LEVEL = "debug"
-"""The desk asks for all log messages, until a person wants less."""
+"""The desk requests all log messages until a person selects a higher level."""
 AGAIN = "F5 tries again."
 LOOK_AGAIN_S = 0.2
-"""How long changes of lists are collected before they are read again."""
+"""Time for which list changes are collected before the lists are read again."""
 STEPS = frozenset({"server/discover", "initialize", OPENING})
 """Methods with which a client and a server agree on a revision."""
 _CHANGES = {
@@ -58,92 +58,95 @@ _log = logging.getLogger(__name__)
 
 
 class UpstreamPlan(Struct, frozen=True):
-    """A server to put on the desk. Names are unique on a desk, and fit into a URL."""
+    """Plan of an upstream server. Names are unique in a desk and are valid in a URL."""
 
     name: str
     target: RemoteTarget
     reach: Reach = Reach()
     is_mock: bool = False
-    """Whether it is a capture that answers, also to whoever did not introduce itself."""
+    """True if a capture answers, even without a handshake."""
     leads: bool = False
-    """Whether it was named before every folder."""
+    """True if this server comes before every folder on the command line."""
 
     @property
     def account(self) -> str:
-        """Whose login is used; empty for the only one."""
+        """Account whose login is used; empty for the default one."""
         return (self.target.account if isinstance(self.target, UrlTarget) else "") or self.reach.account
 
     @property
     def place(self) -> str:
-        """Its command or its URL, for a person to read."""
+        """Command or URL, for display."""
         if isinstance(self.target, CommandTarget):
             return self.target.text
         return self.target.url if isinstance(self.target, UrlTarget) else ""
 
 
 class UpstreamState(StrEnum):
-    """How a server stands."""
+    """Connection state of a server."""
 
     CONNECTING = "connecting"
     READY = "ready"
     FAILED = "failed"
     ENDED = "ended"
-    """Its program ended; the next call starts it again."""
+    """The program ended; the next call starts it again."""
 
 
 class UpstreamStatus(Struct, frozen=True):
-    """What is known of a server now. Replaced as a whole."""
+    """State of a server. Replaced as a whole."""
 
     state: UpstreamState = UpstreamState.CONNECTING
     agreement: Agreement | None = None
     offers: tuple[Offer, ...] = ()
     problems: tuple[str, ...] = ()
-    """What is wrong with its lists, or why there is no connection, one sentence each."""
+    """Faults in its lists, or the reason why it is not connected, one sentence each."""
     hint: str = ""
-    """What a person can do about that."""
+    """Advice on these problems."""
     login: str = ""
-    """Whose token is used, until when, and where it is kept; empty without a login."""
+    """Description of the token in use, its expiry and its storage; empty without a login."""
     steps: tuple[str, ...] = ()
-    """What was tried to connect, and what came of it."""
+    """Steps of the connection attempt, with their results."""
     wants_token: bool = False
-    """True if it has no login: a person has to give a token."""
+    """True if the server offers no login, so a person must enter a token."""
     version: int = 0
-    """Grows with every change."""
+    """Counter that increases with every change."""
 
 
 class KeepLine(Protocol):
-    """Keeps a line of the log."""
+    """Writes a line of the log."""
 
     def __call__(self, level: str, source: str, text: str, server: str, at: float | None = None) -> None:
-        """`server` is its name, `at` when it was said, in Unix seconds; None: now."""
+        """`server` is the server's name. `at` is the time in Unix seconds; None means now."""
 
 
 class UpstreamSite(NamedTuple):
-    """What a server that is not ours needs of the core it is put on."""
+    """Services of the core that an upstream server uses."""
 
     recorder: Recorder
     place: ClientPlace
     identity: Mapping[str, Any]
-    """The name and version that are sent to servers."""
+    """Name and version that are sent to servers."""
     next_connection: Callable[[], int]
     questions: Callable[[str], Callable[[], Questions]]
-    """For a server's name: what it may ask now."""
+    """Return a function with the questions that a server may ask now, by the server's name."""
     log: KeepLine
     notify: Callable[[str, bool], None]
-    """Gets a text for the person at the screen, and whether it is about a failure."""
+    """Show a text to the person at the screen; the flag marks a failure."""
     inbox: Inbox
     connect_timeout_s: float
     holds: ExchangeHolds
     agreed: Callable[[ConnectionInfo], None] = lambda info: None
-    """Told how a server was reached."""
+    """Called with the connection when a revision was agreed."""
     restarted: Callable[[str], None] = lambda name: None
-    """Told the name of a server that is started anew."""
+    """Called with the name of a server that is restarted."""
     watch: Callable[[], ExchangeWatch | None] = lambda: None
-    """Who follows what is asked now."""
+    """Return the observer of requests, if there is one."""
 
 
 class Upstream:
-    """One server. Used on the core's loop, but `status`, `connection` and `number` are for any thread."""
+    """One upstream server.
+
+    Used on the core's loop, but `status`, `connection` and `number` can be read on any thread.
+    """
 
     def __init__(self, plan: UpstreamPlan, site: UpstreamSite) -> None:
         self.plan = plan
@@ -151,7 +154,7 @@ class Upstream:
         self._site = site
         self._tasks: set[asyncio.Task[None]] = set()
         self.log_level = LOG_LEVEL
-        """The least severe log messages that it is asked for."""
+        """Lowest level of log messages that is requested."""
         self._steps: list[str] = []
         self._is_closing = False
         self._reading: asyncio.Task[None] | None = None
@@ -160,54 +163,55 @@ class Upstream:
 
     @property
     def name(self) -> str:
-        """The server's name on the desk."""
+        """Name of the server on the desk."""
         return self.plan.name
 
     @property
     def program_output(self) -> ProgramEvents:
-        """Takes what runs of its program says besides messages, if it is one."""
+        """Callbacks for output of its program other than messages."""
         return ProgramEvents(ProgramLog(self._logged).feed, self._strayed)
 
     def input_schema(self, tool: str) -> JSONObject:
-        """What a tool takes, as it was listed last; empty when that is not known."""
+        """Return the input schema of a tool as last listed; empty if unknown."""
         offers = (each for each in self.status.offers if each.kind == "tool" and each.name == tool)
         schema = next((each.definition.get("inputSchema") for each in offers), None)
         return schema if isinstance(schema, dict) else {}
 
     def offers(self, kind: str, name: str) -> bool:
-        """Whether it listed an item of that kind and name."""
+        """Return True if the server listed an item of that kind and name."""
         return any(each.kind == kind and each.name == name for each in self.status.offers)
 
     def offered(self) -> dict[str, int]:
-        """Count the items it listed by kind: tools, resources, templates and prompts."""
+        """Return the number of listed items by kind: tools, resources, templates and prompts."""
         listed = Counter(each.kind for each in self.status.offers)
         return {each.kind: listed[each.kind] for each in LISTS}
 
     def start(self) -> None:
-        """Begin to connect, and to watch the files its command names."""
+        """Connect, and watch the files that the command names."""
         self._begin(self._connect())
         if isinstance(self.plan.target, CommandTarget):
             self._begin(self._watch(self.plan.target))
 
     async def restart(self) -> None:
-        """End the connection, and connect anew."""
+        """End the connection and connect again."""
         self._site.restarted(self.name)
         await self._connect_anew()
 
     async def speak(self, revision: str) -> None:
-        """Connect anew, in this revision; empty: the newest that both know. Clients agree on their own."""
+        """Connect again in this revision; empty for the newest that both sides know. Clients negotiate
+        their own."""
         self.plan = replace(self.plan, reach=self.plan.reach._replace(revision=revision))
         await self._connect_anew()
 
     async def _connect_anew(self) -> None:
-        # First, so that the end of its program is told of as no failure.
+        # First, so that the end of the program is not reported as a failure.
         self._set(replace(self.status, state=UpstreamState.CONNECTING, problems=(), hint="", steps=()))
         await self._hang_up()
         self._prepare()
         self.start()
 
     async def log_in(self) -> None:
-        """Have the person at the screen log in with a browser; the address waits in the inbox."""
+        """Let the person at the screen log in with a browser. The address waits in the inbox."""
         target, site = self.plan.target, self._site
         if not isinstance(target, UrlTarget):
             site.notify(f"{self.name} is no remote server: there is nothing to log in to.", True)
@@ -240,7 +244,7 @@ class Upstream:
                 self._set(replace(self.status, wants_token=True))
                 hint = f"{hint} {GIVE_TOKEN}".strip()
             if self.status.state is UpstreamState.FAILED:
-                # The newest error, not the one that made the person log in.
+                # Show the newest error, not the one that made the person log in.
                 self._fail(f"login: {error}", hint)
             else:
                 site.notify(f"{self.name}: {error}", True)
@@ -251,17 +255,17 @@ class Upstream:
         await self.restart()
 
     async def take_token(self, token: str) -> None:
-        """Connect again with a token that a person gave. It is kept in memory only."""
+        """Connect again with a token that a person entered. The token is kept in memory only."""
         self.plan = replace(self.plan, reach=self.plan.reach._replace(token=token))
         await self.restart()
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages of this level and above. Raises: CallError when there are none."""
+        """Request log messages of this level and above. Raises: CallError if the server has none."""
         await self.connection.set_log_level(level)
         self.log_level = level
 
     def roots_changed(self) -> None:
-        """Tell the server that the desk's roots changed."""
+        """Notify the server that the desk's roots changed."""
         if self.status.state is UpstreamState.READY:
             self._begin(self._tell_roots_changed())
 
@@ -272,14 +276,14 @@ class Upstream:
             self._site.log("debug", "server", f"it did not hear that the roots changed: {error}", self.name)
 
     async def close(self) -> None:
-        """End the connection, and the program if it is one."""
+        """End the connection, and the program if there is one."""
         self._is_closing = True
         await self._hang_up()
 
     def _prepare(self) -> None:
         plan, site = self.plan, self._site
         self.number = site.next_connection()
-        """The recorder's number of the connection."""
+        """Number of the connection in the recorder."""
         kind = (plan.target.kind or "http") if isinstance(plan.target, UrlTarget) else "stdio"
         spoken = BY_NAME.get(plan.reach.revision)
         info = ConnectionInfo(self.number, plan.name, kind, "desk", plan.reach.revision, time.time())
@@ -327,7 +331,7 @@ class Upstream:
             self._begin(self._follow_changes())
 
     def _login(self) -> str:
-        """Whose token is used for it, if one is."""
+        """Return a description of the token in use, or an empty string."""
         if not isinstance(self.plan.target, UrlTarget):
             return ""
         account = self.plan.account
@@ -337,7 +341,7 @@ class Upstream:
         return f"account {account}: {told or 'not logged in'}" if account else told
 
     async def _read(self, agreement: Agreement) -> None:
-        """Read what it offers."""
+        """Read the lists of the server."""
         offers, problems = await read_offers(self.connection, agreement.capabilities)
         self._login_told = await asyncio.to_thread(self._login)
         self._set(
@@ -364,14 +368,14 @@ class Upstream:
             self._site.log("warning", "server", str(error), self.name)
 
     async def _follow_changes(self) -> None:
-        """Hear of changed lists in the stateless era, where servers only tell who listens."""
+        """Subscribe to list changes in the stateless era, where servers notify only subscribers."""
         try:
             await self.connection.request("subscriptions/listen", {"notifications": _CHANGES})
         except CallError as error:
             self._site.log("debug", "server", f"changes of its lists are not heard: {error}", self.name)
 
     async def _watch(self, program: CommandTarget) -> None:
-        """Restart it whenever one of its files is saved."""
+        """Restart the program when one of its files is saved."""
         files = await asyncio.to_thread(watched_files, program)
         if not files:
             return
@@ -383,7 +387,7 @@ class Upstream:
             return
 
     def _heard(self, method: str, params: JSONObject) -> None:
-        """Read the lists again when one of them changed; keep what it logs."""
+        """Read the lists again when one of them changed; write the server's log messages to the log."""
         if method == "notifications/message":
             data, level = params.get("data"), params.get("level")
             text = data if isinstance(data, str) else codec.encode(data).decode()
@@ -394,7 +398,7 @@ class Upstream:
 
     def _answered(self, method: str, reply: ServerReply) -> None:
         if self.status.state is UpstreamState.ENDED and self._reading is None:
-            self._reading = self._begin(self._read_again())  # a call has started it again
+            self._reading = self._begin(self._read_again())  # a call has started the program again
         if self.status.state is not UpstreamState.CONNECTING or method not in STEPS:
             return
         if reply.code is not None:
@@ -450,7 +454,7 @@ class Upstream:
 
 
 def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
-    """What a person can do about a connection that failed."""
+    """Return advice on a connection that failed."""
     if isinstance(plan.target, BrokenTarget):
         return "Fix its entry in the file, then open the desk again."
     if isinstance(error, AuthorizationError):
@@ -461,14 +465,14 @@ def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
 
 
 def login_text(grant: OAuthGrant, where: str) -> str:
-    """`token of https://issuer, until 14:05, kept in the keyring of the system`."""
+    """Return a text such as `token of https://issuer, until 14:05, kept in the keyring of the system`."""
     until = "" if grant.expires is None else time.strftime(", until %H:%M", time.localtime(grant.expires))
     renewed = " and then renewed" if until and grant.refresh_token else ""
     return f"token of {grant.issuer}{until}{renewed}, kept in {where}"
 
 
 def watched_files(target: CommandTarget) -> tuple[Path, ...]:
-    """Files of a program that a person may edit: those its command names, the program itself aside.
+    """Return the files of a program that a person may edit: those in its command, except the program itself.
 
     Uses the disk: call it on a worker thread.
     """

@@ -118,7 +118,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the client is gone, or is being disconnected."""
+        """True if the client has disconnected or is being disconnected."""
         return self._transport is None or self._transport.is_closing()
 
     @property
