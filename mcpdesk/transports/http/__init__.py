@@ -1,1 +1,1 @@
-"""HTTP and what is spoken over it."""
+"""HTTP transports: Streamable HTTP, WebSocket, HTTP+SSE, jobs and the dashboard."""

@@ -1,7 +1,8 @@
-"""Finds out who sent a request, by the token in its head, its body or a cookie.
+"""Identifies the sender of a request by the token in its headers, its body or a cookie.
 
-The first place that holds a token decides. One that was sent has to count even where none is asked for. Only
-cookies are sent unasked: there a wrong one is nothing. Source: MCP basic/authorization.
+The first of these with a token decides. A token must be valid even if the server requires none. Only cookies
+are sent without the page's intention, so an invalid cookie counts as no token. Source: MCP
+basic/authorization.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ IN_BODY = "jwt"
 HIDDEN = "***"
 RETRY_S = "30"
 NOBODY = Principal("token", "a token that does not count", expires=0.0)
-"""The sender of a refused token on a socket. It has expired, so that tools refuse it, too."""
+"""Placeholder principal for a rejected token on a socket. It has expired, so tools reject it, too."""
 
 _TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]++(\.[A-Za-z0-9_-]++(?:\.[A-Za-z0-9_-]*+)?)?")
-"""The beginning of a JWT. Text that only begins like one is skipped without backtracking."""
+"""Beginning of a JWT. Text that only begins like one is skipped without backtracking."""
 
 log = logging.getLogger("mcpdesk.auth")
 
@@ -44,15 +45,15 @@ def anybody(rules: Rules) -> Principal:
 
 
 def is_caller_due(endpoints: Iterable[Endpoint], rules: Rules) -> bool:
-    """Whether somebody who wants to see what other callers do must show a key or a token.
+    """Return True if callers need a key or a token to see the data of other callers.
 
-    Where tokens count, answers may be meant for one caller only, even if everybody may call.
+    If tokens are in use, answers may be meant for one caller only, even if anonymous callers are allowed.
     """
     return bool(rules.api_key) or any(each.access.is_asked for each in endpoints)
 
 
 class CallerCheck:
-    """Finds out who sent one request to a server with this `access`."""
+    """Identifies the sender of one request to a server with this `access`."""
 
     def __init__(self, request: web.BaseRequest, access: Access, rules: Rules) -> None:
         self._request = request
@@ -61,7 +62,7 @@ class CallerCheck:
         self._rules = rules
 
     async def in_head(self, may_have_body: bool = False) -> Principal | None:
-        """Return the caller that the head names; None: the body must be read first.
+        """Return the caller from the headers, or None if the body must be read first.
 
         Raises: RequestRefused (400, 401, 403, 503).
         """
@@ -72,7 +73,7 @@ class CallerCheck:
         return None if may_have_body else await self._without_token()
 
     async def in_body(self, token: Any) -> Principal:
-        """Return the caller of a request without a token in its head. `token` is the one its body gives.
+        """Return the caller of a request without a token in its headers. `token` is the one in its body.
 
         Raises: RequestRefused (401, 403, 503).
         """
@@ -81,12 +82,12 @@ class CallerCheck:
         return await self._without_token()
 
     def challenge(self, error: str = "", scopes: Iterable[str] = (), description: str = "") -> dict[str, str]:
-        """Return the header that names what is missing and where to get it."""
+        """Return the `WWW-Authenticate` header, which names the missing scopes and the metadata URL."""
         where = self._metadata_url()
         return {"WWW-Authenticate": self._access.challenge(where, error, scopes, description)}
 
     def challenge_for(self, answer: bytes) -> dict[str, str]:
-        """Return the header that goes with a refusal by a tool, whose error names the scopes."""
+        """Return the challenge for an error of a tool that names the required scopes."""
         found = codec.decode(answer)
         error = found.get("error") if isinstance(found, dict) else None
         if not isinstance(error, dict):
@@ -115,10 +116,10 @@ class CallerCheck:
         return principal
 
     async def _without_token(self) -> Principal:
-        """Return the caller that a cookie names, else anybody.
+        """Return the caller from a cookie, else the anonymous caller.
 
-        A cookie counts only from a page that names its origin: the guard let the server's own and listed ones
-        in.
+        A cookie counts only if the request has an `Origin`: the guard admitted the server's own origin and
+        listed ones.
         """
         request, is_needed = self._request, self._access.requires_token
         if "Origin" in request.headers and "Cookie" in request.headers:
@@ -150,7 +151,8 @@ class CallerCheck:
 
 
 async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Principal:
-    """Return the sender of a message with a token. The one that opened the socket comes first."""
+    """Return the sender of a message with a token. A token with which the socket was opened takes
+    precedence."""
     if opener.claims is not None and not opener.has_expired(time.time()):
         return opener
     try:
@@ -167,10 +169,10 @@ async def callers_of_site(
     rules: Rules,
     must_suit_all: bool = False,
 ) -> list[Principal]:
-    """Return the caller of a request that names no server, as each server that lets it pass sees it.
+    """Return the caller of a request without a server name, as identified by each server that accepts it.
 
-    With `must_suit_all` a valid token is needed for every server that asks for tokens.
-    Raises: RequestRefused (400, 401, 503), as the first server would that refuses it.
+    With `must_suit_all` a valid token is needed for every server that uses tokens. Raises: RequestRefused
+    (400, 401, 503) with the refusal of the first server.
     """
     found: list[Principal] = []
     refusals: list[RequestRefused] = []
@@ -190,9 +192,9 @@ async def callers_of_site(
 
 
 def take_token(message: Any) -> tuple[Any, Any]:
-    """Return the token in a message, `jwt` before `data.jwt`, or None, and the message without it.
+    """Return the token in a message (`jwt`, else `data.jwt`, else None), and the message without it.
 
-    Of a batch the first message that gives one decides.
+    In a batch the first message with a token decides.
     """
     if isinstance(message, list):
         taken = [take_token(each) if holds_token(each) else (None, each) for each in message]
@@ -207,7 +209,7 @@ def take_token(message: Any) -> tuple[Any, Any]:
 
 
 def holds_token(message: Any) -> bool:
-    """Whether a message, or one of a batch, has a field for a token."""
+    """Return True if a message, or one in a batch, has a token field."""
     if isinstance(message, dict):
         data = message.get("data")
         return IN_BODY in message or (isinstance(data, dict) and IN_BODY in data)
@@ -215,12 +217,12 @@ def holds_token(message: Any) -> bool:
 
 
 def recorded(message: Any) -> bytes:
-    """Return a message as it is recorded: what was sent, with the token hidden."""
+    """Return a message for the record: as received, with the token hidden."""
     return codec.encode(list(map(_hidden, message)) if isinstance(message, list) else _hidden(message))
 
 
 def unreadable(data: bytes) -> bytes:
-    """Return bytes that are no message as they are recorded: whatever looks like a token is hidden."""
+    """Return invalid data for the record, with everything hidden that looks like a token."""
     return _TOKEN.sub(lambda found: found[0] if found[1] is None else HIDDEN.encode(), data)
 
 

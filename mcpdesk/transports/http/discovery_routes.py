@@ -1,7 +1,7 @@
-"""What is found before anybody connects: the card of a server, and the catalog of the cards here.
+"""Discovery: the card of a server, and the catalog of all cards on this core.
 
-Both are for whoever may see `/status`: they say where a server is and that a key is due, never the key.
-Source: SEP-2127; ext-server-card, docs/discovery.md.
+Available to all callers that may see `/status`. They contain the URL of a server and whether a key is
+required, never the key. Source: SEP-2127; ext-server-card, docs/discovery.md.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ CATALOGS = {
     "/.well-known/mcp/catalog.json": ("draft", "application/json"),
     "/.well-known/ai-catalog.json": ("1.0", "application/ai-catalog+json"),
 }
-"""Path -> the version and the media type of the catalog there. The entries are the same."""
+"""Version and media type of the catalogs, by path. The entries are the same."""
 KEPT = {"Cache-Control": "public, max-age=60"}
 
 
 def is_discovery(head: RequestHead) -> bool:
-    """Whether a request is for a card or a catalog. `/mcp/server-card` is the card of the first server."""
+    """Return True if a request is for a card or a catalog. `/mcp/server-card` is the card of the first
+    server."""
     return head.path in CATALOGS or head.way == CARD or (head.server, head.way) == (CARD, "")
 
 
 def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Response:
-    """Return the card or the catalog that is asked for."""
+    """Return the requested card or catalog."""
     if not site.rules.enable_mcp:
         return plain_error(404, "MCP is switched off here (enable_mcp)")
     if request.method not in ("GET", "HEAD"):
@@ -63,7 +64,7 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
 
 
 def _entries(site: Site, request: web.BaseRequest) -> Iterator[JSONObject]:
-    """The servers of this core that serve now."""
+    """Yield catalog entries of the servers that are served now."""
     host, origin = _host(request), origin_of(request)
     for endpoint in site.endpoints():
         if not endpoint.refusal:
@@ -72,7 +73,7 @@ def _entries(site: Site, request: web.BaseRequest) -> Iterator[JSONObject]:
 
 
 def _headers(endpoint: Endpoint, rules: Rules) -> Iterator[tuple[str, str]]:
-    """The headers without which nobody is served, with what each is for."""
+    """Yield the headers that callers must send, each with its purpose."""
     if rules.api_key:
         yield rules.api_key_header, "The key of the desk that serves it"
     if endpoint.access.requires_token:

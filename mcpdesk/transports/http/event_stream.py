@@ -1,7 +1,7 @@
-"""Server-sent events: an answer that is undecided at first, and becomes a stream with its first message.
+"""Server-sent events. An answer becomes a stream when its first message is sent.
 
-Clients of calls that take long are shown that the call lives; those that can resume a stream get an event id
-to do it with.
+Clients of long calls receive keep-alive comments. Clients that can resume a stream also get an event id for
+it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ STREAM_HEADERS = {
 KEEP_ALIVE = b": still here\n\n"
 KEEP_ALIVE_S = 15.0
 HIGH_WATER = 256 << 10
-"""Queued bytes from which on a handler that sends must wait."""
+"""Queued bytes above which a handler must wait before it sends more."""
 BURST = 64 << 10
-"""Bytes that may be sent without a turn of the loop; they leave in one write."""
+"""Bytes that may be sent without returning to the event loop; they are written together."""
 TURN_S = 0.002
-"""How long a sender may run without a turn of the loop, in which queued messages are written."""
+"""Time a sender may run without returning to the event loop, which writes queued messages."""
 UNREAD_LIMIT = 64 << 20
-"""Queued bytes beyond which the connection ends: this peer does not read any more."""
+"""Queued bytes above which the connection is closed, because the peer does not read."""
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def events(messages: Sequence[bytes]) -> bytes:
 
 
 async def wait(over: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, at most so many seconds."""
+    """Wait for an event, up to `seconds`."""
     try:
         async with asyncio.timeout(seconds):
             await over.wait()
@@ -58,7 +58,7 @@ async def wait(over: asyncio.Event, seconds: float) -> None:
 
 
 async def break_off(request: web.BaseRequest, response: web.StreamResponse, piece: bytes) -> None:
-    """Write a piece of an answer that is never finished, and close the connection."""
+    """Write the beginning of an answer, then close the connection."""
     with suppress(ConnectionError, ClientConnectionResetError):
         await response.prepare(request)
         await response.write(piece)
@@ -67,7 +67,7 @@ async def break_off(request: web.BaseRequest, response: web.StreamResponse, piec
 
 
 class EventStream:
-    """Writes queued events, those of one loop turn in one write. A vanished peer ends it quietly."""
+    """Writes queued events, all of one loop iteration together. Ends quietly if the peer disconnects."""
 
     def __init__(self, request: web.BaseRequest, headers: dict[str, str] | None = None) -> None:
         head = head_of(request)
@@ -82,7 +82,7 @@ class EventStream:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the peer is gone."""
+        """True if the peer has disconnected."""
         return self._is_broken or self._request.transport is None
 
     @property
@@ -113,7 +113,7 @@ class EventStream:
             self._turned = monotonic()
 
     async def finish(self) -> web.StreamResponse:
-        """Write what is left and end the stream."""
+        """Write the queued data and end the stream."""
         while self._writer_aio is not None:
             await self._writer_aio
         if not self.is_broken:
@@ -125,7 +125,7 @@ class EventStream:
         return self.response
 
     async def break_off(self, piece: bytes) -> None:
-        """Write what is queued and a piece of an event, and close the connection."""
+        """Write the queued data and a piece of an event, then close the connection."""
         while self._writer_aio is not None:
             await self._writer_aio
         await break_off(self._request, self.response, piece)
@@ -151,7 +151,7 @@ class EventStream:
 
     @property
     def unread(self) -> int:
-        """Bytes that wait to be written, but for those of an answer that its connection counts."""
+        """Bytes that wait to be written, except those that the connection has reserved."""
         return max(0, self._queued - connection_of(self._request).reserved)
 
     def give_up(self) -> None:
@@ -173,20 +173,20 @@ class EventStream:
 
 
 class PostOutlet:
-    """Where messages about one POSTed request go. The answer becomes a stream with the first of them.
+    """Outlet for messages about one POST request. The first message turns the answer into a stream.
 
-    Messages of one turn of the loop leave in one write; `record` is called for them with `connection`.
+    Messages of one loop iteration are written together. `record` is called for them with `connection`.
     """
 
     must_drain = False
     is_prompt = False
-    """Whether a stream begins soon even without a message."""
-    # Here and not in `__init__`: most calls end without any message.
+    """True if a stream begins after a short time even without a message."""
+    # In the class and not in `__init__`, because most calls end without any message.
     _out: list[bytes] | None = None
     _room = 0
     """Bytes that may still be sent before the sender must wait."""
     _until = 0.0
-    """Until when the sender may go on without a turn of the loop, by `time.monotonic`."""
+    """Time until which the sender may continue without returning to the loop, by `time.monotonic`."""
 
     def __init__(
         self,
@@ -204,16 +204,16 @@ class PostOutlet:
 
     @property
     def may_send(self) -> bool:
-        """Whether the client takes a stream."""
+        """True if the client accepts a stream."""
         return self._may_stream
 
     @property
     def primes(self) -> bool:
-        """Whether the client can resume the stream once it knows an event id."""
+        """True if the client can resume the stream once it has an event id."""
         return False
 
     def send(self, message: bytes) -> None:
-        """Queue a message; dropped when the client takes no stream."""
+        """Queue a message. It is dropped if the client accepts no stream."""
         out = self._out
         if out is None:
             if not self._may_stream:
@@ -225,18 +225,19 @@ class PostOutlet:
             self.must_drain = True
 
     def flush(self) -> None:
-        """Record and write what was sent."""
+        """Record and write the queued messages."""
         messages, self._out = self._out, None
         if messages:
             self._record(self._connection, Direction.OUT, messages)
             self._write(messages)
 
     async def reserve(self, size: int) -> None:
-        """Wait until an answer of so many bytes may be held. Raises: AnswerRefused."""
+        """Wait until an answer of `size` bytes may be held. Raises: AnswerRefused."""
         await connection_of(self.request).reserve(size)
 
     async def reserve_all(self, size: int) -> None:
-        """Wait until an encoded answer may be held, of which a part is reserved. Raises: AnswerRefused."""
+        """Wait until an encoded answer may be held, part of which is already reserved. Raises:
+        AnswerRefused."""
         connection = connection_of(self.request)
         if size > connection.reserved:
             await connection.reserve(size - connection.reserved)
@@ -260,7 +261,7 @@ class PostOutlet:
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Write half of an answer, as it would be given, and break the connection."""
+        """Write half of the answer, as JSON or as an event, and close the connection."""
         self.flush()
         if self.stream is not None or (self._may_stream and head_of(self.request).wants_stream):
             piece = event(answer)
@@ -272,7 +273,7 @@ class PostOutlet:
         return True
 
     async def conclude(self, body: bytes | None) -> web.StreamResponse:
-        """Send the last message, if there is one, and end the stream."""
+        """Send the last message, if any, and end the stream."""
         self.flush()
         stream = self.begin()
         if body is not None and len(body) < LARGE:
@@ -283,13 +284,13 @@ class PostOutlet:
         return await stream.finish()
 
     def begin(self) -> EventStream:
-        """Return the stream; begin it if need be."""
+        """Return the stream, starting it if necessary."""
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
         return self.stream
 
     def _open(self) -> list[bytes]:
-        """Return the list for messages sent until the next turn of the loop."""
+        """Return the list for messages sent until the next loop iteration."""
         self.begin()
         self._out, self._room = out, _ = list[bytes](), BURST
         asyncio.get_running_loop().call_soon(self.flush)
@@ -302,11 +303,11 @@ class PostOutlet:
 SWEEP_S = 0.25
 NOT_SEEN = 0.0
 PROMPT_S = 0.4
-"""Silence after which a call becomes a stream, if its client names streams in `Accept` or can resume one."""
+"""Silence after which a call becomes a stream if its client names streams in `Accept` or can resume one."""
 
 
 class StreamKeepAlive:
-    """Shows clients of long calls that the call lives. One timer serves all calls of a listener."""
+    """Sends keep-alive comments to clients of long calls. One timer serves all calls of a listener."""
 
     def __init__(self) -> None:
         self._due: dict[PostOutlet, float] = {}
@@ -316,13 +317,13 @@ class StreamKeepAlive:
         return len(self._due)
 
     def watch(self, outlet: PostOutlet) -> None:
-        """Watch the outlet of a call that begins."""
+        """Add the outlet of a call that begins."""
         self._due[outlet] = NOT_SEEN
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
 
     def forget(self, outlet: PostOutlet) -> None:
-        """Forget the outlet of a call that is over."""
+        """Remove the outlet of a call that has ended."""
         self._due.pop(outlet, None)
 
     def _sweep(self) -> None:

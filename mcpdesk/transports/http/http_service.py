@@ -1,4 +1,4 @@
-"""The HTTP listener: from a request's path to the routes behind it."""
+"""HTTP listener: routes requests to their handlers."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ _FACTS: dict[str, Callable[[Site], web.Response]] = {
     "/health": site_routes.health,
     "/ready": site_routes.ready,
 }
-"""What answers the front page and `FACT_PATHS`; `/metrics` needs more than the site and is answered below."""
+"""Handlers of the front page and `FACT_PATHS`. `/metrics` needs more than the site and is handled below."""
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
-"""Endpoints where `?api_key=` may carry the key: browsers cannot send a header with a WebSocket."""
+"""Endpoints that accept the key as `?api_key=`, because browsers cannot send headers with a WebSocket."""
 
 
 class PortTaken(TransportError):
@@ -69,7 +69,7 @@ class PortTaken(TransportError):
 
 
 class ListeningForbidden(TransportError):
-    """This process may not listen on TCP at all."""
+    """This process may not listen on TCP."""
 
 
 class HttpService:
@@ -95,22 +95,22 @@ class HttpService:
             },
             GATEWAY_SOCKET: {"GET": through_gateway(self._sockets.get)},
         }  # fmt: skip
-        """Handlers by what follows a server's name in the path, then by method."""
+        """Handlers by the path after a server's name, then by method."""
         self._guard = RequestGuard("")
         self._refusals = RefusalLog()
         self._origins: tuple[str, ...] = ()
         self._listener: HttpConnections | None = None
         self._server: asyncio.Server | None = None
         self._socket: socket.socket | None = None
-        """On which it listens."""
+        """Listening socket."""
         self._socket_path: Path | None = None
         self.address = ""
         """`http://127.0.0.1:3333` or `unix:/path`, once started."""
 
     async def listen_tcp(self, host: str, port: int, may_move: bool) -> int:
-        """Listen and return the port; `may_move` tries the next ones when it is taken.
+        """Listen and return the port. `may_move` tries the following ports if this one is taken.
 
-        Raises: PortTaken, ListeningForbidden, TransportError for an address that cannot be used.
+        Raises: PortTaken, ListeningForbidden, or TransportError for an invalid address.
         """
         sock, chosen = _bind(host, port, PORTS_TRIED if may_move and port else 1)
         self._guard = RequestGuard(host, chosen)
@@ -120,9 +120,9 @@ class HttpService:
         return chosen
 
     async def listen_unix(self, path: Path) -> None:
-        """Listen on a Unix socket only this user can reach.
+        """Listen on a Unix socket that only this user can access.
 
-        Raises: TransportError when somebody listens there already.
+        Raises: TransportError if another process listens there.
         """
         sock = _bind_unix(path)
         self._socket_path = path
@@ -130,35 +130,35 @@ class HttpService:
         self.address = f"unix:{path}"
 
     def sign_in_link(self) -> str:
-        """Return the address of the dashboard, with a word that signs in one browser, once.
+        """Return the URL of the dashboard with a one-time sign-in word.
 
-        Raises: ValueError without a dashboard on TCP.
+        Raises: ValueError if no dashboard is served on TCP.
         """
         if self._site.board is None or not self.address.startswith("http"):
             raise ValueError("The dashboard is not served on TCP here.")
         return f"{self.address}/#sign-in={self._site.operator.link_word()}"
 
     def session(self, connection: int) -> HttpSession | None:
-        """Return the session behind a connection of the recorder, if it has one."""
+        """Return the session with a connection number of the recorder, or None."""
         return self._mcp.sessions.by_connection().get(connection)
 
     def last_seen(self) -> dict[int, float | None]:
-        """Return when clients were last heard of whose dialogue is kept without a connection.
+        """Return the last activity of clients whose dialogue may be kept without a connection.
 
-        By connections in the record; Unix time in seconds, None while they are connected. From any thread.
+        By connection number in the record: Unix time in seconds, or None while connected. Thread-safe.
         """
         seen = {number: each.seen for number, each in self._mcp.sessions.by_connection().items()}
         return seen if self._listener is None else seen | self._listener.lost_at()
 
     def passed_clients(self) -> list[PassedClient]:
-        """Return the clients of servers elsewhere. From any thread."""
+        """Return the clients of pass-through servers. Thread-safe."""
         return self._passing.clients.known()
 
     def hang_up(self, connection: int) -> bool:
-        """End a session, or a connection without one; False when there is none of that number."""
+        """End a session or connection; return False if the number is unknown."""
         session = self.session(connection)
         if session is not None and session.events.is_leaving and session.shared is not None:
-            self._mcp.sessions.drop(session)  # one of its calls does not end; the session goes on elsewhere
+            self._mcp.sessions.drop(session)  # another replica continues it
             return True
         if session is not None:
             self._mcp.sessions.end(session, HUNG_UP)
@@ -167,12 +167,12 @@ class HttpService:
         return any(each.hang_up(connection) for each in carriers if each is not None)
 
     async def leave(self) -> None:
-        """Take no connections any more, and send clients elsewhere with the answer to their next request."""
+        """Accept no further connections, and close each existing one after its next answer."""
         if self._server is None or self._listener is None or self._socket is None:
             return
         loop, listening = asyncio.get_running_loop(), self._socket.dup()
         self._server.close()
-        waiting = _accepted(listening)  # whoever is connected by now would else be cut off without an answer
+        waiting = _accepted(listening)  # otherwise they would get no answer
         listening.close()
         self._listener.is_leaving = True
         await asyncio.gather(*(loop.connect_accepted_socket(self._listener, each) for each in waiting))
@@ -180,15 +180,15 @@ class HttpService:
 
     @property
     def is_left(self) -> bool:
-        """Whether no client sends anything here any more."""
+        """True if no client sends requests here any longer."""
         return self._listener is None or self._listener.is_quiet
 
     def leave_sessions(self) -> None:
-        """Leave the sessions to the next process: this one ends."""
+        """Leave the sessions to the next process, because this one ends."""
         self._mcp.sessions.leave()
 
     async def close(self) -> None:
-        """Stop accepting, end sessions and streams, close connections."""
+        """Stop accepting, end sessions and streams, and close connections."""
         if self._server is None or self._listener is None:
             return
         self._server.close()
@@ -214,7 +214,10 @@ class HttpService:
             self._server = await loop.create_server(self._listener, sock=sock, backlog=1024)
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer a request so that a browser neither runs nor embeds the answer; listed pages may read it."""
+        """Answer a request with headers that keep browsers from running or embedding the answer.
+
+        Pages of listed origins may read it.
+        """
         answer = await self._shared(request, head_of(request))
         if not answer.prepared and POLICY not in answer.headers:
             answer.headers.update(CONFINED)
@@ -258,7 +261,7 @@ class HttpService:
             refusal = self._guard.refuse_caller(request, rules, head.way in IN_QUERY, head.key_status)
             if refusal is not None:
                 return self._refusals.log(request, refusal)
-            # The same head under the same rules passes again: nothing else was looked at.
+            # An equal head under the same rules passes again, because nothing else was checked.
             head.hide(rules.api_key_header)
             head.passed, head.sent_on = rules, None
         verb = verbs.get(head.method)
@@ -284,7 +287,8 @@ class HttpService:
         return self._refusals.log(request, answer) if isinstance(answer, web.Response) else answer
 
     def _passed(self, name: str) -> PassThrough | None:
-        """The way to a server that is not ours; for an empty name to the first, as none is ours."""
+        """Return the pass-through server with that name; for an empty name the first, as no server is
+        hosted here."""
         ways = self._site.passed
         return ways.get(name) if name else next(iter(ways.values()), None)
 
@@ -305,7 +309,7 @@ class HttpService:
             return self._refusals.log(request, refused.answer)
 
     async def _require_caller(self, request: web.BaseRequest, rules: Rules) -> None:
-        """Require the key if there is one, else a token for every server that asks for tokens.
+        """Require the key if one is set, else a valid token for every server that uses tokens.
 
         Raises: RequestRefused.
         """
@@ -351,7 +355,7 @@ class HttpService:
         return await metrics(self._site, self._listener, len(self._mcp.sessions), len(passed), is_known)
 
     async def _is_known(self, request: web.BaseRequest) -> bool:
-        """Whether a caller may learn names: it showed what is asked for, or is the operator."""
+        """Return True if a caller may see names: it has the key or a token, or is the operator."""
         rules = self._site.rules
         if not is_caller_due(self._site.endpoints(), rules):
             return True
@@ -364,7 +368,7 @@ class HttpService:
         return True
 
     async def _nothing(self, request: web.BaseRequest, head: RequestHead) -> str:
-        """Return the error for an unknown path. It lists the servers' names for those who may call."""
+        """Return the error for an unknown path. It lists the servers' names if the caller may see them."""
         is_told = await self._is_known(request)
         names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
         if head.way in (GATEWAY, GATEWAY_SOCKET):
@@ -376,7 +380,7 @@ class HttpService:
 
 
 def _accepted(listening: socket.socket) -> list[socket.socket]:
-    """The connections that a listening socket has and nobody took yet."""
+    """Return the connections that wait to be accepted on a listening socket."""
     found: list[socket.socket] = []
     listening.setblocking(False)
     while True:
@@ -389,7 +393,7 @@ def _accepted(listening: socket.socket) -> list[socket.socket]:
 
 
 def _is_message(head: RequestHead) -> bool:
-    """Whether the request carries a JSON-RPC message, to be refused in JSON-RPC."""
+    """Return True if the request carries a JSON-RPC message, so errors are JSON-RPC errors."""
     return head.way != "messages" and head.method == "POST"
 
 
@@ -403,7 +407,7 @@ def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((host, candidate))
-            # Two processes may bind the same port before either listens: only listening decides.
+            # Two processes may bind the same port before either listens, so only listening decides.
             sock.listen(1024)
         except OSError as error:
             sock.close()

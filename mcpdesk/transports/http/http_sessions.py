@@ -1,4 +1,4 @@
-"""HTTP sessions of the handshake era: unguessable ids, a lifetime, one standing stream each."""
+"""HTTP sessions of the handshake era, each with a secret id, a lifetime and a standing stream."""
 
 from __future__ import annotations
 
@@ -35,46 +35,47 @@ if TYPE_CHECKING:
 ID_BYTES = 24
 _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 SWEEP_S = 5.0
-"""Time between two searches for expired sessions."""
+"""Time between two sweeps for expired sessions."""
 ABSENT_S = 15.0
-"""Seconds without any connection after which a client no longer gets the answer to a question.
+"""Seconds without any connection after which questions to a client are ended.
 
-Clients that resume a stream come back within a few seconds."""
+Clients that resume a stream reconnect within a few seconds.
+"""
 RECORD_S = 0.25
-"""How often changed sessions are written to disk."""
+"""Interval at which changed sessions are written to disk."""
 USED_S = 60.0
-"""How old the recorded time of last use may be, or a tenth of a session's lifetime if that is less."""
+"""Maximum age of the stored time of last use; less if a tenth of a session's lifetime is less."""
 STREAMS = 1_000_000
-"""Stream numbers one process may use in a session; those of the next process begin behind them."""
+"""Stream numbers that one process may use in a session. The next process starts after them."""
 MOST_RESUMING = 256
-"""Requests that look for their session on disk at a time."""
+"""Maximum number of requests that look up their session on disk at the same time."""
 SEARCHED = 1_000
-"""Sessions that are searched for an unused one to replace."""
+"""Number of sessions that are searched for an unused one to replace."""
 
 
 class SessionSharing(Protocol):
-    """What is done about sessions that several replicas serve."""
+    """Operations on sessions that several replicas serve."""
 
     def push(self, session: HttpSession, message: bytes) -> None:
-        """Send a message on the session's stream, which this replica does not carry."""
+        """Send a message on the session's stream, which another replica carries."""
 
     def is_changed(self, session: HttpSession) -> bool:
-        """Whether a session is to be written."""
+        """Return True if a session needs to be written."""
 
     def write_soon(self, session: HttpSession) -> None:
-        """Write it."""
+        """Schedule a write of a session."""
 
     def expire_soon(self, session: HttpSession) -> None:
-        """End a session that was not used here for long, unless it was used elsewhere."""
+        """End a session that has been unused here for long, unless another replica used it."""
 
     def end_soon(self, session: HttpSession) -> None:
-        """End a session on every replica."""
+        """Schedule the end of a session on every replica."""
 
     def forget(self, session: HttpSession) -> None:
-        """This replica serves it no more."""
+        """Stop serving a session on this replica."""
 
     def forget_streams(self, session: HttpSession) -> None:
-        """Nobody serves it any more: what is kept of its streams may go."""
+        """Delete the stored streams of a session that no replica serves."""
 
 
 class HttpSession:
@@ -91,38 +92,41 @@ class HttpSession:
         restarts: int = 0,
         sharing: SessionSharing | None = None,
     ) -> None:
-        """With an `identifier` the session continues one of an ended process, after so many `restarts`; with
-        `sharing` one of another replica, and `restarts` is its block of numbers."""
+        """With an `identifier`, continue a session of an ended process, after so many `restarts`.
+
+        With `sharing`, continue a session of another replica; `restarts` is then its block of numbers.
+        """
         self.id = identifier or os.urandom(ID_BYTES).hex()
         self.place = endpoint.place
         self.restarts = restarts
         self.record: SessionRecord | None = None
-        """Its latest state on disk."""
+        """Latest state on disk."""
         self.server = endpoint.key
-        """Server and mode it was begun with."""
+        """Server and mode for which the session was begun."""
         self.is_kept = self.is_closed = False
         self.events = EventStore[EventStream](
             kept_bytes, KEPT_EVENTS, event_budget or SharedEventBudget(kept_bytes), restarts % 1000 * STREAMS
         )
         self.standing = self.events.open()
         self.block = restarts % 1000
-        """The streams opened here have numbers of this block, see `STREAMS`."""
+        """Block of stream numbers in use, see `STREAMS`."""
         self.shared: SharedSession | None = None
-        """How it stands for all replicas; None while it is this one's alone."""
+        """State shared by all replicas, or None for a session of this process only."""
         self._sharing = sharing
         self.waiting: set[PostOutlet] = set()
-        """Its requests that are being answered."""
+        """Outlets of requests that are being answered."""
         self.touched = time.monotonic()
-        """When it was last used, by `time.monotonic`."""
+        """Time of last use, by `time.monotonic`."""
         self._absent_since: float | None = None
-        """When its client was first found without a connection, by `time.monotonic`."""
+        """Time at which its client was first found without a connection, by `time.monotonic`."""
         self.owner = caller.identity
-        """The identity of its owner; empty until a caller has one."""
+        """Identity of the owner; empty until a caller has one."""
         is_heard = None if sharing is None else lambda: self.standing.is_carried
         self.dialogue: Dialogue = endpoint.open("http", peer, self.push, caller, is_heard)
 
     def push(self, message: bytes) -> None:
-        """Send a message that belongs to no request on the standing stream, whoever carries it."""
+        """Send a message that belongs to no request on the standing stream, also if another replica
+        carries it."""
         if self._sharing is None or self.standing.is_carried:
             self.standing.put(message)
         else:
@@ -130,14 +134,14 @@ class HttpSession:
 
     @property
     def is_unused(self) -> bool:
-        """Whether no call and no stream is open."""
+        """True if no call and no stream is open."""
         return self.dialogue.is_idle and not self.events.carried
 
     @property
     def seen(self) -> float | None:
-        """Unix time at which its client was last heard of; None while a connection of it is open.
+        """Unix time of the last sign of its client, or None while a connection of the client is open.
 
-        A call may run on when its client is gone, so that one alone says nothing. Safe from any thread.
+        A running call is no such sign, because it may continue without its client. Thread-safe.
         """
         is_there = any(outlet.request.transport is not None for outlet in list(self.waiting))
         return None if is_there or self.events.carried else time.time() - self._unused_s
@@ -147,36 +151,36 @@ class HttpSession:
         return time.monotonic() - self.touched
 
     def is_for(self, caller: Principal) -> bool:
-        """Whether a caller may use it. Without an owner it becomes that of the first caller with a token."""
+        """Return True if a caller may use the session. The first caller with a token becomes its owner."""
         if not self.owner and caller.identity:
             self.owner = caller.identity
             self.dialogue.identify(caller)
         return self.owner == caller.identity
 
     def left_s(self, ttl_s: float) -> float | None:
-        """Return the seconds until it expires; None while a call or a stream is open."""
+        """Return the seconds until the session expires, or None while a call or stream is open."""
         return ttl_s - self._unused_s if self.is_unused else None
 
     def touch(self) -> None:
-        """Note that it is used now."""
+        """Set the time of last use to now."""
         self.touched = time.monotonic()
 
     def answered(self, outlet: PostOutlet) -> None:
-        """Note that a request was answered. Unless the connection is lost, its client was there until now."""
+        """Remove the outlet of an answered request. If it is still connected, the session counts as used."""
         self.waiting.discard(outlet)
         if outlet.request.transport is not None:
             self.touch()
 
     def current_record(self, key: str) -> SessionRecord:
-        """Return how it stands now, for the disk. `key` is the one all callers must send, if there is one."""
+        """Return the present state for the disk. `key` is the API key, or an empty string."""
         used = time.time() - (self._unused_s if self.is_unused else 0.0)
         owner = seal(self.id, self.owner, key)
         return SessionRecord(hashed(self.id), used, self.place, owner, self.restarts, self.dialogue.state)
 
     def end_unheard(self, now: float) -> None:
-        """End calls that wait for an answer once the client has had no connection for `ABSENT_S`.
+        """End calls that wait for the client once it has had no connection for `ABSENT_S`.
 
-        A session that replicas share is left alone: its client may be connected to another one.
+        Shared sessions are skipped, because their clients may be connected to another replica.
         """
         if self.shared is not None or self.seen is None or not self.dialogue.awaits_answer:
             self._absent_since = None
@@ -186,7 +190,7 @@ class HttpSession:
             self.dialogue.end_awaiting()
 
     def close(self, reason: str) -> None:
-        """End the session and everything it runs."""
+        """End the session and all its calls."""
         self.is_closed = True
         if self._sharing is not None:
             self._sharing.forget_streams(self)
@@ -195,7 +199,7 @@ class HttpSession:
 
 
 class HttpSessions:
-    """All sessions of one listener. A session that is unused for `ttl_s` seconds ends."""
+    """All sessions of one listener. A session that is unused for `ttl_s` seconds expires."""
 
     def __init__(
         self,
@@ -205,7 +209,7 @@ class HttpSessions:
         records: SessionRecords | None = None,
         key: Callable[[], str] = str,
     ) -> None:
-        """`records` keeps sessions on disk. `key` returns the key all callers must send, if there is one."""
+        """`records` stores sessions on disk. `key` returns the API key, or an empty string."""
         self.ttl_s = ttl_s
         self.event_budget = SharedEventBudget(kept_bytes * SHARES)
         self._kept_bytes = kept_bytes
@@ -213,21 +217,21 @@ class HttpSessions:
         self._records = records
         self._key = key
         self.sharing: SessionSharing | None = None
-        """Given where several replicas serve all sessions; none is kept on disk then."""
+        """Set if several replicas serve all sessions. None is then stored on disk."""
         self.is_leaving = False
-        """Whether this process ends, and others go on with its sessions."""
+        """True if this process is ending and others continue its sessions."""
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
-        """In order of use, the latest last."""
+        """Sessions by id, in order of use, the latest last."""
         self._used: dict[str, HttpSession] = {}
-        """Sessions that may have changed since they were written."""
+        """Sessions that may have changed since they were written, by id."""
         self._ended: list[str] = []
-        """Hashes of the ids of written sessions that have ended since."""
-        # Threads are made at the first use. Looking for a session does not wait for a write.
+        """Hashes of the ids of stored sessions that have ended since."""
+        # Threads start at first use. Looking up a session does not wait for a write.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sessions-writer")
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="sessions-reader")
         self._leaving: ThreadFuture[None] | None = None
         self._resuming: dict[str, asyncio.Task[HttpSession | None]] = {}
-        """Searches for sessions on disk, by the session's id."""
+        """Lookups of sessions on disk, by session id."""
         self._writing: Future[None] | None = None
         self._next_sweep = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -236,13 +240,13 @@ class HttpSessions:
         return len(self._sessions)
 
     def begin(self, endpoint: Endpoint, peer: str, caller: Principal = OPEN) -> HttpSession:
-        """Make a session whose handshake comes next. The caller passes it to `keep` when that succeeded."""
+        """Create a session for a handshake. The caller passes it to `keep` after the handshake succeeded."""
         return self.make(endpoint, peer, caller)
 
     def make(
         self, endpoint: Endpoint, peer: str, caller: Principal, identifier: str = "", block: int = 0
     ) -> HttpSession:
-        """Make a session, with an `identifier` one that goes on here; it counts once `keep` has it."""
+        """Create a session; with an `identifier`, one that continues here. It is added by `keep`."""
         budget, sharing = self.event_budget, self.sharing
         session = HttpSession(endpoint, peer, self._kept_bytes, budget, caller, identifier, block, sharing)
         if self.is_leaving:
@@ -250,7 +254,7 @@ class HttpSessions:
         return session
 
     def get(self, identifier: str, server: str, caller: Principal = OPEN) -> HttpSession | None:
-        """Return the session of that id, if it belongs to that server and that caller."""
+        """Return the session with that id if it belongs to that server and caller, or None."""
         session = self._sessions.get(identifier)
         if session is None or session.server != server or not session.is_for(caller):
             return None
@@ -262,9 +266,9 @@ class HttpSessions:
     async def resume(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Continue a session of a process that has ended, if it belongs to that server and that caller.
+        """Continue a session of an ended process if it belongs to that server and caller, else return None.
 
-        Raises: StorageError while another process holds the file, or too many requests wait for it.
+        Raises: StorageError while another process holds the file, or if too many requests wait for it.
         """
         resuming = self._resuming.get(identifier)
         if resuming is not None:  # another request of the same client came first
@@ -274,7 +278,7 @@ class HttpSessions:
             return self.get(identifier, endpoint.key, caller)
         if len(self._resuming) >= MOST_RESUMING:
             raise StorageError(f"{MOST_RESUMING} sessions are looked up on disk already")
-        # A client that leaves must not leave a session behind that is taken over and served by no process.
+        # Shielded: if the client disconnects now, the session must not be taken over without being served.
         resuming = asyncio.create_task(self._resume(identifier, endpoint, peer, caller))
         self._resuming[identifier] = resuming
         resuming.add_done_callback(lambda done: self._resumed(identifier, done))
@@ -291,9 +295,9 @@ class HttpSessions:
         records = self._records
         if records is None or not _ID.fullmatch(identifier) or not self.has_room():
             return None
-        if identifier in self._sessions:  # of another caller
+        if identifier in self._sessions:  # it belongs to another caller
             return None
-        # One that nobody owned is whose token comes first, as ever.
+        # The first caller with a token becomes the owner of a session without an owner.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
         loop, wanted = asyncio.get_running_loop(), (hashed(identifier), endpoint.place, owners)
         if not await loop.run_in_executor(self._reader, records.may_have, *wanted):
@@ -317,20 +321,21 @@ class HttpSessions:
         return session
 
     def by_connection(self) -> dict[int, HttpSession]:
-        """Return all sessions by their connections in the record. Safe from any thread."""
+        """Return all sessions by their connection number in the record. Thread-safe."""
         return {each.dialogue.connection: each for each in list(self._sessions.values())}
 
     def has_room(self) -> bool:
-        """Whether another session may begin, possibly in place of an unused one."""
+        """Return True if another session may begin, possibly replacing an unused one."""
         return len(self._sessions) < self._most or self._unused() is not None
 
     def _unused(self) -> HttpSession | None:
-        """Return the longest unused one of some sessions: to search all would take too long."""
+        """Return the session that has been unused longest, of a limited number: searching all would take
+        too long."""
         oldest = islice(self._sessions.values(), SEARCHED)
         return next((session for session in oldest if session.is_unused), None)
 
     def keep(self, session: HttpSession) -> None:
-        """Add a session whose handshake succeeded, in place of an unused one if there are too many."""
+        """Add a session whose handshake succeeded, replacing an unused one if there are too many."""
         if len(self._sessions) >= self._most:
             unused = self._unused() or next(iter(self._sessions.values()))
             if unused.shared is not None:
@@ -344,7 +349,7 @@ class HttpSessions:
             self._tick()
 
     def end(self, session: HttpSession, reason: str) -> None:
-        """Forget and close a session, on every replica."""
+        """Remove and close a session, on every replica."""
         if self._forget(session) and session.record is not None:
             self._ended.append(session.record.id)
         if self.sharing is not None:
@@ -352,12 +357,12 @@ class HttpSessions:
         session.close(reason)
 
     def close_copy(self, session: HttpSession, reason: str) -> None:
-        """Forget and close a session that was ended elsewhere."""
+        """Remove and close a session that was ended on another replica."""
         self._forget(session)
         session.close(reason)
 
     def drop(self, session: HttpSession) -> None:
-        """Forget a session that goes on elsewhere."""
+        """Remove a session that another replica continues."""
         self._forget(session)
         session.is_closed = True
         session.events.close()
@@ -370,24 +375,24 @@ class HttpSessions:
         return self._sessions.pop(session.id, None) is not None
 
     def leave(self) -> None:
-        """Leave the sessions to the next process. What happens to them from now on is not written."""
+        """Leave the sessions to the next process. Later changes are not written."""
         records, self._records = self._records, None
         if records is not None:
             left = [session.current_record(self._key()) for session in self._sessions.values()]
             self._leaving = self._writer.submit(records.close, left, self._ended)
 
     async def left(self) -> None:
-        """Wait until what `leave` and `close` left is on disk."""
+        """Wait until `leave` and `close` have written to disk."""
         if self._leaving is not None:
             await asyncio.wrap_future(self._leaving)
         self._writer.shutdown(wait=False)
         self._reader.shutdown(wait=False)
 
     def release_streams(self) -> None:
-        """End the connections of standing streams, so that clients open them elsewhere.
+        """End the connections of standing streams, so that clients reconnect to another replica.
 
-        One that is opened again here ends at once. What is kept of streams is written from now on, if others
-        serve the sessions as well.
+        Streams opened here later end at once. If replicas share the sessions, kept events are written from
+        now on.
         """
         self.is_leaving = True
         for session in list(self._sessions.values()):
@@ -395,7 +400,7 @@ class HttpSessions:
             session.standing.release()
 
     def close(self) -> None:
-        """End them all in this process."""
+        """End all sessions in this process."""
         self.leave()
         for session in list(self._sessions.values()):
             if session.shared is not None:
@@ -439,7 +444,7 @@ class HttpSessions:
                     self.end(session, "the session expired")
 
     def _changed(self) -> list[SessionRecord]:
-        """Return the records of the used sessions that are not on disk as they are now."""
+        """Return the records of used sessions that differ from their records on disk."""
         used, self._used = self._used, {}
         changed = []
         for session in used.values():

@@ -1,6 +1,5 @@
-"""Asynchronous calls over HTTP: the state of a job, its files for download (with ranges, RFC 9110), and its
-progress as events or on a WebSocket.
-"""
+"""Asynchronous calls over HTTP: job state, file downloads (with ranges, RFC 9110), and progress as
+server-sent events or over a WebSocket."""
 
 from __future__ import annotations
 
@@ -37,13 +36,13 @@ from mcpdesk.transports.http.sending_on import RETRY_AFTER, holder_of_job, send_
 from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
 
 INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
-"""The time between two events: the default, and the limits of what may be asked for."""
+"""Interval between two events in milliseconds: the default, and the allowed limits."""
 LONGEST_MS = 24 * 3600 * 1000
 PAUSE_S = 0.05
-"""Time between two messages on a WebSocket: what happens meanwhile is sent together."""
+"""Time between two messages on a WebSocket. Events in between are sent together."""
 KINDS = ("stdout", "stderr", "progress")
 MESSAGE_BYTES = 4096
-"""Size of a message that the client may send; it is read and dropped."""
+"""Maximum size of a message from the client, which is read and dropped."""
 
 NO_JOB = "No such job: it never was, its time is over"
 NO_FILE = "The job made no such file"
@@ -60,22 +59,22 @@ NOT_OWNED = (
 
 
 class JobPath(NamedTuple):
-    """The job and the handlers that a path names."""
+    """Job id and handlers of a path."""
 
     verbs: Mapping[str, Verb]
     job: str
-    """Empty: the list of them."""
+    """Id of the job; empty for the list of jobs."""
     is_socket: bool
 
 
 class JobRoutes:
-    """The jobs of a site."""
+    """Routes for the jobs of a site."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
 
     def place(self, path: str) -> JobPath | None:
-        """Return what a path names; None: it is no path of jobs."""
+        """Parse a path; None if it is not a path of jobs."""
         found = _PATH.fullmatch(path)
         if found is None:
             return JobPath({}, "", False) if _LIST.fullmatch(path) else None
@@ -85,7 +84,7 @@ class JobRoutes:
     async def answer(
         self, request: web.BaseRequest, place: JobPath, callers: Sequence[Principal]
     ) -> web.StreamResponse:
-        """Answer a request. `callers` is the one client, as each server sees it."""
+        """Answer a request. `callers` are the principals of one client, as identified by each server."""
         try:
             if not place.job:
                 return await self._list(request, callers)
@@ -105,9 +104,10 @@ class JobRoutes:
     async def _elsewhere(
         self, request: web.BaseRequest, place: JobPath, verb: Verb, callers: Sequence[Principal]
     ) -> web.StreamResponse | None:
-        """Answer for a job of another replica: as that does while it lives, else by the job's record.
+        """Answer for a job of another replica: through that replica if it is alive, else from the job's
+        record.
 
-        None: there is no such job. Raises: StorageError.
+        None if no such job exists. Raises: StorageError.
         """
         replicas = self._site.replicas
         if replicas is None or self._site.jobs.has(place.job):
@@ -122,7 +122,7 @@ class JobRoutes:
                     return await _relay(request, replicas, holder, soonest)
                 return await send_on(request, replicas, holder)
             except TransportError:
-                pass  # it has ended just now
+                pass  # it has just ended
         for caller in callers:
             job = await self._site.jobs.recorded(place.job, caller)
             if job is not None:
@@ -132,7 +132,7 @@ class JobRoutes:
         return None
 
     async def _list(self, request: web.BaseRequest, callers: Sequence[Principal]) -> web.StreamResponse:
-        """Return the jobs of the caller only."""
+        """List the caller's own jobs."""
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))
         session = request.headers.get("Mcp-Session-Id", "")
@@ -173,7 +173,7 @@ async def _download(request: web.BaseRequest, job: AsyncCall, caller: Principal)
 async def download(
     request: web.BaseRequest, job: AsyncCall, headers: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse | None:
-    """Send the file the query names, else all files, with these `headers`; None: there is no such file."""
+    """Send the file named in the query, else all files, with these `headers`. None if no such file exists."""
     if not job.is_over:
         return plain_error(409, f"The job is {job.state}: there is nothing to download yet", state=job.state)
     try:
@@ -186,7 +186,7 @@ async def download(
 
 
 async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
-    """Send an event at once and after every interval, until the job, the time or the token ends."""
+    """Send events at once and after every interval, until the job, the time or the token ends."""
     try:
         interval_s = _milliseconds(request, "interval_ms", LEAST_MS, MOST_MS) or INTERVAL_MS / 1000
         most_s = _milliseconds(request, "max_ms", 0, LONGEST_MS)
@@ -202,15 +202,15 @@ async def _progress(request: web.BaseRequest, job: AsyncCall, caller: Principal)
                 stream.put(b"data: %b\n\n" % codec.encode(reader.event()))
                 if reader.has_told_all or now() >= ends:
                     break
-                await stream.drain()  # who leaves too much unread gets the next event later
-                # Counted from when it was due, so that what writing took does not add up.
+                await stream.drain()  # a client with too much unread gets the next event later
+                # Counted from the due time, so that the time for writing does not add up.
                 due = max(due + interval_s, now())
                 await reader.over(min(due, ends) - now())
     return await stream.finish()
 
 
 async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
-    """Send news as JSON messages until the job or the token ends, or the client leaves."""
+    """Send events as JSON messages until the job or the token ends, or the client disconnects."""
     kinds = [each.strip() for each in request.query.get("stream", ",".join(KINDS)).split(",") if each.strip()]
     unknown = [each for each in kinds if each not in KINDS]
     if unknown:
@@ -221,7 +221,7 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
 async def _relay(
     request: web.BaseRequest, replicas: Replicas, replica: str, caller: Principal, *, may_move: bool = True
 ) -> web.StreamResponse:
-    """Send what the WebSocket of another replica sends. Raises: TransportError when there is none."""
+    """Relay the WebSocket of another replica. Raises: TransportError if it cannot be opened."""
     headers = {name: value for name, value in sent_headers(request).items() if not name.startswith("Sec-")}
     answer: web.StreamResponse | None = None
     try:
@@ -235,12 +235,12 @@ async def _relay(
     except TransportError:
         if answer is None:
             raise
-        connection_of(request).abort()  # the client must not take it for the end of the job
+        connection_of(request).abort()  # the client must not take this for the end of the job
         return answer
 
 
 async def _upgraded(request: web.BaseRequest) -> Socket | web.Response:
-    """Make a WebSocket of the connection, or refuse it."""
+    """Upgrade the connection to a WebSocket, or return an error response."""
     if request.headers.get("Upgrade", "").lower() != "websocket":
         return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
     socket: Socket = web.WebSocketResponse(
@@ -276,7 +276,7 @@ async def _serve(
 
 
 BY_RECORD: tuple[Verb, ...] = (_facts, _cancel, _manifest, _download)
-"""What can be said of a job that runs at a replica which does not answer."""
+"""Handlers that can use the record of a job whose replica does not respond."""
 UNFOLLOWED = "the machine that runs the job does not answer, so it cannot be followed: try again"
 _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
     ("jobs", None): {"GET": _facts, "DELETE": _cancel},
@@ -285,11 +285,11 @@ _VERBS: dict[tuple[str, str | None], dict[str, Verb]] = {
     ("ws/jobs", None): {"GET": _socket},
     ("mcp/progress", None): {"GET": _progress},
 }
-"""Handlers by the two constant parts of a path, then by method."""
+"""Handlers by the two fixed parts of a path, then by method."""
 
 
 async def _news(job: AsyncCall, kinds: list[str]) -> AsyncGenerator[str, None]:
-    """What there is to be said of a job, until it is over."""
+    """Yield the events of a job until it has ended."""
     with job.reader(kinds) as reader:
         while True:
             for news in reader.news():
@@ -309,11 +309,11 @@ async def _send(request: web.BaseRequest, socket: Socket, texts: AsyncGenerator[
     except (ConnectionError, ClientConnectionError):
         return
     except TransportError:
-        connection_of(request).abort()  # the client must not take it for the end of the job
+        connection_of(request).abort()  # the client must not take this for the end of the job
 
 
 def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) -> float | None:
-    """Return a parameter of the query in seconds; None: not given. Raises: ValueError naming the limits."""
+    """Return a query parameter in seconds, or None if it is missing. Raises: ValueError with the limits."""
     given = request.query.get(name)
     if given is None:
         return None
@@ -338,7 +338,7 @@ class ByteRange(NamedTuple):
 async def send(
     request: web.BaseRequest, parcel: Parcel, more: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse:
-    """Send an open file, with `more` headers besides its own, and close its descriptor."""
+    """Send an open file, with the additional headers `more`, and close its descriptor."""
     try:
         return await _answer(request, parcel, more)
     finally:
@@ -378,16 +378,16 @@ async def _answer(request: web.BaseRequest, parcel: Parcel, more: Mapping[str, s
 
 
 def disposition(name: str) -> str:
-    """Return the header that makes a browser save a file, with its name in ASCII and as it is."""
+    """Return the `Content-Disposition` that makes a browser save a file, with an ASCII and the exact name."""
     plain = _UNQUOTED.sub("_", name) or "file"
     told = f'attachment; filename="{plain}"'
     return told if plain == name else f"{told}; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def wanted(header: str, size: int) -> ByteRange | None:
-    """Return the range asked for; its length is 0 if the file has none of it. None: the whole file.
+    """Return the requested range; its length is 0 if the file has none of it. None for the whole file.
 
-    What is not understood, and several ranges at once, are answered by the whole.
+    Invalid headers and multiple ranges are answered with the whole file.
     """
     found = _RANGE.fullmatch(header.strip())
     if found is None or found.groups() == ("", ""):
@@ -418,9 +418,8 @@ async def _copy(response: web.StreamResponse, descriptor: int, span: ByteRange) 
 
 
 async def _read(descriptor: int, length: int, position: int) -> bytes:
-    """Read on another thread. A read cannot be called back: when cancelled, this waits for its end, because
-    the descriptor must not be closed, and its number not be another file's, before the read comes to it.
-    """
+    """Read on another thread. If cancelled, wait for the read, which cannot be interrupted: the descriptor
+    must not be closed and reused before it."""
     reading = asyncio.ensure_future(asyncio.to_thread(os.pread, descriptor, length, position))
     try:
         return await asyncio.shield(reading)

@@ -1,4 +1,4 @@
-"""One small document from an address that the manifest names: the keys of whoever gives tokens."""
+"""Fetches one small document from a URL in the manifest: the keys of a token issuer."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ PATIENCE_S = 5.0
 
 
 async def fetch_document(url: str, most: int) -> bytes:
-    """The body of a 200 answer. Redirects are not followed: the address is the one that was written down.
+    """Return the body of a 200 response. Redirects are not followed, so only the configured URL is trusted.
 
-    Raises: OSError when it cannot be had, ValueError when it is another answer or larger than `most` bytes.
+    Raises: OSError if the request fails; ValueError for another status or a body larger than `most` bytes.
     """
     patience = aiohttp.ClientTimeout(total=PATIENCE_S)
     headers = {"Accept": "application/json"}
