@@ -135,8 +135,10 @@ class MadeFiles:
         return wanted
 
     def release(self, claimed: Collection[Path], more: Iterable[Path] = ()) -> None:
-        """Mark the existing files among `claimed`, and `more`, as created here, after their program has
-        ended."""
+        """Mark the existing files among `claimed`, and `more`, as created here.
+
+        Call it after the program's end.
+        """
         with self._lock:
             for path in claimed:
                 self._used[path] -= 1

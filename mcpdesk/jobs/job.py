@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.feed import CallFeed
 
 HEED_S, TURNS = 0.2, 3
-"""Maximum time that the response to a cancellation waits for the work to end: seconds, then loop
-iterations."""
+"""Maximum time that the response to a cancellation waits for the work: seconds, then loop iterations."""
 STILL_RUNS = "stopped waiting: its code still runs"
 MESSAGE_LENGTH = 200
 """Maximum characters of a status message; the rest is cut off."""
@@ -155,7 +154,7 @@ class NoRoom(DeskError):
 
 
 class SharedEnds(Protocol):
-    """Store in which the ends of jobs are written before they take effect, so that all replicas agree."""
+    """Store for the ends of jobs. They are written before they take effect, so that all replicas agree."""
 
     def check(self, job: Job) -> None:
         """Raises: StorageError while nothing can be written."""
@@ -396,8 +395,7 @@ class JobStore:
         return True
 
     def lose(self, identifier: str) -> None:
-        """Remove a job that another replica has taken over: stop its work silently, and release its
-        listeners."""
+        """Remove a job that another replica has taken over: stop its work and release its listeners."""
         job = self._jobs.get(identifier)
         if job is not None:
             job.is_lost = True

@@ -281,7 +281,7 @@ class Output:
 
 
 def kept_text(folder: Path, text: str, budget: OutputBudget | None = None) -> Path:
-    """Write a text, of which a reader gets only a part, to a new file. Raises: OSError."""
+    """Write a text that is too long for a reader to a new file. Raises: OSError."""
     data = text.encode("utf-8", "replace")
     path = _new_path(folder)
     if budget is not None and budget.take(len(data)) < len(data):

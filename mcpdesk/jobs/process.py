@@ -136,7 +136,7 @@ AGAIN_S = 0.11
 
 _turn = asyncio.Lock()
 EOF_GRACE_S = 0.5
-"""Time in which processes that a program left running may still write, before they are ended."""
+"""Grace period for output of processes that a program left running, before they are ended."""
 BRIEF_S = 0.25
 """Time within which no system reuses a process number."""
 CHUNK = 65_536

@@ -144,8 +144,7 @@ _pids = _pids_of_linux if _IS_LINUX else _pids_of_psutil
 row = _row_of_linux if _IS_LINUX else _row_of_psutil
 """Read one process by its number; None if it does not exist."""
 marks = _marks_of_linux if _IS_LINUX else _marks_of_psutil
-"""Value of `MARK` in a process's environment; empty if it is missing or unreadable. Not for zombies or kernel
-threads."""
+"""Value of `MARK` in a process's environment; empty if unreadable. Not for zombies and kernel threads."""
 newest = _newest_of_linux if _IS_LINUX else lambda: 0
 """Number of the process or thread started last; 0 if the system does not provide it."""
 

@@ -57,8 +57,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 def target_of(config: pytest.Config) -> str:
-    """Return the server in the ini option, a path relative to the ini file; empty if the option is not
-    set."""
+    """Return the server in the ini option, with a path relative to the ini file; empty if not set."""
     text = str(config.getini("mcpdesk_target")).strip()
     if not text or "://" in text or text.startswith("-- "):
         return text
@@ -177,8 +176,7 @@ def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Conn
     from mcpdesk.testing.sync_client import ServerUnderTest
 
     shared: dict[object, tuple[object, ServerUnderTest]] = {}
-    """Clients by target and options, with the target, because an id is unique only while the object
-    exists."""
+    """Clients by target and options. The target is kept, because ids of deleted objects are reused."""
     with ExitStack() as clients:
 
         def connect(target: Any = None, **options: Unpack[ConnectOptions]) -> ServerUnderTest:

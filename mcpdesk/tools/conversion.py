@@ -40,8 +40,7 @@ class Converted(Struct, frozen=True):
     """Text or image converted from a file."""
 
     facts: dict[str, Any]
-    """`title`, `pages` and `is_cut` for a text; `width`, `height` and `frames` of the original for an
-    image."""
+    """`title`, `pages` and `is_cut` of a text; `width`, `height` and `frames` of an image's file."""
     data: bytes
 
 

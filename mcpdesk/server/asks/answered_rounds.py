@@ -37,8 +37,7 @@ class AnsweredRound:
     """One answered round: first the requests that wait for its result, then the result."""
 
     def __init__(self, answers: str, expires: float) -> None:
-        """`answers` is the digest of `inputResponses`; `expires` is the Unix time at which the state
-        expires."""
+        """`answers` is the digest of `inputResponses`, `expires` the Unix time when the state expires."""
         self.answers = answers
         self.expires = expires
         self.operation: Round | None = None
@@ -176,7 +175,7 @@ class AnsweredRounds:
             self._schedule()
 
     def end(self, key: str, operation: str, answered: AnsweredRound, *, is_kept: bool) -> None:
-        """Store the result of a round, or delete the round, in which case a repeated request runs again."""
+        """Store the result of a round, or delete the round, so that a repeated request runs again."""
         if self._rounds.get(key) is not answered:
             return
         if not is_kept:
@@ -228,8 +227,7 @@ class AnsweredRounds:
             self.size -= kept.size
 
     def _make_room(self) -> None:
-        """Delete the oldest round that has a result; the number of running ones is limited by
-        `max_in_flight`."""
+        """Delete the oldest round that has a result; `max_in_flight` limits the running ones."""
         oldest = next((key for key, each in self._rounds.items() if not each.is_running), None)
         if oldest is not None:
             self._forget(oldest)

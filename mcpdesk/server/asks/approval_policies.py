@@ -93,8 +93,7 @@ class Approvals:
         return self.ruling(tool).policy is Policy.ALLOW
 
     def asks_about(self, tool: str) -> bool:
-        """Return True if a person must approve a client's call of a tool, unless its peer is approved
-        permanently."""
+        """Return True if a client's call of a tool needs approval unless its peer is always approved."""
         return self.ruling(tool).policy is Policy.ASK
 
     def refusal(self, tool: str) -> str:

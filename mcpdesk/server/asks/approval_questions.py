@@ -63,8 +63,7 @@ async def unapproved(
 async def unasked(
     server: Server, services: Services, call: Call, tool: Tool, approvals: Approvals
 ) -> str | None:
-    """Decide without a question: return the reason for a denial, empty if the call may run, None to ask a
-    person."""
+    """Decide without a question. Return the reason for a denial, "" if the call may run, None to ask."""
     try:
         # A person may have decided in the meantime, at the desk of another process.
         await approvals.recall()
@@ -185,8 +184,7 @@ def _shown(value: Any) -> str:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Return a text without its middle, because the end of a long command matters as much as its
-    beginning."""
+    """Cut the middle of a text, because the end of a long command matters as much as its beginning."""
     if len(text) <= limit + NOTE:
         return text
     tail = limit // 4

@@ -45,10 +45,9 @@ Confirm = Callable[[JSONObject], Awaitable[JSONObject]]
 ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
 MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
-"""Maximum bytes of client data of all parked operations. A dropped operation runs again when its client
-returns."""
+"""Maximum bytes of client data of all parked operations. Dropped ones run again when their client returns."""
 STATE_TTL_S = 3600.0
-"""Maximum time in which a client may return with answers."""
+"""Maximum time for a client to return with answers."""
 TURNS = 3
 """Loop iterations that a handler gets to ask several questions at once."""
 SECRET_BYTES = 32
@@ -89,8 +88,7 @@ class Round:
         self.size = 0
         self.server = ""
         self.on_task: Callable[[], None] | None = None
-        """Turns the operation into a task when the handler asks for it; None if that is impossible or already
-        done."""
+        """Turns the operation into a task on request of the handler; None if impossible or already done."""
         self.tag: JSONObject | None = None
         """Metadata of every message of the operation once it is a task."""
         self._follower: Follower | None = None
@@ -98,8 +96,7 @@ class Round:
         self._deadlines = deadlines
         self._given: dict[str, Any] = {}
         self._kept: dict[str, Any] = dict(state.answers)
-        """Answers that the client carries in its state. A handler that runs again may not have reached all of
-        them."""
+        """Answers in the client's state. A handler that runs again may not have reached all of them."""
         self._questions = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
         self._keys: Counter[str] = Counter()

@@ -42,8 +42,7 @@ def brief(job: Job) -> JSONObject:
 
 
 def facts(job: Job, most: int) -> JSONObject:
-    """Return the details of a job: its result, if any, and up to `most` characters of the end of each
-    stream."""
+    """Return details of a job: its result, if any, and up to `most` characters of the end of each stream."""
     stdout, stderr = _feed(job).ends(most)
     body = brief(job) | {"stdout": stdout, "stderr": stderr}
     if job.is_over and job.ttl_s is not None:

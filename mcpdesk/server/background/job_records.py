@@ -331,8 +331,7 @@ def _size(job: Job) -> int:
 
 
 def _record(job: Job, tail: int = 0) -> JobRecord:
-    """Return the record of a job with the last `tail` characters of its output, or all of it if `tail` is
-    0."""
+    """Return the record of a job with the last `tail` characters of its output; 0 means all of it."""
     feed = job.feed
     stdout, stderr = ("", "") if feed is None else feed.tails()
     latest = None if feed is None else feed.latest

@@ -79,8 +79,7 @@ def _awaited(waiting: Any) -> tuple[list[FrameType], Any]:
 
 
 def _waited_for(frames: Sequence[FrameType]) -> list[Any]:
-    """Return the local variables of the innermost asyncio frames, such as a task group or the futures of a
-    wait."""
+    """Return local variables of the innermost asyncio frames, such as a task group or awaited futures."""
     inner = takewhile(
         lambda frame: frame.f_globals.get("__name__", "").startswith("asyncio."), reversed(frames)
     )

@@ -15,8 +15,7 @@ ROUND_S = 0.02
 MOST_AT_ONCE = 64
 """Maximum number of calls that begin in one round of the loop."""
 FREE_ROUNDS = 8
-"""Rounds without a new call after a round that took too long. The loop accepts and answers requests in
-them."""
+"""Rounds without a new call after a slow round. The loop accepts and answers requests in them."""
 
 
 class CallStarts:

@@ -28,8 +28,7 @@ class AskedQuestion(Struct):
     """One question of a handler to its client or to a person. Times are by `time.monotonic`."""
 
     method: str
-    """`elicitation/create`, `sampling/createMessage` or `roots/list`; at the desk `question` or
-    `approval`."""
+    """`elicitation/create`, `sampling/createMessage`, `roots/list`, or at the desk `question`, `approval`."""
     server: str
     tool: str
     span: CallSpan | None

@@ -150,8 +150,7 @@ class Context(CallContext):
     __slots__ = ()
 
     def own_limit(self) -> AbstractContextManager[None]:
-        """Do not count time in this block against the limit, for handlers that apply their limit
-        themselves."""
+        """Exclude this block from the time limit, for handlers that apply their limit themselves."""
         return self._services.deadlines.paused(self._call)
 
     async def progress(self, progress: float, total: float | None = None, message: str = "") -> None:

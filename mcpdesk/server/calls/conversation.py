@@ -80,11 +80,9 @@ class Conversation:
         self.environment: Mapping[str, str] | None = None
         """Environment of the peer's process without secrets, or None if it is that of this process."""
         self.principal: Principal = OPEN
-        """Principal that opened the conversation; the default for messages without a principal of their
-        own."""
+        """Principal that opened the conversation; the default for messages without a principal."""
         self.has_own_lists = False
-        """True if lists contain only items that the caller may use, because its later requests have no
-        token."""
+        """True if lists contain only what the caller may use, because its later requests have no token."""
         self.calls = 0
         """Number of tool calls, resource reads and prompt requests, including refused ones."""
         self.failures = 0

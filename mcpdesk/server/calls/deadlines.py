@@ -27,7 +27,7 @@ ANSWERED = (TIMED_OUT, STOPPED)
 HEED_S = 0.5
 """Maximum time that a stop waits for calls that continue although they were ended."""
 TURNS = 10
-"""Loop iterations in which a response gets from the end of a handler to its connection."""
+"""Loop iterations that a response needs from the end of a handler to its connection."""
 
 
 T = TypeVar("T")
@@ -108,8 +108,7 @@ class Deadlines:
             self._emptied.set()
 
     async def stop(self) -> None:
-        """End every call with a response that says that the server stops, and wait until the responses are
-        sent."""
+        """End every call with a response about the stop, and wait until the responses are sent."""
         waiting = [call for call in self if not call.stop]
         if not waiting:
             return

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.calls.services import Services
 
 Place = tuple[int, Id]
-"""Connection and id of a call. Two calls may have equal ones; the identity of the tuple distinguishes
-them."""
+"""Connection and id of a call. Two calls may have equal ones, but not the same tuple object."""
 RUNS = "stopped waiting: its code still runs"
 ENDED = "its code has ended"
 

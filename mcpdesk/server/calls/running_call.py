@@ -43,8 +43,7 @@ class Operation(Protocol):
     """Rounds or task that a call belongs to, as far as the call uses them."""
 
     on_task: Callable[[], None] | None
-    """Turns the operation into a task when the handler asks for it; None if that is impossible or already
-    done."""
+    """Turns the operation into a task on request of the handler; None if impossible or already done."""
     tag: dict[str, Any] | None
     """Metadata of every message of the operation once it is a task."""
 
@@ -113,8 +112,7 @@ class Call(Struct, eq=False):
     asks_person: int = 0
     left_s: float = 0.0
     running: tuple[int, Id] | None = None
-    """Its `place` once its handler has started, else None. The tuple's identity identifies the call in
-    `left_code`."""
+    """Its `place` once its handler has started, else None. `left_code` identifies calls by this object."""
     stop: str = ""
     is_over: bool = False
     outcome: OutcomeKind = OutcomeKind.OK
@@ -140,8 +138,8 @@ class Call(Struct, eq=False):
 
     @property
     def owner(self) -> str:
-        """Owner of the objects it creates: its principal, or its session; empty if knowing the id is
-        sufficient."""
+        """Owner of the objects it creates: its principal or its session; empty if knowing the id is
+        enough."""
         if self.principal.identity:
             return self.principal.identity
         return "" if self.requests is None else self.requests.owner
@@ -220,8 +218,7 @@ class Call(Struct, eq=False):
         self.stop = ""
 
     def undo_cancellation(self) -> None:
-        """Undo the cancellation by `end`, whether or not it took effect, because the task continues with
-        other calls."""
+        """Undo the cancellation by `end`, effective or not, because the task continues with other calls."""
         if self._is_cancelled and self.task is not None:
             self._is_cancelled = False
             self.task.uncancel()

@@ -80,8 +80,7 @@ class Services:
         mask: Mask = _unmasked,
         environment: Callable[[], dict[str, str]] = dict,
     ) -> None:
-        """`round_keys` returns the keys of `requestState`, see `Rounds`; None creates a key of this
-        process."""
+        """`round_keys` returns the keys of `requestState`, see `Rounds`; None creates a private key."""
         self.log = log
         self.mask = mask
         """Masks the arguments of a call that are shown to the person who approves it."""
@@ -101,9 +100,9 @@ class Services:
         self.shared_rounds: EngineRounds | None = None
         """Rounds that the replicas have answered, or None without replicas."""
         self.shared_ends: SharedEnds | None = None
-        """Store in which ends of jobs are written before they take effect, or None without replicas."""
+        """Store for the ends of jobs, which are written before they take effect; None without replicas."""
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
-        """Called with True when a call has ended whose code still runs, and with False when that code has
+        """Called with True if a call has ended but its code still runs, and with False when that has
         ended."""
         self.starts = CallStarts()
         self._round_keys = round_keys

@@ -42,8 +42,7 @@ class Subscriber(Struct, eq=False):
     peer: Callable[[], str] | None = None
     """Returns the display name of the client of an open session; None for listen streams."""
     log_level: Callable[[], int | None] | None = None
-    """Returns the minimum level of messages that an open session wants; None if it wants none, like listen
-    streams."""
+    """Returns the minimum level of messages that an open session wants; None means no messages."""
 
     is_heard: Callable[[], bool] | None = None
     """Returns True if this replica notifies the receiver, False if another one does. None means always."""

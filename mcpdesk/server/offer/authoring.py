@@ -175,8 +175,10 @@ def message(value: str | content.Block, role: str = "user") -> dict[str, Any]:
 
 
 def header(name: str) -> Meta:
-    """Return metadata for `Annotated[str, header("Region")]`: clients repeat the argument in the HTTP header
-    `Mcp-Param-Region`."""
+    """Return metadata for an argument that clients repeat in an HTTP header.
+
+    `Annotated[str, header("Region")]` uses the header `Mcp-Param-Region`.
+    """
     return Meta(extra_json_schema={"x-mcp-header": name})
 
 

@@ -307,8 +307,7 @@ def page_of(
 
 
 def _cursor(offset: int, last: str, following: str) -> str:
-    """Return a cursor with the end of a page and the neighbouring items, because items may change between
-    pages."""
+    """Return a cursor: the end of a page and the neighbouring items, as items may change between pages."""
     return base64.urlsafe_b64encode(orjson.dumps([offset, last, following])).decode("ascii")
 
 

@@ -59,8 +59,7 @@ class Unavailable(Struct, frozen=True):
     source: str
     serving: bool = False
     is_fit: bool = False
-    """True if the item itself is valid, but lacks something that it needs, such as a variable or a
-    program."""
+    """True if the item itself is valid, but lacks something it needs, such as a variable or a program."""
     is_logged: bool = False
     """True if the log has its traceback already, which ends with the reason."""
 
@@ -95,8 +94,7 @@ class Registry(Generic[T]):
         return self.items.get(name)
 
     def suggestion(self, name: str) -> str:
-        """Return `; did you mean ret-bytes?` if an unknown name is similar to a served one; else an empty
-        string."""
+        """Return `; did you mean ret-bytes?` if an unknown name is similar to a served one, else ""."""
         if len(name) > LONGEST_NAME:
             return ""
         plain = name.replace("_", "-").casefold()

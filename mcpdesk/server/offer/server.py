@@ -89,8 +89,7 @@ class Server(Struct, eq=False):
     lifespan: Lifespan | None = None
     """`lifespan` of `context.py`; the value it yields is `ctx.state`."""
     around_call: Callable[[Any, Callable[[Any], Awaitable[Any]]], Awaitable[Any]] | None = None
-    """`around_call` of `context.py`: receives each tool call and a function that continues it; returns the
-    result."""
+    """`around_call` of `context.py`: takes a tool call and a function that runs it; returns the result."""
     problems: tuple[str, ...] = ()
     helpers: tuple[str, ...] = ()
     """Notes about functions of its folder that are not offered, because another file imports them."""
@@ -106,9 +105,9 @@ class Server(Struct, eq=False):
     tool_figures: ToolFigures = field(default_factory=ToolFigures)
     """Outcomes of its tools' calls, in any mode and over any transport."""
     mode: str = ""
-    """Mode in which it is seen; empty for the whole server."""
+    """Mode of this view; empty for the whole server."""
     modes: tuple[str, ...] = ()
-    """Modes in which it can be seen."""
+    """Modes that the server has."""
 
     @property
     def requires_jwt(self) -> bool:
@@ -122,7 +121,7 @@ class Server(Struct, eq=False):
 
     @property
     def runs_programs(self) -> bool:
-        """True if any tool can start programs, in which case TCP callers need the key."""
+        """True if any tool can start programs. TCP callers need the key then."""
         return any(tool.runs_programs for tool in self.tools)
 
     @property

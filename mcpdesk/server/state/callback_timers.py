@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
 
 class CoreMark(Struct, frozen=True):
-    """Identity of this process among those that use the same state, and a check whether another one is
-    running."""
+    """Identity of this process among those that use the same state, and a check of the other ones."""
 
     mark: str = field(default_factory=lambda: process_mark(os.getpid()))
     is_running: Callable[[str], bool] = is_running
@@ -143,8 +142,7 @@ class CallbackTimers:
         return callback is not None and callback.due is not None and await self._fire([callback])
 
     async def missed(self, peer: str) -> list[Callback]:
-        """Return callbacks that fired while neither their setter nor this peer was connected; each is
-        returned once."""
+        """Return callbacks that fired while neither their setter nor this peer was connected, once each."""
         if not any(callback.fired for callback in self.snapshot):
             return []
         return await self._data.run(partial(kept.take_missed, peer=peer))

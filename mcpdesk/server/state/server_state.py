@@ -171,8 +171,7 @@ class ServerState:
         self.is_brief = False
         """True if this process ends after one call, so it fires no callbacks and starts no programs."""
         self.rules = 0
-        """Counter that increases whenever the set of tools that may run changes, through a plan or a
-        policy."""
+        """Counter that increases when the set of tools that may run changes, by a plan or a policy."""
         self._is_stopping = False
         self.approvals = Approvals(self)
         """Approval policies of the tools."""
@@ -379,8 +378,7 @@ class ServerState:
         return self._has_state or self._shared is not None
 
     def find_state(self) -> bool:
-        """Check whether the state file exists, because another process may have created it; safe on any
-        thread."""
+        """Check whether the state file exists; another process may have created it. Safe on any thread."""
         self._has_state = self.has_state or self._file.exists()
         return self._has_state
 
