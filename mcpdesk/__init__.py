@@ -1,5 +1,8 @@
-"""What an author of a server folder imports. Every name is looked up at first use, so importing this is free:
-it runs even before the pump, which may import next to nothing (`typing` alone would double its start)."""
+"""Public names for authors of server folders.
+
+Each name is resolved lazily at first use, so that importing this package costs almost nothing. It is imported
+even before the pump, which may import very little: `typing` alone would double its startup time.
+"""
 
 from __future__ import annotations
 

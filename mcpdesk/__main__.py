@@ -1,4 +1,4 @@
-"""The console entry. A client waits for the `mcpdesk stdio ...` it starts: that takes the shortest way."""
+"""Console entry point. `mcpdesk stdio ...` takes a fast path, because a client waits while it starts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Run the command line; the process ends with its exit code."""
+    """Run the command line and end the process with its exit code."""
     code = None
     if sys.argv[1:2] == ["stdio"] and sys.stderr is not None and sys.stderr.isatty():
         from mcpdesk.transports import clean_terminal
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _bound_end(code: int) -> None:
-    """Python waits at its end for every thread: one that hosted code left behind gets a second, no more."""
+    """Exit within a second even if hosted code left a thread running, for which Python would wait."""
     threading = sys.modules.get("threading")
     if threading is None or all(thread.daemon for thread in threading.enumerate()[1:]):
         return
@@ -50,7 +50,8 @@ def _bound_end(code: int) -> None:
 
 
 def plain(arguments: list[str]) -> tuple[str, str] | None:
-    """Folder and mode of `FOLDER [--mode NAME]`; None for any other form, which is the command's to judge."""
+    """Return the folder and mode of `FOLDER [--mode NAME]`, or None for any other form, which click then
+    parses."""
     folders: list[str] = []
     mode: str | None = ""
     rest = iter(arguments)
@@ -67,9 +68,9 @@ def plain(arguments: list[str]) -> tuple[str, str] | None:
 
 
 def serve_client(folder: str, mode: str) -> int | None:
-    """Serve the client on stdin and stdout from the desk that hosts `folder`, or else from here.
+    """Serve the client on stdin and stdout through the desk that hosts `folder`, or else from this process.
 
-    Returns the exit code; None on Windows or when there is no such folder, which the command reports.
+    Return the exit code, or None on Windows or if the folder does not exist; the click command reports that.
     """
     if not hasattr(os, "fork") or not os.path.isdir(folder):
         return None
@@ -79,9 +80,9 @@ def serve_client(folder: str, mode: str) -> int | None:
 
 
 def tap(argv: list[str]) -> int | None:
-    """Carry between the client on stdin and stdout and the server that a command starts.
+    """Relay between the client on stdin and stdout and the server that a command starts.
 
-    Returns the exit code; None on Windows or without a command, which the command reports.
+    Return the exit code, or None on Windows or without a command; the click command reports that.
     """
     if not hasattr(os, "fork") or not argv:
         return None
@@ -100,17 +101,17 @@ def tap(argv: list[str]) -> int | None:
 
 
 def write_capture(argv: list[str], traffic: TapTraffic) -> None:
-    """Write what passes a tap, in the process that is there for it."""
+    """Write the traffic of a tap to a capture. Runs in the process that exists for this purpose."""
     from mcpdesk.cli import taps
 
     taps.write_capture(argv, traffic)
 
 
 def serve_alone(folder: str, mode: str, client_state: ClientState) -> int | Moved:
-    """Run a core for this one client; returns the exit code, or where the client went on."""
+    """Run a core for this client only. Return the exit code, or the place the client moved to."""
     import gc
 
-    gc.disable()  # nothing that is imported is garbage; the core turns it on when it serves
+    gc.disable()  # imported objects are never garbage; the core enables collection when it serves
     from pathlib import Path
 
     from mcpdesk.cli import lone_core

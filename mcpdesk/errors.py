@@ -1,4 +1,4 @@
-"""The exceptions of the project; builtins are used wherever nobody would catch a special class."""
+"""Exceptions of the project. Built-in exceptions are used where no caller needs a class of its own."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 
 class DeskError(Exception):
-    """Base of everything the project raises on purpose."""
+    """Base class of all exceptions that the project raises on purpose."""
 
 
 class ProtocolError(DeskError):
-    """A JSON-RPC failure."""
+    """JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -20,24 +20,24 @@ class ProtocolError(DeskError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our side asked for something the protocol does not allow."""
+    """Our side sent a request that the protocol does not allow."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer answered with an error, or sent something the protocol does not allow."""
+    """The peer answered with an error, or sent a message that the protocol does not allow."""
 
     def __init__(self, code: int, message: str, data: Any = None, hint: str = "") -> None:
-        """`hint` says what a person can do about it."""
+        """`hint` is advice for a person."""
         super().__init__(code, message, data)
         self.hint = hint
 
 
 class AnswerRefused(ProtocolError):
-    """A large answer is not sent, because clients have left too much of others unread. HTTP status: 503."""
+    """A large answer was not sent, because clients have not read too many earlier ones. HTTP status: 503."""
 
 
 class Refusal(ProtocolError):
-    """Raised by `refuse()`: the request is answered with this error."""
+    """Raised by `refuse()`. The request is answered with this error."""
 
 
 class TransportError(DeskError):
@@ -45,15 +45,16 @@ class TransportError(DeskError):
 
 
 class OtherEnvironmentError(TransportError):
-    """A client cannot be served by this process: tools read variables that are others in the client's."""
+    """This process cannot serve a client, because its tools read variables that differ in the client's
+    environment."""
 
 
 class ReplicaSilent(TransportError):
-    """Another replica took a request and gave no answer in time: nobody knows what became of it."""
+    """Another replica accepted a request and did not answer in time. Its outcome is unknown."""
 
 
 class CallError(DeskError):
-    """A request to a server came to nothing. `target` says where it went, without secrets."""
+    """A request to a server failed. `target` is the server, without secrets."""
 
     def __init__(self, message: str, target: str = "") -> None:
         super().__init__(message)
@@ -65,11 +66,11 @@ class CallError(DeskError):
 
 
 class SessionLost(DeskError):
-    """A request is to be refused as if its session were gone."""
+    """A request must be rejected as if its session did not exist."""
 
 
 class AnswerCut(DeskError):
-    """The connection is to break in the middle of an answer, which is encoded."""
+    """Break the connection in the middle of `answer`, which is already encoded."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__("the connection broke in the middle of the answer, by a fault rule")
@@ -77,10 +78,10 @@ class AnswerCut(DeskError):
 
 
 class HttpError(CallError):
-    """HTTP carried no answer of the server.
+    """An HTTP exchange failed without an answer from the server.
 
-    `status` is the response's, 0 when there was no response; `body` the beginning of what it said, as text;
-    `challenge` its `WWW-Authenticate`, which names what a token needs.
+    `status` is the status of the response, or 0 if none arrived. `body` is the beginning of its body, as
+    text. `challenge` is its `WWW-Authenticate` header, which describes the token that is needed.
     """
 
     def __init__(
@@ -93,11 +94,11 @@ class HttpError(CallError):
 
 
 class Unreachable(CallError):
-    """The program that is the server could not be started, or has ended."""
+    """The server's program could not be started, or has ended."""
 
 
 class InvalidAnswer(CallError):
-    """An answer came, and is not what the protocol allows: no JSON, no response, no such result.
+    """The answer violates the protocol: invalid JSON, not a response, or a result of the wrong shape.
 
     `excerpt` is its beginning, as text.
     """
@@ -108,7 +109,7 @@ class InvalidAnswer(CallError):
 
 
 class RpcError(CallError):
-    """The server answered with a JSON-RPC error: `code`, `message` and `data` are the server's."""
+    """The server answered with a JSON-RPC error. `code`, `message` and `data` are the server's."""
 
     def __init__(self, code: int, message: str, data: Any = None, target: str = "") -> None:
         super().__init__(message, target)
@@ -122,7 +123,8 @@ class RpcError(CallError):
 class AuthorizationError(CallError):
     """A token could not be obtained.
 
-    `clause` names the rule that was broken, if one was: `RFC 8414, 3.3`; `hint` is what to do, as a sentence.
+    `clause` is the rule that was violated, such as `RFC 8414, 3.3`, or empty. `hint` is advice, as a
+    sentence.
     """
 
     def __init__(self, message: str, clause: str = "", target: str = "", hint: str = "") -> None:
@@ -135,25 +137,25 @@ class AuthorizationError(CallError):
 
 
 class NoLogin(AuthorizationError):
-    """The server checks tokens, and names no place where a client can get one."""
+    """The server requires a token but does not name an authorization server."""
 
 
 class CallTimeout(CallError, TimeoutError):
-    """No answer came within the time; the server was told to stop, where its revision has a way."""
+    """The answer did not arrive in time. A cancellation was sent if the revision has one."""
 
 
 class FileGone(DeskError):
-    """A file was changed, replaced or removed since a job made it."""
+    """A file was changed, replaced or removed after a job created it."""
 
 
 class ArchiveTooLarge(DeskError):
-    """The files of a job are too much for one archive; they can be had one by one."""
+    """The files of a job exceed the limit of one archive. They can be downloaded one by one."""
 
 
 class ManifestError(DeskError):
-    """A server folder's manifest is unusable.
+    """The manifest of a server folder is invalid.
 
-    `path` is the file, `key` the offending key if one is known, `line` and `column` count from 1.
+    `path` is the file and `key` the invalid key, if known. `line` and `column` count from 1.
     """
 
     def __init__(
@@ -177,7 +179,7 @@ class ManifestError(DeskError):
 
 
 class RegistrationError(DeskError):
-    """One item cannot be registered. `source` is `file:line` of the offender."""
+    """An item cannot be registered. `source` is its location, `file:line`."""
 
     def __init__(self, message: str, source: str = "") -> None:
         super().__init__(message)
@@ -189,20 +191,23 @@ class RegistrationError(DeskError):
 
 
 class MissingPrecondition(RegistrationError):
-    """An item is not offered because something it needs is not there: a variable, a program."""
+    """An item is not offered because a requirement is missing, such as a variable or a program."""
 
     @classmethod
     def of_variable(cls, variable: str, source: str = "") -> MissingPrecondition:
-        """It needs an environment variable."""
-        # The name comes first: a narrow list shows the beginning alone.
+        """Return the error for a missing environment variable."""
+        # The name comes first, because a narrow list shows only the beginning.
         return cls(f"needs {variable}, an environment variable that is not set", source)
 
 
 class HandlerError(DeskError):
-    """Raised by `fail()`: the tool answers with `message` and no stack. `data` becomes structured content."""
+    """Raised by `fail()`.
+
+    The tool's result is `message`, without a traceback; `data` is its structured content.
+    """
 
     is_expected = True
-    """True for an ordinary answer to a caller, logged at info; False for a fault, logged as an error."""
+    """True for an expected failure, logged at info. False for a server fault, logged as an error."""
 
     def __init__(self, message: str, data: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -211,11 +216,11 @@ class HandlerError(DeskError):
 
 
 class ServerStopping(HandlerError):
-    """A call was ended because the server stops."""
+    """A call was ended because the server is stopping."""
 
 
 class BadArgument(HandlerError):
-    """An argument fits its schema and still cannot be used; it is told like one that does not fit."""
+    """An argument matches its schema but cannot be used. It is reported like a schema violation."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name}: {reason}")
@@ -224,17 +229,17 @@ class BadArgument(HandlerError):
 
 
 class ServerFailure(HandlerError):
-    """The server cannot answer, whatever the caller asks for; it is logged as an error."""
+    """The server cannot answer, regardless of the arguments. Logged as an error."""
 
     is_expected = False
 
 
 class StorageError(ServerFailure):
-    """A state file cannot be read or written; the message names it, and nothing of the work was kept."""
+    """A state file cannot be read or written. The message names the file; no part of the change was saved."""
 
 
 class ClientError(HandlerError):
-    """A question to the client came to nothing. `code` is that of its error response, 0 without one."""
+    """A question to the client failed. `code` is the code of its error response, or 0 if none arrived."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -242,7 +247,10 @@ class ClientError(HandlerError):
 
 
 class MissingCapability(ClientError):
-    """The client did not declare what a question needs. `required` names it as capabilities do."""
+    """The client did not declare a capability that a question needs.
+
+    `required` has the form of capabilities.
+    """
 
     def __init__(self, message: str, required: dict[str, Any]) -> None:
         super().__init__(message)
@@ -254,7 +262,10 @@ class ClientTimeout(ClientError):
 
 
 class DeskUserError(DeskError):
-    """A mistake of the person at the keyboard. `exit_code` follows the command line's table."""
+    """Invalid input of the user of the command line or desk.
+
+    `exit_code` is one of the documented exit codes.
+    """
 
     def __init__(self, message: str, hint: str = "", exit_code: int = 2) -> None:
         super().__init__(message)
@@ -264,7 +275,7 @@ class DeskUserError(DeskError):
 
 
 class UnknownMode(DeskUserError):
-    """A server was asked for in a mode it does not have; `known` are those it has."""
+    """A server was requested in a mode that it does not have. `known` are its modes."""
 
     def __init__(self, server: str, mode: str, known: tuple[str, ...], only: str = "") -> None:
         which = f"Its modes: {', '.join(known)}." if known else "It has no modes: leave the mode out."

@@ -1,7 +1,7 @@
-"""Where things live. The only user of `__file__`.
+"""Paths of bundled files, state, configuration and sockets. The only module that uses `__file__`.
 
-Bundled folders lie beside the package in a checkout and inside it in a wheel. State and configuration follow
-the platform's custom; `MCPDESK_STATE_DIR` and `MCPDESK_CONFIG_DIR` move them.
+Bundled folders are next to the package in a checkout and inside it in a wheel. State and configuration are
+where the platform expects them, unless `MCPDESK_STATE_DIR` or `MCPDESK_CONFIG_DIR` is set.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ BUNDLED = PACKAGE / "_bundled"
 
 
 def package_themes() -> Path:
-    """The folder of the themes that come with the program."""
+    """Folder of the bundled themes."""
     return _bundled("themes")
 
 
 def sample_servers() -> Path:
-    """The folder of the sample server folders; `desk` in it is the default."""
+    """Folder of the sample server folders. Its folder `desk` is the default server."""
     return _bundled("sample_servers")
 
 
 def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where captures, the key and histories are kept. May not exist yet."""
+    """Folder of captures, the key and histories. May not exist yet."""
     if chosen := environ.get("MCPDESK_STATE_DIR"):
         return Path(chosen).expanduser().absolute()
     import platformdirs
@@ -39,12 +39,12 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def captures_folder(state: Path) -> Path:
-    """Where the captures are, in the state folder. May not exist yet."""
+    """Folder of captures inside the state folder. May not exist yet."""
     return state / "captures"
 
 
 def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where a person's own themes and preferences are. May not exist yet."""
+    """Folder of the user's own themes and preferences. May not exist yet."""
     if chosen := environ.get("MCPDESK_CONFIG_DIR"):
         return Path(chosen).expanduser().absolute()
     import platformdirs
@@ -53,7 +53,8 @@ def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the user's sockets: the session's own if there is one, else a private one under /tmp."""
+    """Folder of the user's sockets: in `XDG_RUNTIME_DIR` if that is set and writable, else a private one
+    under /tmp."""
     session = environ.get("XDG_RUNTIME_DIR", "")
     if session and os.path.isdir(session) and os.access(session, os.W_OK):
         return private_folder(Path(session) / "mcpdesk")
@@ -61,9 +62,9 @@ def runtime_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Make sure `path` is a folder only its owner, who is us, can enter.
+    """Create `path` if needed, and make sure that only its owner, the current user, can enter it.
 
-    Raises: DeskUserError when it cannot be made, or is somebody else's.
+    Raises: DeskUserError if it cannot be created, or belongs to another user.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""Text of strangers made harmless: the one place that knows which characters must not reach a terminal.
+"""Makes untrusted text safe to show. The only module that knows which characters must not reach a terminal.
 
-Whatever a client, a server, a model or a file says may hold terminal commands (set the clipboard, leave the
-alternate screen), or characters that reorder or hide what stands around them. Three functions take them away:
-`clean` shows such characters and is for reading, `json_escaped` keeps JSON text valid, and `to_field` is for
-what a person edits: `from_field` gives the true text back. Knows no terminal and no widget: the screen and
-the command line share it.
+Text from a client, a server, a model or a file may contain terminal commands (set the clipboard, leave the
+alternate screen), or characters that reorder or hide the text around them. Three functions remove them.
+`clean` makes such characters visible, for reading. `json_escaped` keeps JSON text valid. `to_field` is for
+text that a person edits; `from_field` restores the original. This module does not depend on a terminal or
+widget, because the screen and the command line share it.
 """
 
 from __future__ import annotations
@@ -16,38 +16,39 @@ _ALWAYS = (
     "\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""DEL, C1 controls, marks that turn the direction of writing or take no room, fillers that are drawn as
-nothing, tags and variation selectors (which can spell hidden text), halves of surrogate pairs."""
+"""DEL, C1 controls, characters that change text direction or have no width, fillers without a glyph, tags and
+variation selectors (which can encode hidden text), and surrogates."""
 _JOINERS = "\u200c\u200d"
-"""Between two letters or pictures they belong to them; elsewhere they are hidden."""
+"""Joiners between two letters or emoji are kept. Others are unsafe."""
 _PRESENTATION = "\ufe0e\ufe0f"
-"""After a picture they choose its look; elsewhere they are hidden."""
+"""Selectors after an emoji, which choose its style, are kept. Others are unsafe."""
 _NO_JOINER = f"[^\x00-\x7f{_JOINERS}{_PRESENTATION}]"
 _HIDDEN = (
     f"(?<!{_NO_JOINER})(?<![{_PRESENTATION}])[{_JOINERS}]|[{_JOINERS}](?!{_NO_JOINER})"
     f"|(?<!{_NO_JOINER})(?<![0-9#*])[{_PRESENTATION}]"
 )
 _UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{_ALWAYS}]|{_HIDDEN}")
-"""Everything but newline and tab, which a caller may want to keep."""
+"""Unsafe characters except newline and tab, which a caller may want to keep."""
 _UNSAFE_IN_LINE = re.compile(f"[\x00-\x1f{_ALWAYS}]|{_HIDDEN}")
 _FIRST_STAND_IN = 0x10_0000
-"""A stand-in is this plus the code of its character, as `_FOLDED` changes it: private use, one cell wide."""
+"""Base of the stand-ins, private-use characters one cell wide: a stand-in is this plus its folded code."""
 _FOLDED = ((0x1_D173, 0x1_D17A, 0xE000), (0xE_0000, 0xE_0FFF, -0x2000))
-"""Codes beyond 16 bits: first, last, and what the first one becomes, counted from `_FIRST_STAND_IN`.
+"""Ranges of codes above 16 bits: first, last, and the offset from `_FIRST_STAND_IN` of the first one.
 
-All are private use. U+10EEEE is not among them: kitty's protocol draws pictures with it.
+All stand-ins are private-use characters. U+10EEEE is not among them, because kitty's protocol draws images
+with it.
 """
 _QUOTE = "\U0010f8ff"
-"""Stands before a character that looks like a stand-in and is none."""
+"""Precedes a character of the original text that looks like a stand-in but is not one."""
 
 
 def _stand_ins(pattern: str) -> str:
-    """The class of characters `pattern`, moved to where the stand-ins are."""
+    """Return the character class `pattern` with each character replaced by its stand-in."""
     return "".join(each if each == "-" else chr(_folded(ord(each))) for each in pattern)
 
 
 def _folded(code: int) -> int:
-    """The code of a character's stand-in."""
+    """Return the code of a character's stand-in."""
     for first, last, start in _FOLDED:
         if first <= code <= last:
             return _FIRST_STAND_IN + start + code - first
@@ -55,7 +56,7 @@ def _folded(code: int) -> int:
 
 
 def _unfolded(code: int) -> int:
-    """The code of the character that a stand-in is for."""
+    """Return the code of the character that a stand-in represents."""
     code -= _FIRST_STAND_IN
     for first, last, start in _FOLDED:
         if start <= code <= start + last - first:
@@ -71,10 +72,10 @@ _LOOKS_HELD = re.compile(f"[{_QUOTE}{_STAND_IN_CLASS}]")
 
 
 def clean(text: str, *, newlines: bool = True) -> str:
-    """`text` with control characters made visible: `\\x1b` becomes `␛`, others `‹200e›`.
+    """Return `text` with control characters made visible: `\\x1b` becomes `␛`, others `‹200e›`.
 
-    Newlines stay when `newlines` is true, else become `⏎`; tabs become four spaces. The result never
-    contains markup of ours, but is not escaped: show it with `Content(...)` or `markup=False`.
+    Newlines are kept if `newlines` is true, else they become `⏎`. Tabs become four spaces. The result is not
+    escaped for markup: show it with `Content(...)` or `markup=False`.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -83,14 +84,14 @@ def clean(text: str, *, newlines: bool = True) -> str:
 
 
 def json_escaped(text: str) -> str:
-    """JSON text with unsafe characters written as `\\u001b`, which means the same; newlines and tabs stay."""
+    """Return JSON text with unsafe characters as escapes such as `\\u001b`. Newlines and tabs are kept."""
     if text.isascii() and text.isprintable():
         return text
     return _UNSAFE.sub(_escape, text)
 
 
 def hidden_characters(text: str) -> list[str]:
-    """The kinds of hidden characters in a text that a person is to read, newlines and tabs apart."""
+    """Kinds of hidden characters in a text that a person will read, not counting newlines and tabs."""
     found = {_kind(ord(match.group())) for match in _UNSAFE.finditer(text)}
     return [name for name, _ in _KINDS if name in found]
 
@@ -101,7 +102,7 @@ _KINDS = (
     ("invisible Unicode tags", ((0xE0000, 0xE0FFF),)),
     ("other invisible characters", ((0, 0x10FFFF),)),
 )
-"""Kinds of hidden characters with their ranges of codes; the first that fits counts."""
+"""Kinds of hidden characters with their ranges of codes. The first match wins."""
 
 
 def _kind(code: int) -> str:
@@ -109,9 +110,9 @@ def _kind(code: int) -> str:
 
 
 def harmless(text: str) -> str:
-    """`text` to hand on to other programs, as by the clipboard: newlines and tabs stay.
+    """Return `text` made safe for other programs, such as for the clipboard. Newlines and tabs are kept.
 
-    Unsafe characters are escapes in JSON, and are made visible in any other text.
+    Unsafe characters become escapes in JSON, and visible characters in other text.
     """
     if _UNSAFE.search(text) is None:
         return text
@@ -123,9 +124,9 @@ def harmless(text: str) -> str:
 
 
 def to_field(text: str, *, lines: bool = False) -> str:
-    """`text` for a field that is edited, its unsafe characters as stand-ins of one cell.
+    """Return `text` for an editable field, with each unsafe character as a stand-in one cell wide.
 
-    `from_field` undoes it. With `lines`, newlines and tabs stay as they are.
+    `from_field` is the inverse. With `lines`, newlines and tabs are kept.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -133,20 +134,20 @@ def to_field(text: str, *, lines: bool = False) -> str:
 
 
 def stand_ins(text: str, *, lines: bool = False) -> str:
-    """What was typed or pasted into a field, its unsafe characters as stand-ins; those in it already stay."""
+    """Return typed or pasted text with unsafe characters as stand-ins. Existing stand-ins are kept."""
     return (_UNSAFE if lines else _UNSAFE_IN_LINE).sub(_stand_in, text)
 
 
 def from_field(text: str) -> str:
-    """The text a person edited, with its true characters."""
+    """Return the text of an edited field with its original characters restored."""
     return text if text.isascii() else _QUOTED_OR_STAND_IN.sub(_true, text)
 
 
 def one_cell_each(text: str) -> str:
-    """`text` fit for cells of a screen that are laid out already: nothing becomes wider or narrower.
+    """Return `text` with the width of each character unchanged, for screen cells that are already laid out.
 
-    Stand-ins are drawn as one visible character. Unsafe characters take no cell and are left out; this is the
-    last line of defence, and texts must be cleaned before they are laid out.
+    Each stand-in is drawn as one visible character. Unsafe characters have no width and are removed. This is
+    the last line of defence: texts must be cleaned before layout.
     """
     if (text.isascii() and text.isprintable()) or _UNDRAWABLE.search(text) is None:
         return text
@@ -154,7 +155,7 @@ def one_cell_each(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    """A character in JSON, as two escapes if it needs a surrogate pair."""
+    """Return the JSON escape of a character, two escapes if it needs a surrogate pair."""
     units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
@@ -165,7 +166,7 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def _picture(code: int) -> str:
-    """The control picture of an ASCII control character; empty for others."""
+    """Return the control picture of an ASCII control character, or an empty string for other characters."""
     return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else ""
 
 
@@ -182,5 +183,6 @@ def _drawn(match: re.Match[str]) -> str:
 
 
 def _narrow(match: re.Match[str]) -> str:
-    """The toolkit counts one cell for half a surrogate pair, and none for the others."""
+    """Replace a surrogate, which the toolkit counts as one cell, and remove other characters, which have
+    none."""
     return "\ufffd" if "\ud800" <= match.group() <= "\udfff" else ""

@@ -1,4 +1,4 @@
-"""Files that only their owner can read: histories, keys and other state of a person."""
+"""Files that only their owner can read, such as histories, keys and other state of the user."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 RETRY_S = 0.005
-"""How long to wait before a lock is tried again."""
+"""Seconds between attempts to acquire a lock."""
 
 
 def create(path: Path, flags: int = os.O_EXCL) -> int:
-    """Create a file, and its folder, and return a descriptor for appending to it.
+    """Create a file and its folder, and return a descriptor for appending to it.
 
-    Raises: FileExistsError when there is one already; OSError when it cannot be made.
+    Raises: FileExistsError if the file exists; OSError if it cannot be created.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add to a file, which is made if there is none. Raises: OSError when it cannot be written."""
+    """Append to a file, creating it if needed. Raises: OSError if it cannot be written."""
     with os.fdopen(create(path, flags=0), "ab") as file:
         file.write(data)
 
 
 def write(path: Path, data: bytes, *, replaces: bool = True, mode: int = 0o600) -> None:
-    """Write a whole file: another process that reads it sees what was there before, or all of `data`.
+    """Write a file atomically: another process reads either the old content or all of `data`.
 
-    Raises: FileExistsError for a file that must not be replaced; OSError when it cannot be written.
+    Raises: FileExistsError if the file exists and `replaces` is false; OSError if it cannot be written.
     """
     draft = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
     try:
@@ -46,19 +46,19 @@ def write(path: Path, data: bytes, *, replaces: bool = True, mode: int = 0o600) 
 
 
 def hold(descriptor: int) -> None:
-    """Tell other processes, which ask `is_held`, that an open file is in use, until it is closed."""
+    """Mark an open file as in use until it is closed. Other processes check this with `is_held`."""
     if sys.platform != "win32":
         import fcntl
 
-        with suppress(OSError):  # not every file system can
+        with suppress(OSError):  # not every file system supports locks
             fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 @contextmanager
 def locked(path: Path, patience_s: float = 10.0) -> Iterator[None]:
-    """Hold a lock across processes, by a file of its own, while the block runs.
+    """Hold a lock file across processes while the block runs.
 
-    Raises: TimeoutError if another process keeps it; OSError if the lock file cannot be made.
+    Raises: TimeoutError if another process keeps the lock; OSError if the lock file cannot be created.
     """
     with os.fdopen(create(path, flags=0), "ab") as file:
         if sys.platform != "win32":
@@ -77,7 +77,7 @@ def locked(path: Path, patience_s: float = 10.0) -> Iterator[None]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a living process holds this file."""
+    """Return True if a running process holds this file."""
     if sys.platform != "win32":
         import fcntl
 
@@ -90,7 +90,7 @@ def is_held(path: Path) -> bool:
 
 
 def is_unused(path: Path) -> bool:
-    """True only if it is certain that no process holds this file: not where files cannot be locked."""
+    """Return True only if certainly no process holds this file; False where files cannot be locked."""
     if sys.platform != "win32":
         import fcntl
 
@@ -98,4 +98,4 @@ def is_unused(path: Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         return False
-    return True  # a file that is open cannot be removed there
+    return True  # an open file cannot be removed on Windows

@@ -1,8 +1,8 @@
-"""Every setting in one table; each value knows where it came from.
+"""Table of all settings. Each value records where it came from.
 
-Precedence: flag, environment, the folder's env files, `settings` of its `mcp.json`, default. This
-module does not know what a setting does: the readers of `Settings` do. A field of `transports.base.Rules`
-takes the value of the setting of its name. `docs/settings.md` is made from this table.
+Precedence: flag, environment, the folder's env files, `settings` of its `mcp.json`, default. This module does
+not implement the effect of a setting; the readers of `Settings` do. Each field of `transports.base.Rules`
+takes the value of the setting with the same name. `docs/settings.md` is generated from this table.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ ENV_FILES = (ENV_FILE, "scorpiox-env.txt")
 """Env files of a server folder. The first one that has a variable, or a setting, wins."""
 OWN_PREFIX = "MCPDESK_"
 NEAR = 0.75
-"""How much an unknown variable of an env file looks like a setting's when it is taken for a slip."""
+"""Similarity to a setting's variable above which an unknown variable of an env file is reported as
+misspelt.
+"""
 
 HIDDEN = "••••"
-"""Stands for a secret wherever a value is shown."""
+"""Shown instead of a secret."""
 
 
 LARGEST = 2**53
-"""A number without another limit."""
+"""Default upper limit of a number."""
 
 
 class SettingKind(StrEnum):
-    """How a setting is written."""
+    """Type of a setting's value."""
 
     TEXT = "text"
     SECRET = "secret"
@@ -51,7 +53,7 @@ class FolderMay(StrEnum):
 
     NOT = "no"
     TIGHTEN = "stricter only"
-    """Items that loosen a policy are ignored."""
+    """Only values that do not loosen a policy are accepted; the others are ignored."""
     SET = "yes"
 
 
@@ -67,20 +69,23 @@ class Setting(Struct, frozen=True):
     least: int = 0
     most: int = LARGEST
     pattern: str = ""
-    """A pattern that a text, or each text of a list, must match in full."""
+    """Regular expression that a text, or each item of a list, must match in full."""
     allowed: str = ""
-    """The pattern in words."""
+    """Description of the pattern in words."""
     folder: FolderMay = FolderMay.NOT
     """Extent to which a server folder may set it. The default keeps a new setting out of folders."""
 
     @property
     def flag(self) -> str:
-        """The name of the flag, where a command has one."""
+        """Name of the flag, if a command has one for this setting."""
         return "--" + self.name.replace("_", "-")
 
 
 class GivenValue(Struct, frozen=True):
-    """One value somebody gave, before it is checked. `origin` reads `environment PORT`, `flag --port` ..."""
+    """Value from one origin, not validated yet.
+
+    `origin` reads `environment PORT` or `flag --port`, for example.
+    """
 
     setting: Setting
     value: object
@@ -91,7 +96,7 @@ SEARCH_ENGINES = (
     "brave", "duckduckgo", "grokipedia", "mojeek", "startpage", "wikipedia", "yahoo", "stackexchange",
     "hackernews", "github", "arxiv", "searxng",
 )  # fmt: skip
-"""Engines of WebSearch. Listed here as well, so that reading a setting loads no search code."""
+"""Engines of WebSearch. Repeated here so that reading a setting does not import the search code."""
 
 
 WEB_PLACE = r"((?:(\[[0-9a-fA-F:]+\]|[^:\s/]+)?:)?(\d{1,5}))?"
@@ -100,23 +105,25 @@ USUAL_WEB_PLACE = "127.0.0.1:3334"
 
 
 class Settings(Struct, frozen=True):
-    """The effective settings. Milliseconds, bytes and seconds as the names say."""
+    """Effective settings. Units are in the names: milliseconds, bytes and seconds."""
 
     host: str
     port: int
     socket: Path | None
-    """None to choose one if TCP listening is not permitted."""
+    """None to choose a path if TCP listening is not permitted."""
     tool_timeout_ms: int
     question_timeout_ms: int
     api_key: str
-    """Empty if not configured; a key is then made when one is required."""
+    """Empty if not configured; a key is then generated when one is required."""
     api_key_header: str
     operator_key: str
-    """Empty to make a random one at each start."""
+    """Empty to generate a random one at each start."""
     token: str
-    """Bearer token of this process as a client over stdio, or of a command that asks a folder; or empty."""
+    """Bearer token of this process as a client over stdio, or of a command that calls a folder; may be
+    empty.
+    """
     request_state_secret: str
-    """One or more, separated by commas. Empty to make one and keep it in the state folder."""
+    """One or more secrets, separated by commas. Empty to generate one and keep it in the state folder."""
     no_auth: bool
     enable_mcp: bool
     max_body_bytes: int
@@ -138,7 +145,7 @@ class Settings(Struct, frozen=True):
     max_threads: int
     max_tasks: int
     task_ttl_s: int
-    """0 to keep them."""
+    """0 to keep them forever."""
     job_timeout_ms: int
     job_ttl_s: int
     jobs_at_once: int
@@ -398,7 +405,7 @@ OTHER_VARIABLES = frozenset({"MCPDESK_CONFIG_DIR", "MCPDESK_PROGRAM"})
 
 
 class Resolved(Struct, frozen=True):
-    """The settings and, by name, where each value came from."""
+    """Effective settings, and the origin of each value by setting name."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -410,11 +417,12 @@ def resolve(
     folder: Path | None = None,
     manifest: Mapping[str, object] | None = None,
 ) -> Resolved:
-    """Find every setting's value. `flags` that are None were not given; `folder` may have env files.
+    """Resolve the value of every setting. A flag of None was not given; `folder` may have env files.
 
-    What a folder may not set is left out of its env files and `manifest`; `folder_rights` reports it.
+    Settings that a folder may not set are ignored in its env files and in `manifest`; `folder_rights` reports
+    them.
 
-    Raises: DeskUserError naming key, value, origin and what is allowed.
+    Raises: DeskUserError with the key, value, origin and allowed values.
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -431,7 +439,7 @@ def resolve(
 
 
 def read_env_file(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Key, value and line number of every `KEY=value` line; `# ...` is a comment, quotes may enclose a value.
+    """Yield key, value and line number of each `KEY=value` line. `# ...` is a comment; values may be quoted.
 
     Raises: DeskUserError for a line of another form or a file that is not UTF-8.
     """
@@ -452,9 +460,9 @@ def read_env_file(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def read_env_files(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Key, value and place (`mcpdesk-env.txt:3`) of every line of a folder's env files.
+    """Yield key, value and position (`mcpdesk-env.txt:3`) of each line of a folder's env files.
 
-    A key of the first file hides those of the second.
+    A key in the first file hides the same key in the second.
 
     Raises: DeskUserError as `read_env_file`.
     """
@@ -471,7 +479,7 @@ def _given(
     folder: Path | None,
     manifest: Mapping[str, object],
 ) -> Iterator[GivenValue]:
-    """Everything that was given, strongest first."""
+    """Yield all given values, highest precedence first."""
     for name, value in flags.items():
         if value is not None:
             yield GivenValue(BY_NAME[name], value, f"flag {BY_NAME[name].flag}")
@@ -501,10 +509,12 @@ def _from_env_files(folder: Path) -> Iterator[GivenValue]:
 
 
 def env_file_settings(folder: Path) -> Iterator[GivenValue]:
-    """Settings that the env files of a folder give, strongest first, also those that a folder may not set.
+    """Yield the settings in the env files of a folder, highest precedence first.
+
+    Settings that a folder may not set are included.
 
     Raises: DeskUserError as `read_env_file`, and for a variable that looks like a misspelt setting. In the
-    env file of another program only names that begin with `MCPDESK_` can be misspelt.
+    env file of another program, only names that begin with `MCPDESK_` are checked.
     """
     for name in ENV_FILES:
         found: dict[str, tuple[str, int]] = {}
@@ -521,9 +531,9 @@ def env_file_settings(folder: Path) -> Iterator[GivenValue]:
 
 
 def within_rights(given: GivenValue) -> Iterator[GivenValue]:
-    """Yield the part of a folder's value that a folder may set, if there is one.
+    """Yield the part of a folder's value that a folder may set, if any.
 
-    Raises: DeskUserError for a value that is not allowed, whoever gives it.
+    Raises: DeskUserError for an invalid value, even if the folder may not set it.
     """
     value = converted(given)
     if given.setting.folder is FolderMay.SET:
@@ -535,7 +545,7 @@ def within_rights(given: GivenValue) -> Iterator[GivenValue]:
 
 
 def loosens(policy: str) -> bool:
-    """True for `TOOL=allow`, which a folder may not say."""
+    """Return True for `TOOL=allow`, which a folder may not set."""
     return policy.endswith("=allow")
 
 
@@ -549,7 +559,10 @@ def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUser
 
 
 def is_setting(variable: str) -> bool:
-    """Whether a variable stands for a setting; others of an env file are for what the folder runs."""
+    """Return True if a variable is a setting.
+
+    Other variables of an env file are for the folder's own code.
+    """
     return variable in BY_VARIABLE
 
 
@@ -566,7 +579,7 @@ def _unquoted(value: str) -> str:
 
 
 def value_text(setting: Setting, value: object) -> str:
-    """A value as the settings table and the errors show it; a secret stays one."""
+    """Value as shown in the settings table and in errors. A secret is masked."""
     if setting.kind is SettingKind.SECRET and value:
         return HIDDEN
     if isinstance(value, bool):
@@ -579,9 +592,9 @@ def value_text(setting: Setting, value: object) -> str:
 
 
 def converted(given: GivenValue) -> Any:
-    """The value in its setting's type.
+    """Return the value converted to the type of its setting.
 
-    Raises: DeskUserError when it is not allowed.
+    Raises: DeskUserError if it is not allowed.
     """
     setting = given.setting
     value = given.value.strip() if isinstance(given.value, str) else given.value
@@ -595,7 +608,7 @@ def converted(given: GivenValue) -> Any:
 
 
 def allowed(setting: Setting) -> str:
-    """What a setting may be, in words."""
+    """Description of the values that a setting accepts."""
     match setting.kind:
         case SettingKind.INTEGER:
             up_to = f" to {setting.most}" if setting.most < LARGEST else " on"
@@ -615,7 +628,7 @@ def allowed(setting: Setting) -> str:
 
 
 def quoted(setting: Setting, value: object) -> str:
-    """A value for an error's text; a secret stays one."""
+    """Value for the text of an error. A secret is masked."""
     return HIDDEN if setting.kind is SettingKind.SECRET else repr(value)
 
 
@@ -648,7 +661,7 @@ def _duration(setting: Setting, value: Any) -> int:
 
 
 def seconds_of(text: str) -> int:
-    """Seconds of a duration such as `7d`. Raises: ValueError."""
+    """Parse a duration such as `7d` into seconds. Raises: ValueError."""
     found = _DURATION.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a duration")
@@ -656,7 +669,7 @@ def seconds_of(text: str) -> int:
 
 
 def duration_text(seconds: int) -> str:
-    """A duration in its largest unit that needs no fraction."""
+    """Format a duration in the largest unit that needs no fraction."""
     days_and_less = (unit for unit in "dhm" if seconds and not seconds % DURATION_UNITS[unit])
     unit = next(days_and_less, "s")
     return f"{seconds // DURATION_UNITS[unit]}{unit}" if seconds else "0"

@@ -1,4 +1,4 @@
-"""The version, in its one place; a file of its own so that reading it costs nothing."""
+"""Version of the package, in a module of its own so that reading it imports nothing else."""
 
 from __future__ import annotations
 
