@@ -1,5 +1,5 @@
-"""The client of MCP servers: every revision, over memory and HTTP.
+"""Client for MCP servers of every revision and transport.
 
-`ServerConnection` speaks with one server over a `ClientTransport`. The steps of a request (pages, questions,
-tasks) are in `flows`, and the agreement on a revision in `negotiation`: both do no input or output.
+`ServerConnection` communicates with one server over a `ClientTransport`. `flows` has the steps of a request
+(pages, questions, tasks), and `negotiation` the agreement on a revision.
 """

@@ -1,4 +1,4 @@
-"""What a server sent, checked before anybody relies on it: results of requests, and questions."""
+"""Validation of results and questions that a server sends, before they are used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ListShape(NamedTuple):
-    """A list of objects in a result: its key, the types of their fields, and which must be there."""
+    """A list of objects in a result: its key, the types of the objects' fields, and the required fields."""
 
     key: str
     fields: Mapping[str, type]
@@ -35,7 +35,7 @@ SHAPES: dict[str, ListShape] = {
     "resources/read": ListShape("contents", {"uri": str, "text": str, "blob": str, "mimeType": str}),
     "prompts/get": ListShape("messages", {"role": str, "content": dict}, ("role", "content")),
 }
-"""Method -> the list its result has. Results of other methods are any object."""
+"""List in the result of each method. Results of other methods may be any object."""
 
 _BLOCKS: dict[str, tuple[tuple[str, type], ...]] = {
     "text": (("text", str),),
@@ -44,7 +44,10 @@ _BLOCKS: dict[str, tuple[tuple[str, type], ...]] = {
     "resource": (("resource", dict),),
     "resource_link": (("uri", str),),
 }
-"""Type of content -> what a block of it must have. Types of later revisions pass unchecked."""
+"""Required fields of a content block, by type.
+
+Unknown types, which later revisions may add, are not checked.
+"""
 
 _TEXT = {"type": "string"}
 _TEXT_LIST = {"type": "array", "items": _TEXT}
@@ -115,13 +118,13 @@ _SAMPLING = {
     },
 }
 _QUESTIONS = {"elicitation/create": _ELICITATION, "sampling/createMessage": _SAMPLING}
-"""Method of a question -> the schema of its parameters. Source: MCP client/sampling, client/elicitation."""
+"""Schema of the parameters of a question, by method. Source: MCP client/sampling, client/elicitation."""
 
 
 def salvaged(method: str, result: JSONObject, faults: list[str]) -> JSONObject:
-    """The result of a list without the items that are not what the method promises.
+    """Return the result of a list method without its invalid items.
 
-    What is wrong with each is added to `faults`. Raises: InvalidAnswer for what is no list.
+    The reason for each omission is added to `faults`. Raises: InvalidAnswer if there is no list.
     """
     shape = SHAPES[method]
     good, items = [], result.get(shape.key)
@@ -136,7 +139,7 @@ def salvaged(method: str, result: JSONObject, faults: list[str]) -> JSONObject:
 
 
 def checked_result(method: str, result: JSONObject) -> JSONObject:
-    """The result of a request, if it is what the method promises. Raises: InvalidAnswer otherwise."""
+    """Return the result of a request if its shape is valid for the method. Raises: InvalidAnswer."""
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
         raise InvalidAnswer("nextCursor is no text", excerpt=excerpt(repr(cursor)))
@@ -155,7 +158,7 @@ def checked_result(method: str, result: JSONObject) -> JSONObject:
 
 
 def question_fault(method: str, params: Any) -> str:
-    """What is wrong with the parameters of a question; empty when nothing is."""
+    """Return the error in the parameters of a question, or an empty string."""
     if method not in _QUESTIONS:
         return ""
     failure = next(iter(_question_schema(method).iter_errors(params)), None)
@@ -176,7 +179,7 @@ def _invalid(method: str, reason: str, value: Any) -> InvalidAnswer:
 
 
 def _item_fault(item: Any, shape: ListShape) -> str:
-    """What is wrong with one item, in words that follow its number; empty when nothing is."""
+    """Return the error in an item, worded to follow its index, or an empty string."""
     if not isinstance(item, dict):
         return " is no object"
     for field, expected in shape.fields.items():

@@ -1,4 +1,4 @@
-"""A server that is a program: started by us, spoken to over its stdin and stdout.
+"""The stdio transport: starts a server program and communicates over its stdin and stdout.
 
 Source: MCP basic/transports/stdio.
 """
@@ -40,19 +40,22 @@ LONGEST_LOG_LINE = 64 << 10
 LAST_LINES = 20
 """Lines of stderr that are kept to explain why a program ended."""
 SHOWN_TEXT = 80
-"""Characters that a remark quotes of it."""
+"""Characters of a stray line that a remark quotes."""
 INCOMPLETE_S = 2.0
-"""How long the next line of a message may take that is spread over several."""
+"""Time limit for the next line of a message that spans several lines."""
 LINGER_S = 0.5
-"""How long the output of a program that has ended is read: what it started may hold it open."""
+"""Time for which output is still read after a program ended, because its own children may keep the pipe
+open.
+"""
 PATIENCE_S = 2.0
-"""How long a program may take to end when its stdin is closed, and again after SIGTERM."""
+"""Time that a program has to end after its stdin is closed, and again after SIGTERM."""
 PROBE_S = 1.5
-"""How long a program may take to answer the first request, before it is taken to be of an older revision."""
+"""Time limit for the answer to the first request; without one the program is assumed to use an older
+revision."""
 
 
 class ProgramEnded(Unreachable):
-    """The program ended. `code` is its exit code, negative for a signal; `last_lines` are of its stderr."""
+    """The program ended. `code` is its exit code, negative for a signal. `last_lines` are from its stderr."""
 
     def __init__(self, code: int, last_lines: Sequence[str]) -> None:
         how = f"with exit code {code}" if code >= 0 else f"by {_signal_name(-code)}"
@@ -63,17 +66,20 @@ class ProgramEnded(Unreachable):
 
 
 class ProgramCommand(Struct, frozen=True):
-    """A command to start, without a shell."""
+    """Command to start without a shell."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-    """All of its environment."""
+    """Complete environment of the program."""
     folder: Path | None = None
-    """Where it runs; None: where we do."""
+    """Working directory, or None for the one of this process."""
 
 
 class ChildProcess(ClientTransport):
-    """Starts a program in a process group of its own; it is started again when it is used after it ended."""
+    """Transport to a program in its own process group.
+
+    If the program has ended, the next use starts it again.
+    """
 
     def __init__(
         self,
@@ -84,7 +90,7 @@ class ChildProcess(ClientTransport):
         on_started: Callable[[int], None] = lambda pid: None,
         on_ended: Callable[[ProgramEnded], None] = lambda ended: None,
     ) -> None:
-        """`on_log` gets each line of stderr, `on_stray` each line of stdout that is no message."""
+        """`on_log` receives each line of stderr, `on_stray` each line of stdout that is not a message."""
         self.target = excerpt(" ".join(program.argv))
         self._program = program
         self._on_log, self._on_stray = on_log, on_stray
@@ -97,16 +103,16 @@ class ChildProcess(ClientTransport):
 
     @property
     def is_open(self) -> bool:
-        """Whether the program runs."""
+        """True while the program runs."""
         return self._run is not None
 
     @property
     def probe_s(self) -> float:
-        """A program that does not know the first request may answer nothing to it."""
+        """Time limit for the probe, because a program may not answer a request that it does not know."""
         return PROBE_S
 
     async def open(self, receive: Receive) -> None:
-        """Start the program. Raises: Unreachable when it cannot be started."""
+        """Start the program. Raises: Unreachable if it cannot be started."""
         self._receive = receive
         if self._run is not None:
             return
@@ -124,21 +130,21 @@ class ChildProcess(ClientTransport):
             return await reply
 
     async def send(self, message: JSONObject) -> None:
-        """Write a message, and wait while the program reads too slowly. Raises: ProgramEnded."""
+        """Write a message, waiting while the pipe is full. Raises: ProgramEnded."""
         if self._run is None:
             raise self._end or Unreachable("the program does not run")
         await self._run.write(codec.encode(message) + b"\n")
 
     def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """The revision is settled."""
+        """Apply the agreed revision."""
         self._replies.has_batches = revision.has_batches
 
     async def until_ended(self) -> None:
-        """Wait until it ends."""
+        """Wait until the program ends."""
         await self._replies.until_ended()
 
     async def close(self) -> None:
-        """End the program: first by closing its stdin, then by signals to its process group."""
+        """End the program, first by closing its stdin, then with signals to its process group."""
         if self._run is not None:
             await self._run.end()
 
@@ -161,13 +167,13 @@ class ChildProcess(ClientTransport):
 
 
 def stdout_remark(line: bytes) -> Remark:
-    """The remark on a program that prints text where only messages belong."""
+    """Remark for a program that prints text other than messages to stdout."""
     told = f"the server printed text on stdout that is not a message: {excerpt(line)[:SHOWN_TEXT]!r}"
     return Remark(RemarkKind.STDOUT, f"{told}; it must log to stderr")
 
 
 class ProgramRun(asyncio.SubprocessProtocol):
-    """One run of a program, in a process group of its own, until it and its output have ended."""
+    """One run of a program in its own process group, until the program and its output have ended."""
 
     def __init__(
         self,
@@ -181,7 +187,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
         self._output = MessageFramer(LONGEST_LINE)
         self._log = LineFramer(LONGEST_LOG_LINE, keeps_indent=True)
         self._patience: asyncio.TimerHandle | None = None
-        """Gives up a message that does not go on."""
+        """Timer after which an incomplete message is given up."""
         self._last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._may_write = asyncio.Event()
         self._may_write.set()
@@ -198,10 +204,10 @@ class ProgramRun(asyncio.SubprocessProtocol):
         on_log: Callable[[str], None],
         on_end: Callable[[int, Sequence[str]], None],
     ) -> Self:
-        """Start a program. Raises: Unreachable when it cannot be started.
+        """Start a program. Raises: Unreachable if it cannot be started.
 
-        `on_line` gets each line of its stdout, `on_log` of its stderr; `on_end` its exit code, negative for a
-        signal, and its last lines of stderr.
+        `on_line` receives each line of its stdout and `on_log` each line of its stderr. `on_end` receives its
+        exit code, negative for a signal, and its last lines of stderr.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -219,18 +225,18 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
     @property
     def pid(self) -> int:
-        """The program's process, and its process group."""
+        """Id of the program's process, which is also its process group."""
         return self._transport.get_pid()
 
     async def write(self, line: bytes) -> None:
-        """Write a line once the program has read most of what came before."""
+        """Write a line, then wait until the pipe has room again."""
         stdin = cast("asyncio.WriteTransport | None", self._transport.get_pipe_transport(STDIN))
         if stdin is not None and not stdin.is_closing():
             stdin.write(line)
             await self._may_write.wait()
 
     async def end(self) -> None:
-        """End it: first by closing its stdin, then by signals to its process group."""
+        """End the program, first by closing its stdin, then with signals to its process group."""
         if stdin := self._transport.get_pipe_transport(STDIN):
             stdin.close()
         for number in (None, signal.SIGTERM, signal.SIGKILL):
@@ -242,19 +248,19 @@ class ProgramRun(asyncio.SubprocessProtocol):
                 return
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The program has started."""
-        self._transport = cast(asyncio.SubprocessTransport, transport)  # uvloop's is none by descent
+        """Store the transport when the program has started."""
+        self._transport = cast(asyncio.SubprocessTransport, transport)  # uvloop's class is not a subclass
 
     def pause_writing(self) -> None:
-        """The program reads too slowly."""
+        """Pause writing, because the pipe is full."""
         self._may_write.clear()
 
     def resume_writing(self) -> None:
-        """The program has read enough."""
+        """Resume writing."""
         self._may_write.set()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """The program wrote something."""
+        """Process output of the program."""
         if fd == STDERR:
             self._logged(self._log.feed(data))
             return
@@ -266,7 +272,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
             self._patience = asyncio.get_running_loop().call_later(INCOMPLETE_S, self._give_up)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """One of its pipes was closed."""
+        """Flush buffered output when a pipe is closed."""
         if fd == STDIN:
             self._may_write.set()
         elif fd == STDOUT:
@@ -275,12 +281,13 @@ class ProgramRun(asyncio.SubprocessProtocol):
             self._logged([self._log.close()])
 
     def process_exited(self) -> None:
-        """The program ended. Something it started may go on, and hold its pipes open."""
+        """Kill the process group after the program exits, since a child may keep running and hold the pipes
+        open."""
         self._lane.when_empty(self._linger)
         _signal_group(self.pid, signal.SIGKILL)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The program and its output have ended."""
+        """Report the end once the program and its output have ended."""
         for timer in (self._lingering, self._patience):
             if timer is not None:
                 timer.cancel()
@@ -309,7 +316,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
             self._on_long_line()
 
     def _pause(self, is_paused: bool) -> None:
-        """Stop or resume taking what the program writes to its stdout."""
+        """Pause or resume reading from the program's stdout."""
         stdout = cast("asyncio.ReadTransport | None", self._transport.get_pipe_transport(STDOUT))
         if stdout is not None and not stdout.is_closing():
             (stdout.pause_reading if is_paused else stdout.resume_reading)()
@@ -322,7 +329,9 @@ class ProgramRun(asyncio.SubprocessProtocol):
 
 
 def _refuse_nul(program: ProgramCommand) -> None:
-    """Raise ValueError for texts that C ends too early: uvloop would start another program, or none."""
+    """Raise ValueError for text with a null byte: C strings end there, so uvloop would run another
+    command.
+    """
     texts = (*program.argv, *program.environment, *program.environment.values(), str(program.folder or ""))
     if any("\0" in text for text in texts):
         raise ValueError("embedded null byte")

@@ -1,7 +1,7 @@
-"""The tap put in front of the servers in a client's configuration file, and taken out of it again.
+"""Insertion of the tap before the servers in a client's configuration file, and its removal.
 
-The text is changed in its place: comments, order and spacing stay as they are, and what is put in can be
-recognized, whatever else was changed since.
+The text is edited in place, so that comments, order and spacing are kept. The insertion can be recognized
+even if other parts of the file changed afterwards.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from mcpdesk.client.configs.formats import sections
 from mcpdesk.client.configs.own_program import own_arguments
 
 TAP = ("stdio", "--")
-"""Arguments between the command of this program and the server's command."""
+"""Arguments between this program's command and the server's command."""
 _decode = json.JSONDecoder().raw_decode
 _BLANKS = " \t\r\n"
 
 
 class ConfigEdit(Struct, frozen=True):
-    """A text as it is now, and what became of its servers."""
+    """Edited text, with the servers that were changed or left unchanged."""
 
     text: str
     changed: tuple[str, ...]
     left: Mapping[str, str]
-    """Servers that were left alone, and why."""
+    """Servers that were left unchanged, with the reason."""
 
 
 class _Value(Struct, frozen=True):
-    """A value and where it stands in the text, up to `stop`."""
+    """A JSON value and its position in the text; `stop` is exclusive."""
 
     value: Any
     start: int
@@ -46,9 +46,9 @@ class _Edit(Struct, frozen=True):
 
 
 def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
-    """Put the tap, which `command` starts, in front of every server that is a program, or of those named.
+    """Insert the tap, started by `command`, before every server that is a program, or only before `names`.
 
-    `text` has to be a configuration that can be read.
+    `text` must be a valid configuration.
     """
     plain = without_comments(text)
     edits: list[_Edit] = []
@@ -70,7 +70,7 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
 
 
 def unwrapped(text: str) -> ConfigEdit:
-    """Take the tap out again, wherever it is."""
+    """Remove the tap from all servers."""
     plain = without_comments(text)
     edits: list[_Edit] = []
     changed: list[str] = []
@@ -91,9 +91,10 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Let every entry that starts this program by a command that `is_dead` start it by `command`.
+    """In every entry that starts this program by a command for which `is_dead` is true, use `command`
+    instead.
 
-    The rest of an entry stays, so that `unwrapped` still finds what `wrapped` put in.
+    The rest of an entry is unchanged, so that `unwrapped` still finds what `wrapped` inserted.
     """
     plain = without_comments(text)
     edits: list[_Edit] = []
@@ -123,7 +124,7 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
 
 
 def server_names(text: str) -> list[str]:
-    """The names of all servers."""
+    """Names of all servers."""
     return [name for name, _ in _servers(without_comments(text))]
 
 
@@ -146,7 +147,10 @@ def _reason(server: Mapping[str, _Value]) -> str:
 
 
 def _place_of_command(server: Mapping[str, _Value]) -> int:
-    """Index of the command behind the tap in the arguments, or in a command that is a list; 0: no tap."""
+    """Index of the server's command among the arguments behind the tap, or 0 without a tap.
+
+    If the entry's command is a list, this is an index of that list.
+    """
     if "command" not in server:
         return 0
     command = server["command"].value
@@ -157,7 +161,7 @@ def _place_of_command(server: Mapping[str, _Value]) -> int:
 
 
 def tap_of(command: object, args: object) -> tuple[str, ...]:
-    """The first arguments of an entry, if they start the tap; empty if they do not."""
+    """First arguments of an entry that start the tap, or an empty tuple if they do not."""
     own = own_arguments(command, args)
     if own is None or not isinstance(args, list):
         return ()
@@ -171,7 +175,7 @@ def is_served(command: str, args: Sequence[Any]) -> bool:
 
 
 def _put_in(text: str, plain: str, server: Mapping[str, _Value], command: Sequence[str]) -> _Edit:
-    """What makes the arguments begin with the server's own command, as it is written."""
+    """Edit that inserts the tap and the server's own command, as written, at the start of the arguments."""
     own = server["command"]
     words = [*map(json.dumps, (*command[1:], *TAP)), text[own.start : own.stop]]
     ours = ", ".join(words)
@@ -188,11 +192,13 @@ def _put_in(text: str, plain: str, server: Mapping[str, _Value], command: Sequen
 
 _ARGS = ', "args": '
 _EMPTY = " "
-"""Tells a list that was empty from one that was not there."""
+"""Marks a list that was empty before the insertion, as opposed to missing."""
 
 
 def _take_out(text: str, server: Mapping[str, _Value], elements: Sequence[_Value], at: int) -> _Edit:
-    """What takes away the arguments up to the server's own command, and all of them where none were."""
+    """Edit that removes the arguments up to the server's own command, or the whole list if it was
+    inserted.
+    """
     command, args = server["command"], server["args"]
     first, last = elements[0], elements[at]
     if at + 1 < len(elements):
@@ -210,7 +216,7 @@ def _applied(text: str, edits: Sequence[_Edit]) -> str:
 
 
 def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
-    """Every server with its members, wherever its client keeps them: Claude Code has some a project."""
+    """Yield every server with its members, from all sections; Claude Code has one for each project."""
     for section in sections(json.loads(plain)):
         start = _skip(plain, 0)
         for key in section.keys:
@@ -226,7 +232,7 @@ def _servers(plain: str) -> Iterator[tuple[str, dict[str, _Value]]]:
 
 
 def _members(plain: str, start: int) -> dict[str, _Value]:
-    """The members of the object that begins there."""
+    """Return the members of the object that begins at `start`."""
     found: dict[str, _Value] = {}
     at = _skip(plain, start + 1)
     while plain[at] != "}":
@@ -237,7 +243,7 @@ def _members(plain: str, start: int) -> dict[str, _Value]:
 
 
 def _elements(plain: str, start: int) -> list[_Value]:
-    """The elements of the array that begins there."""
+    """Return the elements of the array that begins at `start`."""
     found: list[_Value] = []
     at = _skip(plain, start + 1)
     while plain[at] != "]":

@@ -1,6 +1,6 @@
-"""The configuration files of MCP clients, in JSON with comments, TOML or YAML.
+"""Reader of MCP clients' configuration files, in JSON with comments, TOML or YAML.
 
-Each names servers, by name, as a command or a URL. `configs.formats` has the table of formats.
+A file has servers by name, each with a command or a URL. `configs.formats` has the table of formats.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 
 LARGEST = 4 << 20
-"""Bytes of a file that is read."""
+"""Largest file that is read, in bytes."""
 LANGUAGES = {
     ".json": "JSON",
     ".jsonc": "JSON",
@@ -34,20 +34,23 @@ LANGUAGES = {
     ".yaml": "YAML",
     ".yml": "YAML",
 }
-"""Suffix -> language."""
+"""Language by suffix."""
 PROJECT_FILES = frozenset({".mcp.json", "mcp.json"})
 PROJECT_FOLDERS = frozenset(
     {".vscode", ".cursor", ".codex", ".gemini", ".zed", ".opencode", ".windsurf", ".continue"}
 )
-"""Folders of a project for the files of one program."""
+"""Folders in a project that hold one program's files."""
 _COMMENT = re.compile(
     r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/)?|,(?=\s*+[}\]])', re.DOTALL
 )
-"""A string, a comment, or a comma that JSON does not have. What has no end goes to the end of the file."""
+"""A string, a comment, or a comma that JSON does not allow.
+
+An unterminated one ends at the end of the file.
+"""
 
 
 class ConfigFile(Struct, frozen=True):
-    """What a file says."""
+    """Content of a configuration file."""
 
     path: Path
     servers: tuple[ConfiguredServer, ...]
@@ -57,23 +60,24 @@ class ConfigFile(Struct, frozen=True):
 
     @property
     def is_of_project(self) -> bool:
-        """True if it belongs to a project, in whose folder its servers run; False for a file of a client."""
+        """True if the file belongs to a project, in whose folder its servers run; False for a client's own
+        file."""
         folder = self.path.resolve().parent
         in_project = folder.name in PROJECT_FOLDERS and folder.parent != Path.home()
         return self.path.name in PROJECT_FILES or in_project
 
     @property
     def workspace(self) -> Path:
-        """The folder of the project it belongs to."""
+        """Folder of the project that the file belongs to."""
         folder = self.path.resolve().parent
         return folder.parent if folder.name in PROJECT_FOLDERS else folder
 
     def workspace_of(self, server: ConfiguredServer) -> Path:
-        """The folder of the project that one server belongs to."""
+        """Folder of the project that a server belongs to."""
         return Path(server.project) if server.project else self.workspace
 
     def server(self, name: str) -> ConfiguredServer:
-        """The server of that name. Raises: DeskUserError naming those there are."""
+        """Return the server with that name. Raises: DeskUserError with the existing names."""
         for each in self.servers:
             if each.name == name:
                 return each
@@ -82,13 +86,13 @@ class ConfigFile(Struct, frozen=True):
 
 
 def is_config_file(text: str) -> bool:
-    """Whether a text names a file that can only be such a configuration."""
+    """Return True if a text is the path of an existing file with a configuration suffix."""
     path = Path(text).expanduser()
     return path.suffix in LANGUAGES and path.is_file()
 
 
 def read_config(path: Path) -> ConfigFile:
-    """Read a file. Raises: DeskUserError naming file, line and what is wrong."""
+    """Read a file. Raises: DeskUserError with the file, line and reason."""
     text = read_text(path)
     found = parsed(path, text)
     here = sections(found)
@@ -122,7 +126,7 @@ def _read_entry(kind: ConfigFormat, name: str, entry: Any, project: str) -> Conf
 
 
 def _named_once(server: ConfiguredServer, taken: set[str]) -> ConfiguredServer:
-    """The server, under another name if an earlier one has it: with its project, else with a number."""
+    """Rename a server whose name is taken: append its project, or else a number."""
     if server.name not in taken:
         return server
     base = f"{server.name}@{Path(server.project).name}" if server.project else server.name
@@ -140,7 +144,7 @@ def sha256_of(text: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file, as it is. Raises: DeskUserError."""
+    """Return the text of a file unchanged. Raises: DeskUserError."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -154,7 +158,7 @@ def read_text(path: Path) -> str:
 
 
 def language_of(path: Path, text: str) -> str:
-    """`JSON`, `TOML` or `YAML`. Raises: DeskUserError for a file that is none of them."""
+    """Return `JSON`, `TOML` or `YAML`. Raises: DeskUserError for a file in another language."""
     if language := LANGUAGES.get(path.suffix.lower()):
         return language
     if path.name.startswith(".") or text.lstrip("\ufeff \t\r\n")[:1] in ("{", "/"):
@@ -164,7 +168,7 @@ def language_of(path: Path, text: str) -> str:
 
 
 def parsed(path: Path, text: str) -> Any:
-    """The content of a file. Raises: DeskUserError naming the line and what is wrong."""
+    """Parse the content of a file. Raises: DeskUserError with the line and reason."""
     language = language_of(path, text)
     hint = f"It has to be {language}."
     try:
@@ -181,7 +185,7 @@ def parsed(path: Path, text: str) -> Any:
         raise DeskUserError(f"{path}:{error.lineno}:{error.colno}: {error.msg}.", hint) from None
     except YamlFault as error:
         raise DeskUserError(f"{path}:{error.line or 1}: {error}.", hint) from None
-    except ValueError as error:  # TOML, and numbers that are too long
+    except ValueError as error:  # TOML errors, and numbers that are too long
         place = re.search(r" \(at (?:line (\d+), column (\d+)|(end of document))\)$", str(error))
         reason = str(error)[: place.start()] if place else str(error)
         at = f":{place[1]}:{place[2]}" if place and place[1] else ""
@@ -205,9 +209,9 @@ def from_yaml(text: str) -> Any:
 
 
 def without_comments(text: str) -> str:
-    """JSON with comments and trailing commas as JSON: they become blanks, so that places stay.
+    """Replace comments and trailing commas of JSON text by blanks, so that positions do not change.
 
-    So does the mark some editors put at the beginning of a file.
+    A byte order mark is replaced as well.
     """
 
     def blanked(found: re.Match[str]) -> str:
@@ -215,12 +219,12 @@ def without_comments(text: str) -> str:
         has_end = not whole.startswith("/*") or (len(whole) > 3 and whole.endswith("*/"))
         return re.sub(r"[^\n]", " ", whole) if whole[0] != '"' and has_end else whole
 
-    # Twice: a comma may be the last one but for a comment.
+    # Twice, because a comment may follow a trailing comma.
     return _COMMENT.sub(blanked, _COMMENT.sub(blanked, re.sub("^\ufeff", " ", text)))
 
 
 def _inputs(found: Any) -> dict[str, InputVariable]:
-    """The inputs of a file by id; those without a text as id are left out."""
+    """Return the inputs of a file by id. Inputs whose id is not a string are skipped."""
     nested = found.get("mcp")
     given = found.get("inputs", nested.get("inputs") if isinstance(nested, dict) else None)
     inputs = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []

@@ -1,4 +1,7 @@
-"""A client's connection to one server: opened by its first request, in the newest revision both know."""
+"""Connection of a client to one server.
+
+The first request opens it, in the newest revision both sides support.
+"""
 
 from __future__ import annotations
 
@@ -38,41 +41,41 @@ from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
 
 MOST_QUESTIONS = 100
-"""How many questions of one call may wait for their answers at a time."""
+"""Limit of unanswered questions of one call."""
 _LOG = logging.getLogger(__name__)
 
 AnswerQuestion: TypeAlias = Callable[[JSONObject, str], Awaitable[JSONObject]]
-"""Takes the parameters of a question and the name of what runs on the server; returns the result.
+"""Handler of a question. Takes its parameters and the subject of the call; returns the result.
 
-Raises: ProtocolError to refuse; anything else ends the call.
+Raises: ProtocolError to refuse the question; any other exception ends the call.
 """
 Questions: TypeAlias = Mapping[str, AnswerQuestion]
-"""What the server may ask now: method -> who answers."""
+"""Handlers of the questions that the server may ask now, by method."""
 LISTS: JSONObject = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
-"""What to listen to in the stateless era to hear of every change of a list."""
+"""Filter of a stateless subscription to changes of all lists."""
 _CAPABILITIES: dict[str, JSONObject] = {
     "elicitation/create": {"elicitation": {"form": {}, "url": {}}},
     "sampling/createMessage": {"sampling": {}},
     "roots/list": {"roots": {}},
 }
-"""Method of a question -> the capability a client declares that answers it."""
+"""Capability that a client declares to answer a question, by method."""
 
 
 class CallObserver:
-    """Is informed about a request while it is under way."""
+    """Receives events of a running request."""
 
     def sent(self, request_id: int) -> None:
-        """The request was sent, or sent again, under this id."""
+        """The request was sent, or sent again, with this id."""
 
     def progressed(self, progress: float, total: float | None, message: str) -> None:
-        """The server reports progress."""
+        """The server reported progress."""
 
     def noted(self, text: str) -> None:
-        """A log message came with it."""
+        """A log message arrived for the request."""
 
 
 class _RunningCall:
-    """What belongs to one request of the caller's while it is under way."""
+    """State of one of the caller's requests while it runs."""
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class _RunningCall:
         self.observer = observer
         self.deadline = deadline
         self.group: asyncio.TaskGroup | None = None
-        """Takes the tasks that answer questions; None between two exchanges."""
+        """Task group for answering questions; None between two exchanges."""
         self.questions: dict[Id, asyncio.Task[None]] = {}
 
     @contextmanager
@@ -104,7 +107,7 @@ class _RunningCall:
         self._connection.send_later(request, self.subject)
 
     async def answers(self, requests: Any) -> JSONObject:
-        """The answers to the questions in a result, by key."""
+        """Return the answers to the questions in a result, by key."""
         return await self._connection.answers(requests, self)
 
     def report(self, text: str) -> None:
@@ -114,12 +117,12 @@ class _RunningCall:
 
 
 class ServerConnection:
-    """Speaks with one server over a transport, in any revision. Used on one loop.
+    """Connection to one server over a transport, in any revision. Must be used on one event loop.
 
     >>> connection = ServerConnection(StreamableHttp(url, {}), {"name": "me", "version": "1"})
     >>> result = await connection.result("tools/call", {"name": "greet"})
 
-    Every request raises `CallError` of some kind when no response comes of it.
+    Every request raises a subclass of `CallError` if no response arrives.
     """
 
     def __init__(
@@ -133,10 +136,12 @@ class ServerConnection:
         log_level: str | None = None,
         is_required_task: Callable[[str], bool] | None = None,
     ) -> None:
-        """`identity` is the name and version sent to the server; `questions` gives what it may ask now.
+        """`identity` is the name and version sent to the server.
 
-        `revision` is spoken without asking for a newer one; `agreement` is an agreement known beforehand;
-        `log_level` asks for log messages; `is_required_task` says which tools exist as tasks only, if known.
+        `questions` returns the handlers of questions.
+
+        `revision` is used without probing for a newer one. `agreement` is an agreement that is already known.
+        `log_level` requests log messages. `is_required_task` returns True for tools that only run as tasks.
         """
         self._transport = transport
         self._identity = dict(identity)
@@ -146,28 +151,28 @@ class ServerConnection:
         self._log_level = log_level
         self._flows = RequestFlows(is_required_task)
         self.skills = PublishedSkills(self)
-        """Those of the server; what they list is verified when it is read."""
+        """Skills of the server. The content of a listed skill is verified when it is read."""
         self._ids = count(1)
         self._opening = asyncio.Lock()
         self._is_attached = False
         self._is_unanswered = False
-        """Whether the first request of the newest revision may still be answered, or end the program."""
+        """True if the server may still answer the probe for the newest revision, or end because of it."""
         self._running: dict[int, _RunningCall] = {}
-        """Calls by the id of the request under way, which is their progress token as well."""
+        """Running calls, by the id of their current request, which is also their progress token."""
         self._unrelated = _RunningCall(self, "")
         """Holds the questions that belong to no known call."""
         self._farewells = Farewells()
         self._listening: asyncio.Task[None] | None = None
         self._may_hear = asyncio.Event()
-        """Set once notifications are received, or it is known that there is no stream for them."""
+        """Set once notifications can arrive, or the transport turned out to have no stream for them."""
         self.listeners: list[Callable[[str, JSONObject], None]] = []
         """Called with the method and parameters of every notification."""
         self.remark_listeners: list[Callable[[Remark, Id | None], None]] = []
-        """Called with every remark on what the server sent, and the id of the request it is about."""
+        """Called with every remark about a server message, and the id of the request it concerns."""
 
     @property
     def target(self) -> str:
-        """Where it leads, without secrets."""
+        """Address of the server, without secrets."""
         return self._transport.target
 
     @property
@@ -177,11 +182,14 @@ class ServerConnection:
 
     @property
     def tools(self) -> Mapping[str, JSONObject]:
-        """The tools listed last, by name."""
+        """Tools of the latest list, by name."""
         return self._flows.tools
 
     async def open(self) -> Agreement:
-        """Connect and agree on a revision, unless that is done; returns the agreement. Raises: CallError."""
+        """Connect and agree on a revision if that is not done yet. Return the agreement.
+
+        Raises: CallError.
+        """
         async with self._opening:
             if self._agreement is None or not self._transport.is_open or not self._is_attached:
                 with self._naming_target():
@@ -190,7 +198,10 @@ class ServerConnection:
             return self._agreement
 
     async def introduced(self) -> Agreement:
-        """Connect, and know what the server can also where the revision was given. Raises: CallError."""
+        """Connect, and discover the server's capabilities even if the revision was given.
+
+        Raises: CallError.
+        """
         agreement = await self.open()
         if agreement.revision.is_stateless and not agreement.capabilities:
             with self._naming_target():
@@ -205,10 +216,11 @@ class ServerConnection:
         observer: CallObserver | None = None,
         deadline: CallDeadline | None = None,
     ) -> ServerResponse:
-        """The response to a request, after all questions, and for tools that are tasks after these.
+        """Return the response to a request, after all questions are answered and any task has finished.
 
-        Cancelling this cancels the request. Raises: CallError; ProtocolError when a question was refused and
-        the protocol has no way to say so to the server; whatever answering a question raised.
+        Cancelling this coroutine cancels the request. Raises: CallError; ProtocolError if a question was
+        refused and the protocol cannot report that to the server; any exception raised while answering a
+        question.
         """
         params = params or {}
         subject = str(params.get("name") or params.get("uri") or method)
@@ -228,35 +240,41 @@ class ServerConnection:
         observer: CallObserver | None = None,
         deadline: CallDeadline | None = None,
     ) -> JSONObject:
-        """The result of a request, checked for what its method promises. Raises: RpcError for an error."""
+        """Return the validated result of a request. Raises: RpcError for an error response."""
         response = await self.request(method, params, observer=observer, deadline=deadline)
         with self._naming_target():
             return checked_result(method, response.value())
 
     async def list_all(self, method: str, key: str, faults: list[str] | None = None) -> list[JSONObject]:
-        """The items of all pages of a list, such as `tools/list` and `tools`.
+        """Return the items of all pages of a list, such as `tools/list` and `tools`.
 
-        With `faults`, malformed items are left out, and what is wrong with them is added to it.
+        With `faults`, invalid items are omitted, and the reasons are added to it.
         """
         await self.open()
         with self._naming_target():
             return await self._flows.list_all(_RunningCall(self, method), method, key, faults)
 
     def listen(self) -> None:
-        """Receive notifications that belong to no request, where the transport has a stream for them."""
+        """Start to receive notifications that belong to no request, if the transport has a stream for
+        them.
+        """
         if self._listening is None:
             self._listening = asyncio.get_running_loop().create_task(self._listen())
             self._listening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def listening(self) -> None:
-        """Listen, and wait until that has begun: servers may ask on that stream as soon as a call runs."""
+        """Start to listen and wait until the stream is open, since servers may ask on it as soon as a call
+        runs."""
         self.listen()
         await self._may_hear.wait()
 
     async def watch(self, uris: Sequence[str], begun: Callable[[], None]) -> None:
-        """Have the server send notifications, also about these resources; returns when it ends that.
+        """Subscribe to notifications, also about these resources.
 
-        `begun` is called once they may come. Raises: CallError when it refuses, or the connection ends.
+        Return when the server ends the subscription.
+
+        `begun` is called once notifications can arrive. Raises: CallError if the server refuses, or the
+        connection ends.
         """
         agreement = await self.open()
         if agreement.revision.is_stateless:
@@ -278,13 +296,13 @@ class ServerConnection:
 
     @property
     def log_level(self) -> str:
-        """The least severe log messages that are asked for; empty: none are."""
+        """Least severe level of requested log messages; empty if none are requested."""
         return self._log_level or ""
 
     async def set_log_level(self, level: str) -> None:
-        """Ask for log messages of this level and above from now on: in the stateless era with each request.
+        """Request log messages of this level and above; in the stateless era this is sent with each request.
 
-        Raises: CallError when the server has none, or refuses.
+        Raises: CallError if the server does not support it, or refuses.
         """
         agreement = await self.open()
         if not agreement.sends_logs:
@@ -294,13 +312,16 @@ class ServerConnection:
         self._log_level = level
 
     async def tell_roots_changed(self) -> None:
-        """Send `notifications/roots/list_changed` where the revision has it. Raises: CallError."""
+        """Send `notifications/roots/list_changed` if the revision supports it. Raises: CallError."""
         agreement = self._agreement
         if agreement is not None and not agreement.revision.is_stateless and self._transport.is_open:
             await self._transport.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
 
     def remark(self, remark: Remark, request: Id | None = None) -> None:
-        """Remark on what the server sent, or on its answer to a request. The recorder gets it as well."""
+        """Add a remark about a server message, or about the answer to a request.
+
+        The capture records it as well.
+        """
         self._transport.remarked(remark, request)
         self._tell((remark,), request)
 
@@ -312,7 +333,7 @@ class ServerConnection:
     async def _ask(
         self, transport: ClientTransport, message: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """One exchange; what is wrong with the reply is remarked."""
+        """Run one exchange and report remarks about the reply."""
         reply = await transport.exchange(message, headers, receive)
         self._tell(reply.remarks, message["id"])
         if isinstance(reply.message, dict) and (reply.status < 400 or "jsonrpc" in reply.message):
@@ -323,7 +344,7 @@ class ServerConnection:
         return reply
 
     async def close(self) -> None:
-        """End the connection; what is under way fails."""
+        """Close the connection. Running requests fail."""
         for task in [self._listening, *self._unrelated.questions.values()]:
             if task is not None:
                 task.cancel()
@@ -342,7 +363,7 @@ class ServerConnection:
         self._flows.mirrors = self._transport.mirrors_arguments
 
     async def _agreed(self, earlier: Agreement | None) -> Agreement:
-        """Find the newest revision both sides know. `earlier` held before the connection was lost."""
+        """Return the newest revision that both sides support. `earlier` applied before a reconnection."""
         if earlier is None and self._revision is None:
             agreement = await self._probed()
             if agreement is not None:
@@ -353,7 +374,7 @@ class ServerConnection:
         try:
             return await self._shaken(revision)
         except RpcError as error:
-            # A server of the stateless era that started slowly: its answer came after the probe had ended.
+            # A slow stateless server: it answered only after the probe had timed out.
             agreement = None
             if error.code == ErrorCode.UNSUPPORTED_VERSION and self._revision is None:
                 agreement = discovered(await self._discover())
@@ -373,7 +394,7 @@ class ServerConnection:
             return await self._shake_hands(V2024_11_05)
 
     async def _shaken(self, revision: Revision) -> Agreement:
-        """The agreement of a handshake, in another revision if the server refuses this one and names it."""
+        """Perform a handshake. If the server refuses the revision and names another one, try that."""
         try:
             return await self._shake_hands(revision)
         except (RpcError, HttpError) as error:
@@ -384,7 +405,7 @@ class ServerConnection:
                 raise
             return await self._shake_hands(other)
         except CallError:
-            # A program that started slowly ends on the first request of the newest revision.
+            # A program that started slowly ends when it reads the probe for the newest revision.
             if not self._is_unanswered or self._transport.is_open:
                 raise
             self._is_unanswered = False
@@ -392,9 +413,9 @@ class ServerConnection:
             return await self._shaken(revision)
 
     async def _probed(self) -> Agreement | None:
-        """The agreement with a server of the stateless era; None: it wants a handshake.
+        """Probe for the stateless era. Return the agreement, or None if the server needs a handshake.
 
-        One that ends on this request, or answers nonsense to it, is asked for a handshake as well.
+        A server that ends or answers invalidly because of the probe is also assumed to need a handshake.
         """
         transport = self._transport
         try:
@@ -442,7 +463,7 @@ class ServerConnection:
         return agreement
 
     def _capabilities(self, has_changes: bool = False) -> JSONObject:
-        """What is declared to answer; with `has_changes` that servers hear of changed roots."""
+        """Capabilities to declare. With `has_changes`, changed roots are announced."""
         declared: JSONObject = {}
         for method in self._questions():
             declared |= _CAPABILITIES[method]
@@ -453,11 +474,11 @@ class ServerConnection:
     # requests
 
     def send_later(self, request: Send, subject: str) -> None:
-        """Send a request about a call that was given up; it does not matter what comes of it."""
+        """Send a request about an abandoned call in the background. Its outcome is ignored."""
         self._farewells.begin(lambda: self.send(request, _RunningCall(self, subject)))
 
     async def send(self, step: Send, call: _RunningCall) -> ServerResponse:
-        """One exchange; a session the server has forgotten is opened again, once."""
+        """Run one exchange. If the server has lost the session, open a new one and retry once."""
         used = self._agreement
         try:
             return await self._exchange(step, call)
@@ -478,7 +499,7 @@ class ServerConnection:
         self._running[identifier] = call
         try:
             async with asyncio.TaskGroup() as call.group:
-                # Reading goes on while a question is answered: the server may withdraw it.
+                # Reading continues while a question is answered, because the server may withdraw it.
                 receive = partial(self._receive, call=call)
                 reply = await self._ask(transport, message, step.headers, receive)
                 for task in call.questions.values():
@@ -496,7 +517,7 @@ class ServerConnection:
         return reply.response(identifier, _kinds(message))
 
     def _cancel(self, identifier: int, agreement: Agreement, error: BaseException) -> None:
-        """Send `notifications/cancelled`, unless the server learns of it from the closed connection."""
+        """Send `notifications/cancelled`, unless closing the connection already cancels the request."""
         knows = agreement.revision.is_stateless and self._transport.closing_cancels
         if isinstance(error, CallError) or knows:
             return
@@ -522,9 +543,9 @@ class ServerConnection:
     # questions
 
     async def answers(self, requests: Any, call: _RunningCall) -> JSONObject:
-        """The answers to the questions in a result, by key.
+        """Return the answers to the questions in a result, by key.
 
-        Raises: InvalidAnswer for what is no question, or one that was not offered to be answered.
+        Raises: InvalidAnswer for an invalid question, or one that this client does not support.
         """
         questions = self._questions()
         if not questions:
@@ -548,12 +569,12 @@ class ServerConnection:
         return {key: task.result() for key, task in tasks.items()}
 
     async def _answer(self, method: str, params: JSONObject, call: _RunningCall) -> JSONObject:
-        """Raises: ProtocolError for what is refused."""
+        """Answer a question. Raises: ProtocolError if it is refused."""
         with call.thinking():
             return await self._questions()[method](params, call.subject)
 
     def _refusal(self, method: str, params: JSONObject) -> ProtocolError | None:
-        """Why a question cannot be answered; None when it can."""
+        """Error with which a question must be refused, or None."""
         if method not in self._questions():
             return ProtocolError(ErrorCode.METHOD_NOT_FOUND, f"This client does not answer {method[:80]}")
         fault = question_fault(method, params)
@@ -564,7 +585,7 @@ class ServerConnection:
         self._farewells.begin(lambda: self._respond(identifier, answer))
 
     def _receive(self, incoming: Incoming, call: _RunningCall | None = None) -> None:
-        """Handle a request or notification of the server. `call` is the call it came with, if known."""
+        """Handle a request or notification of the server. `call` is the call it arrived with, if known."""
         self._tell(incoming.remarks, incoming.request)
         if (message := incoming.message) is None:
             return
@@ -578,7 +599,7 @@ class ServerConnection:
             self._asked(message["id"], method, params, call)
 
     def _asked(self, identifier: Id, method: str, params: JSONObject, call: _RunningCall | None) -> None:
-        """Answer a request of the server, in a task of its own."""
+        """Answer a request of the server in a separate task."""
         if method == "ping":
             self._farewells.begin(lambda: self._respond(identifier, {"result": {}}))
             return
@@ -631,7 +652,7 @@ class ServerConnection:
                 self._note("what the link was for is done", call)
 
     def _withdraw_question(self, identifier: Any) -> None:
-        """The server withdraws a question: stop answering it."""
+        """Stop answering a question that the server withdrew."""
         for call in (self._unrelated, *self._running.values()):
             if is_id(identifier) and identifier in call.questions:
                 call.questions[identifier].cancel()
@@ -645,7 +666,7 @@ class ServerConnection:
         call.observer.progressed(progress, known, str(params.get("message") or ""))
 
     def _note(self, text: str, call: _RunningCall | None) -> None:
-        """Hand on a message; without its call it goes to all that run, as the wire does not say more."""
+        """Report a message to its call, or to all running calls if the message does not identify one."""
         calls = [call] if call is not None else {id(each): each for each in self._running.values()}.values()
         for each in calls:
             if each.observer is not None:
@@ -660,7 +681,7 @@ class ServerConnection:
 
     @contextmanager
     def _naming_target(self) -> Iterator[None]:
-        """Errors say which server they are about."""
+        """Add the server's address to errors."""
         try:
             yield
         except CallError as error:
@@ -669,7 +690,10 @@ class ServerConnection:
 
 
 def _kinds(message: JSONObject) -> tuple[str, ...]:
-    """The types of results that may answer a request: tasks and questions only where it declares them."""
+    """Result types that a response may have.
+
+    Tasks and questions are allowed only if the request declares them.
+    """
     meta = message["params"].get("_meta") or {}
     declared = meta.get(CAPABILITIES_KEY) or {}
     tasks = ("task",) if EXTENSION in (declared.get("extensions") or {}) else ()
@@ -678,7 +702,7 @@ def _kinds(message: JSONObject) -> tuple[str, ...]:
 
 
 async def _answering_alone(work: Coroutine[Any, Any, None]) -> None:
-    """Answer a question that belongs to no call. A failure is logged: there is no call to end."""
+    """Answer a question that belongs to no call. A failure is logged, since there is no call to end."""
     try:
         await work
     except Exception:

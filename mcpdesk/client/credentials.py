@@ -1,4 +1,4 @@
-"""Tokens and keys as headers of HTTP requests."""
+"""HTTP headers for tokens and keys."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from mcpdesk.errors import DeskUserError
 def credential_headers(
     token: str | None, api_key: str | None, api_key_header: str, more: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The headers of every request: a bearer token, an API key and others.
+    """Return the headers for every request: a bearer token, an API key and others.
 
-    Raises: DeskUserError for a token or key that no header can carry.
+    Raises: DeskUserError for a token or key that is not valid in a header.
     """
     headers = dict(more or {})
     if api_key:
@@ -23,7 +23,10 @@ def credential_headers(
 
 
 def _sendable(secret: str, what: str) -> str:
-    """Raises: DeskUserError for what no header can carry; it does not repeat it."""
+    """Return the secret if it is valid in a header.
+
+    Raises: DeskUserError, which does not contain the secret.
+    """
     if not (secret.isascii() and secret.isprintable()) or secret != secret.strip() or " " in secret:
         raise DeskUserError(
             f"The {what} has characters no header can carry.", "Is it complete, and nothing else?"

@@ -1,6 +1,6 @@
 """Requests that need several exchanges.
 
-Lists have pages; calls may be answered with questions, become tasks, or need headers that repeat arguments.
+Lists have pages. Calls may be answered with questions, become tasks, or need headers that repeat arguments.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ MOST_PAGES = 10_000
 MOST_ITEMS = 100_000
 MOST_LIST_BYTES = 64 << 20
 PAUSE_S = 0.1
-"""How long to wait before a request is sent again whose result asks nothing."""
+"""Pause before a request is sent again if its result contains no questions."""
 SLOWEST_POLL_MS = 10_000
 TASKS: JSONObject = {"extensions": EXTENSION_CAPABILITY}
-"""The capability that goes along with each request about a task of the extension."""
+"""Capability declared with each request about a task of the extension."""
 _LOG = logging.getLogger("mcpdesk.client")
 
 
 class Send(Struct, frozen=True):
-    """Send a request. `capabilities` are declared besides what the client can be asked."""
+    """Request to send. `capabilities` are declared in addition to those for questions."""
 
     method: str
     params: JSONObject
     headers: Mapping[str, str] = {}
     capabilities: JSONObject = {}
     is_main: bool = False
-    """Whether this is the request the caller made, rather than one about it."""
+    """True for the caller's own request; False for one about it, such as polling its task."""
 
 
 class RequestSender(Protocol):
-    """What a flow needs of a connection, on behalf of one call."""
+    """Interface to a connection on behalf of one call."""
 
     async def send(self, request: Send) -> ServerResponse:
         """Send a request and return the response."""
@@ -55,25 +55,27 @@ class RequestSender(Protocol):
         """Send a request without waiting for its response."""
 
     async def answers(self, requests: Any) -> JSONObject:
-        """The answers to the questions of a server, by key; `requests` is key -> `{method, params}`."""
+        """Return the answers to a server's questions, by key. `requests` maps keys to `{method, params}`."""
 
     def report(self, text: str) -> None:
         """Report the state of a task to the observer of the call."""
 
 
 class RequestFlows:
-    """The flows of one connection. `tools` are those listed last, by name."""
+    """Flows of one connection. `tools` are the tools of the latest list, by name."""
 
     def __init__(self, is_required_task: Callable[[str], bool] | None = None) -> None:
-        """`is_required_task` says which tools exist as tasks only; None: it is learnt from the server."""
+        """`is_required_task` returns True for tools that only run as tasks; None to learn it from the
+        server.
+        """
         self.tools: dict[str, JSONObject] = {}
         self.revision: Revision
         self.mirrors = False
-        """Whether headers repeat arguments."""
+        """True if headers repeat arguments."""
         self._is_required_task = is_required_task or self._listed_as_task
 
     async def request(self, call: RequestSender, method: str, params: JSONObject) -> ServerResponse:
-        """Any request, followed to its end."""
+        """Send a request and return its final response."""
         if method == "tools/call":
             return await self._tool_call(call, params)
         return await _rounds(call, Send(method, params, is_main=True))
@@ -81,11 +83,11 @@ class RequestFlows:
     async def list_all(
         self, call: RequestSender, method: str, key: str, faults: list[str] | None = None
     ) -> list[JSONObject]:
-        """The items of all pages. Raises: RpcError, InvalidAnswer.
+        """Return the items of all pages. Raises: RpcError, InvalidAnswer.
 
-        With `faults`, malformed items are left out, and what is wrong with them is added to it.
+        With `faults`, invalid items are omitted, and the reasons are added to it.
 
-        Tools whose arguments cannot be repeated in headers as they ask are left out: the protocol demands it.
+        Tools with invalid annotations for argument headers are omitted, as the protocol requires.
         """
         items: list[JSONObject] = []
         cursors: set[str] = set()
@@ -117,7 +119,9 @@ class RequestFlows:
         return items
 
     async def _tool_call(self, call: RequestSender, params: JSONObject) -> ServerResponse:
-        """A call, in whatever way the tool wants to be called: that may only show when it refuses."""
+        """Call a tool, as a task if it requires that, which may only be known after it rejects a plain
+        call.
+        """
         name = str(params.get("name"))
         if not self._is_required_task(name):
             response = await _rounds(call, self._send_call(params))
@@ -126,7 +130,7 @@ class RequestFlows:
             code = response.error["code"]
             is_unknown_way = code in (ErrorCode.METHOD_NOT_FOUND, ErrorCode.INVALID_REQUEST)
             if code == ErrorCode.HEADER_MISMATCH and self.mirrors:
-                await self.list_all(call, "tools/list", "tools")  # its schema is not the one we know
+                await self.list_all(call, "tools/list", "tools")  # the tool's schema has changed
                 return await _rounds(call, self._send_call(params))
             if self.revision.has_core_tasks and is_unknown_way and name not in self.tools:
                 await self.list_all(call, "tools/list", "tools")
@@ -151,7 +155,7 @@ class RequestFlows:
         return required and self.revision.has_core_tasks
 
     async def _core_task(self, call: RequestSender, params: JSONObject) -> ServerResponse:
-        """A call as a task of 2025-11-25: its result is waited for in one request."""
+        """Call a tool as a task of 2025-11-25. One request waits for its result."""
         response = await call.send(self._send_call(params | {"task": {}}))
         if response.error is not None:
             return response
@@ -161,7 +165,7 @@ class RequestFlows:
         return await _cancelling(call, result, Send("tasks/cancel", named))
 
     async def _extension_task(self, call: RequestSender, params: JSONObject) -> ServerResponse:
-        """A call as a task of the extension: it is polled until it is over."""
+        """Call a tool as a task of the extension and poll until the task ends."""
         response = await _rounds(call, self._send_call(params, TASKS))
         if response.error is not None or response.value().get("resultType") != "task":
             return response
@@ -172,7 +176,7 @@ class RequestFlows:
 
 
 async def _rounds(call: RequestSender, request: Send) -> ServerResponse:
-    """A request that is sent again with answers, as long as its result asks for them."""
+    """Send a request, and send it again with answers as long as its result contains questions."""
     sent = request
     for _ in range(MOST_ROUNDS):
         response = await call.send(sent)
@@ -188,7 +192,7 @@ async def _rounds(call: RequestSender, request: Send) -> ServerResponse:
 
 
 async def _cancelling(call: RequestSender, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
-    """Wait for the end of a task, which is cancelled when this is interrupted."""
+    """Wait for a task. If the wait is interrupted, cancel the task."""
     try:
         return await work
     except CallError:
@@ -199,7 +203,7 @@ async def _cancelling(call: RequestSender, work: Awaitable[ServerResponse], canc
 
 
 async def _followed(call: RequestSender, task: JSONObject, named: JSONObject) -> ServerResponse:
-    """Poll a task until it is over. Raises: CallError when it was cancelled."""
+    """Poll a task until it ends. Raises: CallError if it was cancelled."""
     answered: JSONObject = {}
     response: ServerResponse | None = None
     while True:
@@ -231,7 +235,7 @@ async def _followed(call: RequestSender, task: JSONObject, named: JSONObject) ->
 
 
 def _ended(task: JSONObject, frame: bytes) -> ServerResponse:
-    """What the call would have been answered."""
+    """Return the response that the call would have had without a task."""
     if isinstance(task.get("result"), dict):
         return ServerResponse({"result": task["result"]}, frame)
     error = task.get("error")
@@ -263,7 +267,7 @@ def _pause_s(task: JSONObject) -> float:
 
 
 def _needs_extension(error: JSONObject) -> bool:
-    """Whether a refusal says that the call has to be a task of the extension."""
+    """Return True if an error says that the call must be a task of the extension."""
     data = error.get("data")
     required = data.get("requiredCapabilities") if isinstance(data, dict) else None
     extensions = required.get("extensions") if isinstance(required, dict) else None
@@ -272,7 +276,7 @@ def _needs_extension(error: JSONObject) -> bool:
 
 
 def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The headers that repeat arguments, as the schema asks; none for what is absent or null."""
+    """Headers that repeat arguments according to the schema. Missing and null arguments have none."""
     values = {each.header: value_at(each.path, arguments) for each in mirrored(schema)}
     return {
         header: encode_value(str(value).lower() if isinstance(value, bool) else str(value))
@@ -282,13 +286,13 @@ def argument_headers(schema: Mapping[str, Any], arguments: Mapping[str, Any]) ->
 
 
 def without_known(fresh: list[JSONObject], items: list[JSONObject]) -> list[JSONObject]:
-    """The items of a page that are not listed yet: a server that ignores cursors repeats its first page."""
+    """Items of a page that are not in `items`. A server that ignores cursors repeats its first page."""
     known = {json.dumps(each, sort_keys=True) for each in items}
     return [each for each in fresh if json.dumps(each, sort_keys=True) not in known]
 
 
 def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:
-    """The tools whose header annotations are valid; the others are logged and left out."""
+    """Tools whose header annotations are valid. The others are logged and omitted."""
     kept = []
     for tool in tools:
         try:

@@ -1,4 +1,4 @@
-"""What a person can try when a server cannot be reached, or does not speak the protocol."""
+"""Advice for a person if a server cannot be reached, or does not speak the protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mcpdesk.errors import CallError, HttpError, InvalidAnswer, Unreachable
 from mcpdesk.protocol.client_questions import wants_older_revision
 
 URL_REQUIRED = -32042
-"""The code of an error that names links to open first. Source: MCP 2025-11-25, client/elicitation."""
+"""Code of an error with links that the person must open first. Source: MCP 2025-11-25, client/elicitation."""
 NOT_STARTED = "Is it installed, on PATH and executable? Its whole path works, too."
 ENDED = "Run the command by itself in a terminal: what it says there tells why."
 NOT_THERE = "Does the server run, and are host and port right?"
@@ -81,19 +81,19 @@ class MissingToken(NamedTuple):
 
     @property
     def scope_words(self) -> str:
-        """` with the scope wallet:send`; empty without scopes."""
+        """Text such as ` with the scope wallet:send`, or empty without scopes."""
         return scope_words(self.scopes)
 
 
 def scope_words(scopes: tuple[str, ...]) -> str:
-    """` with the scopes a b`; empty without scopes."""
+    """Return a text such as ` with the scopes a b`, or an empty one without scopes."""
     if not scopes:
         return ""
     return f" with the scope{'s' if len(scopes) > 1 else ''} {excerpt(' '.join(scopes))}"
 
 
 def missing_token(error: HttpError) -> MissingToken | None:
-    """Token that a refusal asks for; None if it is not about one, or says nothing about it."""
+    """Return the token that a server asks for in its challenge, or None if the error has no challenge."""
     from mcpdesk.client.oauth.discovery import challenge_in
 
     challenge = challenge_in([error.challenge]) if error.status in REFUSED else None
@@ -105,7 +105,7 @@ def missing_token(error: HttpError) -> MissingToken | None:
 
 
 def shell_token_hint(missing: MissingToken) -> str:
-    """Tell a person in a shell which token is missing, and how to give it."""
+    """Return advice for a person in a shell: which token is missing, and how to provide it."""
     other = "another" if missing.is_insufficient else "a"
     about = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
@@ -115,7 +115,7 @@ def shell_token_hint(missing: MissingToken) -> str:
 
 
 def desk_token_hint(missing: MissingToken) -> str:
-    """Tell a person at the desk which token is missing, and how to give it."""
+    """Return advice for a person at the desk: which token is missing, and how to provide it."""
     other = "another" if missing.is_insufficient else "a"
     about = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
@@ -125,16 +125,16 @@ def desk_token_hint(missing: MissingToken) -> str:
 
 
 def error_hint(code: int, message: str) -> str:
-    """Return what to do about an error that a server answers with; empty where nothing is known."""
+    """Return advice for a JSON-RPC error, or an empty string for an unknown code."""
     if code == URL_REQUIRED:
         return OPEN_LINK
     return ASK_OLDER if wants_older_revision(message) else ""
 
 
 def hint(error: CallError, *, is_first: bool = False) -> str:
-    """Return what to try, as one sentence or two; empty when the error says all there is.
+    """Return advice in one or two sentences, or an empty string if the error message is sufficient.
 
-    `is_first`: the error is about the first message, so that the server may speak something else.
+    `is_first` is True if the error concerns the first message, so that the server may use another protocol.
     """
     match error:
         case ProgramEnded():
@@ -193,11 +193,11 @@ AT_DESK = {
     NO_PROTOCOL: "Is it an MCP server? V speaks an older revision with it.",
     BAD_BYTES: "The server breaks the protocol: its bytes are in the traffic (2).",
 }
-"""Hints for a shell, and what is true at the desk instead."""
+"""Replacement at the desk for a hint that is meant for a shell."""
 
 
 def desk_hint(error: CallError, *, is_first: bool = False) -> str:
-    """Return what to try at the desk, where options of a command are no help."""
+    """Return advice for a person at the desk, where command-line options do not apply."""
     missing = missing_token(error) if isinstance(error, HttpError) else None
     if missing is not None and (missing.scopes or missing.has_login):
         return desk_token_hint(missing)

@@ -1,4 +1,4 @@
-"""The HTTP transports: Streamable HTTP of both eras, and the older one with a single event stream.
+"""The HTTP transports: Streamable HTTP of both eras, and the older HTTP+SSE with a single event stream.
 
 Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http.
 """
@@ -67,17 +67,17 @@ if TYPE_CHECKING:
 
 CONNECT_S = 10.0
 RETRY_S = 1.0
-"""How long to wait before a stream is resumed, where it does not say."""
+"""Pause before a stream is resumed, if the server does not specify one."""
 MOST_FAILURES = 30
-"""Attempts to resume it that may fail in a row."""
+"""Limit of consecutive failed attempts to resume the session's stream."""
 MOST_RESUMPTIONS = 5
-"""The same for the stream of one call."""
+"""Limit of consecutive failed attempts to resume the stream of one call."""
 MOST_REDIRECTS = 5
 MOST_REMARKS = 20
-"""Remarks that one reply gets from a login."""
+"""Limit of remarks about a login on one reply."""
 MAX_BYTES = 16 << 20
 MAX_METADATA = 256 << 10
-"""Bytes of a document about authorization."""
+"""Largest authorization metadata document, in bytes."""
 METADATA_S = 20.0
 POSTED = {"Content-Type": "application/json", "Accept": f"application/json, {EVENT_STREAM}"}
 SESSION = "Mcp-Session-Id"
@@ -85,9 +85,9 @@ VERSION = "MCP-Protocol-Version"
 
 
 class HttpRequests:
-    """Requests to one URL. Follows redirects of the same origin alone, and keeps no cookie.
+    """Client for requests to one URL. Follows only same-origin redirects and stores no cookies.
 
-    It reads at most `max_bytes` of an answer.
+    Answers are limited to `max_bytes`.
     """
 
     def __init__(
@@ -98,9 +98,11 @@ class HttpRequests:
         max_bytes: int = MAX_BYTES,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """`headers` go with every request; `mode` is one of the server's; `authorizer` has its tokens.
+        """`headers` are sent with every request. `mode` is a mode of the server.
 
-        Raises: DeskUserError for a URL that cannot be used.
+        `authorizer` provides tokens.
+
+        Raises: DeskUserError for an invalid URL.
         """
         self._authorizer = authorizer
         self.url = _with_mode(checked_url(url), mode)
@@ -112,15 +114,15 @@ class HttpRequests:
         self._metadata_sessions: set[aiohttp.ClientSession] = set()
         self._is_closed = False
         self.has_batches = False
-        """Whether the revision has arrays of messages."""
+        """True if the revision has arrays of messages."""
         self._has_moved = False
         self._remarks: tuple[Remark, ...] = ()
-        """For the next reply."""
+        """Remarks to add to the next reply."""
         self.reading: HttpAnswer | None = None
-        """The answer that is read now, or was read last; None before it begins."""
+        """Answer being read, or the last one read; None before the first one begins."""
 
     async def close(self) -> None:
-        """Close its connections; no others are opened."""
+        """Close all connections and open no further ones."""
         self._is_closed = True
         for session in (self._session, *self._metadata_sessions):
             if session is not None:
@@ -131,7 +133,8 @@ class HttpRequests:
     ) -> ServerReply:
         """Send a message and wait for the response, or for the end of the answer.
 
-        Raises: HttpError without a whole answer; InvalidAnswer for one that is too large or cannot be read.
+        Raises: HttpError if the answer is missing or incomplete; InvalidAnswer if it is too large or
+        malformed.
         """
         framer, identifier = EventFramer(self._max_bytes), message.get("id")
         reply, broke = ServerReply(), None
@@ -145,7 +148,7 @@ class HttpRequests:
             broke = error
         failures = 0
         while reply.message is None and framer.last_id and "id" in message:
-            # The connection was closed, and the stream goes on elsewhere.
+            # The connection was closed; resume the stream on a new one.
             await asyncio.sleep(_pause_s(framer))
             seen, framer = framer.last_id, _next_framer(framer)
             try:
@@ -167,13 +170,13 @@ class HttpRequests:
         return reply
 
     async def deliver(self, data: bytes, headers: Mapping[str, str], url: str) -> ServerReply:
-        """Post a message whose answer comes elsewhere. Raises: HttpError."""
+        """Post a message whose answer arrives on another stream. Raises: HttpError."""
         sent = POSTED | dict(headers)
         async with self.answered("POST", sent, data, url, follows=True) as answer:
             return await self._read(answer, None, None, EventFramer(self._max_bytes))
 
     async def delete(self, headers: Mapping[str, str]) -> None:
-        """End a session; whatever the server thinks of it."""
+        """End a session. The status of the answer is ignored."""
         async with self.answered("DELETE", headers, follows=True):
             return
 
@@ -183,11 +186,13 @@ class HttpRequests:
         framer: EventFramer | None = None,
         opened: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[Event]:
-        """What a stream of the server's brings, until it ends; `framer` knows where an earlier one ended.
+        """Yield the events of the server's stream until it ends.
 
-        `opened` is called once the server has begun the stream.
+        `framer` has the position for resuming a stream.
 
-        Raises: HttpError without one; InvalidAnswer for an event that is too large.
+        `opened` is called once the server has started the stream.
+
+        Raises: HttpError if the server does not start a stream; InvalidAnswer for an event that is too large.
         """
         framer = framer or EventFramer(self._max_bytes)
         asked = _resuming(framer) | dict(headers or {})
@@ -209,11 +214,11 @@ class HttpRequests:
         *,
         follows: bool = False,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """One request with its headers and ours, and the answer to read. Raises: HttpError.
+        """Send a request with the common headers, and yield the answer for reading. Raises: HttpError.
 
-        `follows`: redirects to the same origin are followed, with the same method and body.
+        If `follows`, same-origin redirects are followed with the same method and body.
 
-        A body that comes piece by piece is sent once: refused, its sender has to send it again.
+        A body that is an iterator is sent only once. If the server rejects it, the caller must send it again.
         """
         session, place, attempt, hops = self._opened(), url or self.url, 0, 0
         with connection_errors():
@@ -233,7 +238,7 @@ class HttpRequests:
                 attempt += 1
 
     def _redirected(self, answer: aiohttp.ClientResponse, place: str) -> str:
-        """The URL of the same origin that an answer redirects to; empty when there is none to follow."""
+        """URL that an answer redirects to, or an empty string if there is none that may be followed."""
         there = redirect_target(answer.status, answer.headers.get("Location", ""), place)
         if there and not self._has_moved:
             self._has_moved = True
@@ -242,7 +247,7 @@ class HttpRequests:
         return there
 
     def _opened(self) -> aiohttp.ClientSession:
-        """The connections to the server. Raises: CallError once closed."""
+        """Return the connection pool, creating it if needed. Raises: CallError after `close`."""
         if self._is_closed:
             raise CallError("closed while the call was under way")
         if self._session is None:
@@ -250,9 +255,9 @@ class HttpRequests:
         return self._session
 
     async def fetch(self, step: Fetch) -> Fetched:
-        """One request about authorization, to an address that the server may name.
+        """Send a request about authorization, to an address that the server may have named.
 
-        Raises: AuthorizationError for any other address; HttpError without a whole answer.
+        Raises: AuthorizationError for an address that is not allowed; HttpError if the answer is incomplete.
         """
         addresses, refused = self._addresses, ""
 
@@ -284,11 +289,14 @@ class HttpRequests:
             self._metadata_sessions.discard(session)
 
     async def check_page(self, what: str, url: str) -> None:
-        """Raises: AuthorizationError for a page to which the server must not send a browser."""
+        """Check the page that a browser is sent to.
+
+        Raises: AuthorizationError for an address that is not allowed.
+        """
         await self._addresses.check_page(what, url)
 
     def remark(self, text: str) -> None:
-        """Add a fault of the authorization server to the next reply."""
+        """Add an error of the authorization server to the next reply, as a remark."""
         self._remarks = (*self._remarks, Remark(RemarkKind.OAUTH, excerpt(text)))[:MOST_REMARKS]
 
     async def _fetched(self, session: aiohttp.ClientSession, step: Fetch) -> Fetched:
@@ -307,7 +315,7 @@ class HttpRequests:
                 return Fetched(answer.status, lower(answer), bytes(data))
 
     async def challenge(self) -> Challenge:
-        """What the server asks of who sends no token; nothing in particular if it asks nothing."""
+        """Return the server's challenge to a request without a token; empty if it sends none."""
         from mcpdesk.client.oauth.discovery import challenge_in
         from mcpdesk.client.oauth.values import Challenge
 
@@ -322,7 +330,7 @@ class HttpRequests:
     async def _is_renewed(
         self, answer: aiohttp.ClientResponse, token: Mapping[str, str], attempt: int
     ) -> bool:
-        """Whether a refused request is to be sent again, with another token."""
+        """Return True if a rejected request must be sent again with another token."""
         if self._authorizer is None or answer.status not in REFUSED:
             return False
         challenges = answer.headers.getall("WWW-Authenticate", [])
@@ -349,7 +357,7 @@ class HttpRequests:
 
 
 class StreamableHttp(ClientTransport):
-    """Streamable HTTP: requests that stand alone, or a session after a handshake."""
+    """Streamable HTTP: stateless requests, or a session after a handshake."""
 
     def __init__(
         self,
@@ -359,26 +367,26 @@ class StreamableHttp(ClientTransport):
         max_bytes: int = MAX_BYTES,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """`headers` go with every request; `authorizer` has the tokens of a server that wants some.
+        """`headers` are sent with every request. `authorizer` provides tokens, if the server needs them.
 
-        Raises: DeskUserError for a URL that cannot be used.
+        Raises: DeskUserError for an invalid URL.
         """
         self._requests = HttpRequests(url, headers, mode, max_bytes, authorizer)
         self.target = self._requests.target
         self._max_bytes = max_bytes
         self._is_stateless = True
         self._session: dict[str, str] = {}
-        """The headers of the session."""
+        """Headers of the session."""
         self._receive: Receive = lambda incoming: None
 
     @property
     def mirrors_arguments(self) -> bool:
-        """The stateless era repeats arguments in headers."""
+        """True in the stateless era, which repeats arguments in headers."""
         return self._is_stateless
 
     @property
     def closing_cancels(self) -> bool:
-        """In the stateless era a closed connection cancels its request."""
+        """True in the stateless era, where closing the connection cancels its request."""
         return self._is_stateless
 
     @property
@@ -388,13 +396,13 @@ class StreamableHttp(ClientTransport):
         return "the request was sent, and no response has begun" if reading is None else reading.so_far
 
     async def open(self, receive: Receive) -> None:
-        """Nothing is connected before the first request."""
+        """Store `receive`. The first request opens the connection."""
         self._receive = receive
 
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Post a request. Raises: SessionGone; HttpError, InvalidAnswer without a reply."""
+        """Post a request. Raises: SessionGone; HttpError or InvalidAnswer if there is no valid reply."""
         used = self._headers_of(request)
         self._requests.reading = None
         reply = await self._requests.post(request, {**used, **headers}, receive)
@@ -406,13 +414,13 @@ class StreamableHttp(ClientTransport):
         return reply
 
     async def send(self, message: JSONObject) -> None:
-        """Post a notification or a response."""
+        """Post a notification or a response. Raises: HttpError if the server rejects it."""
         reply = await self._requests.post(message, self._session)
         if reply.status >= 400:
             raise reply.failure()
 
     def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """Remember the headers of the session."""
+        """Store the headers of the session."""
         self._is_stateless, self._session = revision.is_stateless, {}
         self._requests.has_batches = revision.has_batches
         if revision.is_stateless:
@@ -423,11 +431,11 @@ class StreamableHttp(ClientTransport):
             self._session[VERSION] = named_revision(reply) or revision.name
 
     def older(self) -> HttpSse:
-        """The transport of the first revision, at the same URL."""
+        """Return the transport of the first revision for the same URL."""
         return HttpSse(self._requests)
 
     async def listen(self, opened: Callable[[], None]) -> None:
-        """Receive what comes on the session's own stream; returns when the server has none (any more)."""
+        """Receive events from the session's stream. Return if the server has no such stream or ended it."""
         framer, failures = EventFramer(self._max_bytes), 0
 
         def begun() -> None:
@@ -449,7 +457,7 @@ class StreamableHttp(ClientTransport):
             framer = _next_framer(framer)
 
     def _heard(self, data: bytes, read: ReadFrame) -> None:
-        """Take an event that belongs to no request."""
+        """Handle an event that belongs to no request."""
         for each in read.messages:
             frame = codec.encode(each) if isinstance(read.value, list) else data
             self._receive(Incoming(each, frame, read.remarks))
@@ -458,7 +466,7 @@ class StreamableHttp(ClientTransport):
             self._receive(Incoming(None, data, (read.fault or Remark(RemarkKind.UNREADABLE, told),)))
 
     async def close(self) -> None:
-        """End the session; a server that does not answer soon is left alone."""
+        """End the session, waiting only briefly for the server."""
         if SESSION in self._session:
             await within(FAREWELL_S, lambda: self._requests.delete(self._session))
         await self._requests.close()
@@ -475,7 +483,7 @@ class StreamableHttp(ClientTransport):
 
 
 class SseChannel:
-    """One connection of the transport of 2024-11-05: messages are posted, everything comes on one stream.
+    """Connection of the transport of 2024-11-05: messages are posted, and all answers arrive on one stream.
 
     Source: MCP basic/transports of 2024-11-05.
     """
@@ -487,7 +495,10 @@ class SseChannel:
         on_data: OnFrame,
         on_end: Callable[[CallError], None],
     ) -> None:
-        """`headers` go with every request. `on_data` gets what comes; a CallError it raises is the end."""
+        """`headers` are sent with every request.
+
+        `on_data` receives messages; a CallError from it ends the stream.
+        """
         loop = asyncio.get_running_loop()
         self._requests, self._headers = requests, dict(headers)
         self._on_data, self._on_end = on_data, on_end
@@ -496,11 +507,14 @@ class SseChannel:
 
     @property
     def is_open(self) -> bool:
-        """Whether the stream has not ended."""
+        """True until the stream ends."""
         return not self._reader.done()
 
     async def opened(self) -> None:
-        """Wait until it is known where to post. Raises: CallError when the server has no such stream."""
+        """Wait until the server sends the URL for posts.
+
+        Raises: CallError if it does not offer such a stream.
+        """
         try:
             await self._post_url
         except asyncio.CancelledError:
@@ -508,19 +522,19 @@ class SseChannel:
             raise
 
     async def send(self, data: bytes) -> None:
-        """Post a message. Raises: CallError when it is not taken."""
+        """Post a message. Raises: CallError if the server rejects it."""
         reply = await self._requests.deliver(data, self._headers, await self._post_url)
         if reply.status >= 300:
             raise reply.failure()
 
     async def end(self) -> None:
-        """End the stream, which ends the connection."""
+        """Close the stream, and thus the connection."""
         self._reader.cancel()
         await asyncio.wait([self._reader])
         self._fail(CallError("closed while the call was under way"))
 
     async def _read(self) -> None:
-        """Hand on what comes until the stream ends."""
+        """Pass messages to `on_data` until the stream ends."""
         try:
             async for event in self._requests.events(self._headers):
                 if event.name == "endpoint" and not self._post_url.done():
@@ -532,7 +546,10 @@ class SseChannel:
             self._fail(error)
 
     def _checked_post_url(self, data: bytes) -> str:
-        """Raises: InvalidAnswer for no URL, or one of another server: keys and tokens are for this one."""
+        """Return the URL for posts.
+
+        Raises: InvalidAnswer for an invalid URL, or another server's, to prevent token theft.
+        """
         given = data.decode("utf-8", "replace").strip()
         try:
             place = urljoin(self._requests.url, given)
@@ -550,13 +567,14 @@ class SseChannel:
         if not self._post_url.done():
             self._post_url.set_exception(error)
         if not self._post_url.cancelled():
-            self._post_url.exception()  # marks it as retrieved: perhaps nothing awaits it any more
+            self._post_url.exception()  # marks the exception as retrieved, since there may be no waiter
 
 
 class HttpSse(ClientTransport):
-    """The transport of 2024-11-05.
+    """Transport of 2024-11-05.
 
-    A connection lasts as long as its stream, and what waits fails with it; then it is opened again.
+    A connection lasts as long as its stream. When the stream ends, pending requests fail; the next request
+    opens a new one.
     """
 
     def __init__(self, requests: HttpRequests) -> None:
@@ -567,11 +585,14 @@ class HttpSse(ClientTransport):
 
     @property
     def is_open(self) -> bool:
-        """Whether the stream has not ended."""
+        """True until the stream ends."""
         return self._channel is not None and self._channel.is_open
 
     async def open(self, receive: Receive) -> None:
-        """Open the stream and learn where to post. Raises: CallError when the server has no such stream."""
+        """Open the stream and wait for the URL for posts.
+
+        Raises: CallError if the server does not offer a stream.
+        """
 
         def received(data: bytes, read: ReadFrame | None) -> None:
             if not self._replies.deliver(data, receive, read):
@@ -594,17 +615,17 @@ class HttpSse(ClientTransport):
                 raise
 
     async def send(self, message: JSONObject) -> None:
-        """Post any message."""
+        """Post a message of any kind."""
         if self._channel is None:
             raise CallError("the connection is not open")
         await self._channel.send(codec.encode(message))
 
     async def until_ended(self) -> None:
-        """Wait until it ends."""
+        """Wait until the connection ends."""
         await self._replies.until_ended()
 
     async def close(self) -> None:
-        """End the stream, which ends the connection."""
+        """Close the stream, and thus the connection."""
         await self._hang_up()
         await self._requests.close()
 
@@ -614,7 +635,10 @@ class HttpSse(ClientTransport):
 
 
 def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.ClientSession:
-    """Connections without cookies and proxies; `new_socket` opens their sockets, None: aiohttp does."""
+    """Return a connection pool without cookies and proxies.
+
+    `new_socket` opens sockets; None for aiohttp's default.
+    """
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -628,24 +652,24 @@ def _session(new_socket: Callable[[Any], socket.socket] | None) -> aiohttp.Clien
 def _payload(
     body: bytes | AsyncIterator[bytes] | None,
 ) -> bytes | io.BytesIO | AsyncIterator[bytes] | None:
-    """A body as it is best sent: large ones in pieces."""
+    """Wrap a large body so that it is sent in pieces."""
     return io.BytesIO(body) if isinstance(body, bytes) and len(body) > CHUNK else body
 
 
 def _next_framer(framer: EventFramer) -> EventFramer:
-    """A framer for the next connection of a stream: an event that was cut off is sent again as a whole."""
+    """Return a framer for the next connection of a stream. The server repeats an incomplete event."""
     fresh = EventFramer(framer.limit)
     fresh.last_id, fresh.retry_ms = framer.last_id, framer.retry_ms
     return fresh
 
 
 def _pause_s(framer: EventFramer) -> float:
-    """Seconds to wait before a stream is resumed."""
+    """Pause in seconds before a stream is resumed."""
     return RETRY_S if framer.retry_ms is None else framer.retry_ms / 1000
 
 
 def checked_url(url: str) -> str:
-    """The URL, if a server can be reached there. Raises: DeskUserError saying what is wrong with it."""
+    """Return the URL if it is valid for a server. Raises: DeskUserError with the reason."""
     hint = "Write it like http://127.0.0.1:3333/mcp/hello."
     try:
         parts = urlsplit(url)

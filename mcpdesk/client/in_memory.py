@@ -1,4 +1,4 @@
-"""A server in this process: frames over memory, as over any other pipe."""
+"""Transport to a server in this process: frames in memory, as over a pipe."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ Write: TypeAlias = Callable[[Sequence[bytes]], None]
 
 
 class MemoryChannel(Protocol):
-    """The server's end of a connection in memory."""
+    """Server's end of a connection in memory."""
 
     def take(self, frame: bytes) -> object:
-        """One frame arrived."""
+        """Process one frame."""
 
     def close(self, reason: str) -> None:
-        """The peer is gone: its calls end."""
+        """End the calls of the peer, which has closed the connection."""
 
 
 class InMemory(ClientTransport):
-    """A connection in memory, used on the loop the server runs on."""
+    """Connection in memory. Must be used on the event loop of the server."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class InMemory(ClientTransport):
         before_send: Callable[[], None] = lambda: None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`connect` opens the channel and is given the function that receives the server's frames.
+        """`connect` opens the channel. Its argument is the function that receives the server's frames.
 
-        `before_send` runs before every frame, and `on_close` when the connection has ended.
+        `before_send` runs before every frame, `on_close` after the connection has ended.
         """
         self.target = target
         self._replies = PendingReplies()
@@ -47,13 +47,13 @@ class InMemory(ClientTransport):
         self._on_close = on_close
 
     async def open(self, receive: Receive) -> None:
-        """The channel is open already; remember who receives."""
+        """Store `receive`. The channel is already open."""
         self._receive = receive
 
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request. Raises: LocalProtocolError for params JSON cannot carry."""
+        """Send a request. Raises: LocalProtocolError if the params cannot be encoded as JSON."""
         frame = codec.encode(request)
         with self._replies.expecting(request["id"]) as reply:
             self._before_send()
@@ -66,11 +66,11 @@ class InMemory(ClientTransport):
         self._channel.take(codec.encode(message))
 
     async def until_ended(self) -> None:
-        """Wait until it ends."""
+        """Wait until the connection ends."""
         await self._replies.until_ended()
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._channel.close("the caller has left")
         self._replies.fail(CallError("closed while the call was under way"))
         if self._on_close is not None:

@@ -1,4 +1,4 @@
-"""How a client and a server agree on an era and a revision. Source: MCP basic/versioning."""
+"""Negotiation of the era and revision between a client and a server. Source: MCP basic/versioning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcpdesk.protocol.revisions import BY_NAME, LATEST, LATEST_HANDSHAKE, Revisi
 from mcpdesk.protocol.stateless import SERVER_KEY
 
 MODERN = frozenset({ErrorCode.HEADER_MISMATCH, ErrorCode.MISSING_CAPABILITY, ErrorCode.UNSUPPORTED_VERSION})
-"""Errors that only servers of the stateless era answer with."""
+"""Error codes that only servers of the stateless era use."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _WITH_HANDSHAKE = sorted(
     (each for each in BY_NAME.values() if not each.is_stateless), key=lambda each: each.name
@@ -23,31 +23,35 @@ _WITH_HANDSHAKE = sorted(
 
 
 class Agreement(Struct, frozen=True):
-    """What a client and a server agreed on before the first request."""
+    """Result of the negotiation before the first request."""
 
     revision: Revision
     server: Mapping[str, Any] = {}
-    """The server's name and version, as it says."""
+    """Name and version that the server reports."""
     instructions: str = ""
-    """What the server says to models."""
+    """Server's instructions for models."""
     capabilities: Mapping[str, Any] = {}
-    """What the server can do, as it says."""
+    """Server's capabilities."""
 
     @property
     def sends_logs(self) -> bool:
-        """Whether it may send log messages: also one of the stateless era that was not asked what it can."""
+        """True if the server may send log messages; also for a stateless server with unknown capabilities."""
         return "logging" in self.capabilities or (self.revision.is_stateless and not self.capabilities)
 
 
 def is_contradiction(reply: ServerReply) -> bool:
-    """Whether a server refuses the latest revision and names it as one it serves: it is asked once more."""
+    """True if a server rejects the latest revision but lists it as supported.
+
+    The request is then repeated once.
+    """
     return reply.code == ErrorCode.UNSUPPORTED_VERSION and LATEST.name in _versions(reply, {})
 
 
 def discovered(reply: ServerReply) -> Agreement | None:
-    """The agreement a reply to `server/discover` makes; None: the server wants a handshake.
+    """Return the agreement from a reply to `server/discover`, or None if the server needs a handshake.
 
-    Raises: HttpError when the reply says nothing of the era; InvalidAnswer when no revision is common.
+    Raises: HttpError if the reply does not reveal the era; InvalidAnswer if no revision is supported by both
+    sides.
     """
     if reply.status >= 500 or reply.status in REFUSED | REDIRECTS or reply.status // 100 == 3:
         raise reply.failure()
@@ -65,9 +69,10 @@ def discovered(reply: ServerReply) -> Agreement | None:
 
 
 def shaken(result: JSONObject) -> tuple[Agreement, str]:
-    """The agreement the result of `initialize` makes, and what is wrong with it; empty if nothing is.
+    """Return the agreement from the result of `initialize`, and a description of its error, or an empty
+    string.
 
-    For a revision that is not known the newest one that is not newer is taken: its messages may fit.
+    An unknown revision is replaced by the newest earlier one, whose messages may be compatible.
     """
     version, fault = result.get("protocolVersion"), ""
     revision = BY_NAME.get(version) if isinstance(version, str) else None
@@ -95,7 +100,7 @@ def _result(reply: ServerReply) -> JSONObject:
 
 
 def _versions(reply: ServerReply, result: JSONObject) -> list[str]:
-    """The revisions a server says it serves."""
+    """Revisions that the server lists as supported."""
     named = result.get("supportedVersions")
     if not result:
         data = reply.message["error"].get("data")

@@ -1,4 +1,4 @@
-"""What servers may ask of the desk: forms, links and messages wait in the inbox, roots are known."""
+"""Answers to servers' questions to the desk. Forms, links and messages wait in the inbox; roots are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcpdesk.protocol import content
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 
 REFUSED = -1
-"""The code of a refused sampling request. Source: MCP basic."""
+"""Code of the error for a refused sampling request. Source: MCP basic."""
 AGREE = "yes"
 YES_NO = {"yes": True, "no": False}
 _BOUNDS = (
@@ -29,39 +29,42 @@ _WISHES = {
 }
 
 Roots = Callable[[], Sequence[JSONObject]]
-"""The desk's roots, as `roots/list` has them."""
+"""Returns the desk's roots, in the form of `roots/list`."""
 
 
 class PersonAnswers:
-    """Has the questions of one server answered through an inbox, on the loop the inbox belongs to."""
+    """Answers the questions of one server through an inbox. Must be used on the inbox's event loop."""
 
     def __init__(
         self, server: str, inbox: Inbox, timeout_s: Callable[[], float], roots: Roots = tuple
     ) -> None:
-        """`timeout_s` says how long a question waits for its answer."""
+        """`timeout_s` returns the time limit of a question."""
         self._server = server
         self._inbox = inbox
         self._timeout_s = timeout_s
         self._roots = roots
 
     def offered(self) -> Questions:
-        """What may be asked now: without a person at a screen, roots only."""
+        """Return the handlers of the questions that can be answered now.
+
+        Without a person at a screen, only roots.
+        """
         known: Questions = {"roots/list": self._list_roots}
         if not self._inbox.people:
             return known
         return {"elicitation/create": self.elicit, "sampling/createMessage": self.sample, **known}
 
     async def elicit(self, params: JSONObject, asker: str) -> JSONObject:
-        """The result of `elicitation/create`. `asker` names what runs on the server.
+        """Return the result of `elicitation/create`. `asker` is the subject of the call.
 
-        Raises: ProtocolError when too many questions wait already.
+        Raises: ProtocolError if too many questions are waiting.
         """
         pages = form_pages(params)
         question = await self._ask(pages, asker, may_cancel=True, is_form=len(pages) > 1)
         return form_result(params, question)
 
     async def sample(self, params: JSONObject, asker: str) -> JSONObject:
-        """The result of `sampling/createMessage`, as the person writes it. Raises: ProtocolError."""
+        """Return the result of `sampling/createMessage`, written by the person. Raises: ProtocolError."""
         question = await self._ask((sampling_page(params),), asker)
         if question.state is QuestionState.ANSWERED:
             return sampling_result(question.answers[0])
@@ -93,7 +96,7 @@ class PersonAnswers:
 
 
 def form_pages(params: JSONObject) -> tuple[Page, ...]:
-    """A link is one page; a form has a page for each field, or asks for a yes if it has none."""
+    """Pages of a form: one for each field, or a confirmation if it has no fields. A link is one page."""
     message: str = params["message"]
     if params.get("mode") == "url":
         return (Page(message, "link", own_words=False, is_required=False, link=params["url"]),)
@@ -106,7 +109,7 @@ def form_pages(params: JSONObject) -> tuple[Page, ...]:
 
 
 def form_result(params: JSONObject, question: Question) -> JSONObject:
-    """The ElicitResult a question in its final state comes to."""
+    """Return the ElicitResult for a question in its final state."""
     if question.state is QuestionState.DECLINED:
         return {"action": "decline"}
     if question.state is not QuestionState.ANSWERED:
@@ -138,7 +141,7 @@ def _page(message: str, name: str, field: JSONObject, is_required: bool) -> Page
 
 
 def _labels(field: JSONObject) -> dict[str, Any]:
-    """Label -> value of everything that can be chosen; empty for fields that are written."""
+    """Values of a choice by label; empty for a field with free text."""
     if field["type"] == "boolean":
         return YES_NO
     source = field["items"] if field["type"] == "array" else field
@@ -166,7 +169,7 @@ def _default(field: JSONObject, labels: dict[str, Any]) -> Answer:
 
 
 def _limits(field: JSONObject, is_required: bool) -> str:
-    """Bounds in a few words: `whole number · 1 to 99 · may be left out`."""
+    """Describe the limits of a field briefly: `whole number · 1 to 99 · may be left out`."""
     kind = {"integer": "whole number", "number": "number"}.get(field["type"], "")
     sizes = (
         _range(field.get("minimum"), field.get("maximum"), ""),
@@ -192,7 +195,7 @@ def _range(low: Any, high: Any, unit: str) -> str:
 
 
 def _content(schema: JSONObject, answers: Sequence[Answer]) -> JSONObject:
-    """Fields that were passed over are left out, save a required list, which is empty."""
+    """Return the content of a form. Skipped fields are omitted, except required lists, which are empty."""
     required = schema.get("required", ())
     pairs = zip(schema["properties"].items(), answers, strict=False)
     return {
@@ -216,14 +219,14 @@ def _value(field: JSONObject, answer: Answer) -> Any:
 
 
 def sampling_page(params: JSONObject) -> Page:
-    """Messages, system prompt and wishes to read, and room for the answer."""
+    """Page with the messages, the system prompt and the preferences, and a field for the answer."""
     return Page(
         "Write what the model would answer.", "sampling", detail="\n\n".join(_readable(params)), is_long=True
     )
 
 
 def sampling_result(answer: Answer) -> JSONObject:
-    """The CreateMessageResult."""
+    """Return the CreateMessageResult."""
     return {
         "role": "assistant",
         "content": content.text(answer.other),

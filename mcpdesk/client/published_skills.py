@@ -1,7 +1,7 @@
-"""The skills a server publishes, and whether what is read of them is what it listed.
+"""Skills that a server publishes, and verification of their files against the listed digests.
 
-Nothing is read ahead: a file is verified when somebody reads it. A digest tells that a file is the one that
-was listed, not that it can be trusted. Source: io.modelcontextprotocol/skills, integrity and verification.
+Nothing is read in advance: a file is verified when it is read. A digest proves that a file is the listed one,
+not that it can be trusted. Source: io.modelcontextprotocol/skills, integrity and verification.
 """
 
 from __future__ import annotations
@@ -26,35 +26,37 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 
 
 class SkillServer(Protocol):
-    """What is needed of a connection to a server."""
+    """Interface to a connection to a server."""
 
     async def introduced(self) -> Agreement:
-        """Connect, and know what the server can."""
+        """Connect and discover the server's capabilities."""
 
     async def list_all(self, method: str, key: str, faults: list[str] | None = None) -> list[JSONObject]:
-        """The items of all pages of a list."""
+        """Return the items of all pages of a list."""
 
     async def result(self, method: str, params: JSONObject | None = None) -> JSONObject:
-        """The result of a request. Raises: RpcError for an error."""
+        """Return the result of a request. Raises: RpcError for an error response."""
 
 
 class PublishedSkills:
-    """Skills of one server. What was listed or asked for is verified from then on, whoever reads it."""
+    """Skills of one server. Once a skill was listed or requested, every read of its files is verified."""
 
     def __init__(self, server: SkillServer) -> None:
         self._server = server
         self._entries: dict[str, JSONObject] = {}
-        """By URI, each checked already."""
+        """Valid entries by URI."""
 
     async def is_offered(self) -> bool:
-        """Whether the server has the extension. Raises: CallError."""
+        """Return True if the server supports the extension. Raises: CallError."""
         extensions = (await self._server.introduced()).capabilities.get("extensions")
         return isinstance(extensions, dict) and EXTENSION in extensions
 
     async def listed(self, faults: list[str] | None = None) -> list[JSONObject]:
-        """The entries of `skills/list`; none of a server without the extension. Raises: CallError.
+        """Return the entries of `skills/list`; empty for a server without the extension.
 
-        With `faults`, entries that cannot be relied on are left out; what is wrong with them is added to it.
+        Raises: CallError.
+
+        With `faults`, invalid entries are omitted, and the reasons are added to it.
         """
         if not await self.is_offered():
             return []
@@ -63,9 +65,9 @@ class PublishedSkills:
         return entries
 
     async def entry(self, uri: str) -> JSONObject:
-        """The entry of the skill whose SKILL.md has that URI, be it listed or not.
+        """Return the entry of the skill whose SKILL.md has this URI. It need not be listed.
 
-        Raises: RpcError when the server has none; InvalidAnswer for an entry that cannot be relied on.
+        Raises: RpcError if the server does not know it; InvalidAnswer for an invalid entry.
         """
         entry: Any = (await self._server.result("skills/get", {"uri": uri})).get("skill")
         fault = entry_fault(entry) if isinstance(entry, dict) else "the result has no skill"
@@ -78,7 +80,10 @@ class PublishedSkills:
         return known
 
     async def verify(self, uri: str, result: JSONObject) -> None:
-        """Raises: InvalidAnswer when what was read is not what its skill listed, nor what it lists now."""
+        """Verify a file against its skill's entry, fetched again on a mismatch.
+
+        Raises: InvalidAnswer if it differs.
+        """
         if not self._fault(uri, result):
             return
         for entry in self._around(uri):
@@ -88,7 +93,7 @@ class PublishedSkills:
             raise InvalidAnswer(f"{uri[:200]} is not what its skill promises: {fault}")
 
     def _around(self, uri: str) -> list[JSONObject]:
-        """The entries of the skills a file lies in; more than one where skills lie in each other."""
+        """Entries of the skills that contain a file; several if skills are nested."""
         known = self._entries.items()
         return [entry for main, entry in known if uri.startswith(main.removesuffix("SKILL.md"))]
 
@@ -111,7 +116,7 @@ class PublishedSkills:
 
 
 def _content(result: JSONObject) -> bytes | None:
-    """The bytes of the file in the result of `resources/read`; None where it is not one file."""
+    """Bytes of the file in the result of `resources/read`, or None if the result is not exactly one file."""
     contents: list[Any] = result.get("contents", [])
     if len(contents) != 1:
         return None

@@ -1,6 +1,7 @@
-"""Run alone by any Python as `python THIS FILE [OBJECT]`: serves a server object of a file over stdio.
+"""Script that serves the server object of a Python file over stdio: `python THIS FILE [OBJECT]`.
 
-Knows FastMCP and the official SDK, both of which may be of any version. Imports the standard library only.
+Supports any version of FastMCP and of the official SDK. Runs under any Python, so it imports only the
+standard library.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("mcp", "server", "app")
-"""Names a server object usually has, the likeliest first."""
+"""Usual names of a server object, most likely first."""
 PACKAGES = ("fastmcp", "mcp")
 MODULE = "served_by_mcpdesk"
-"""What the file is called as a module: its own name may be that of a package."""
+"""Module name for the file, because its own name may clash with a package."""
 
 
 def main() -> None:
@@ -26,9 +27,11 @@ def main() -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The names a file defines. It is not `__main__`, so that it does not start anything by itself.
+    """Return the names that a file defines.
 
-    A file of a package is imported as a module of it, so that its relative imports work.
+    It is not run as `__main__`, so that it does not start a server.
+
+    A file in a package is imported as a submodule, so that its relative imports work.
     """
     root, names = path.parent, [] if path.stem == "__init__" else [path.stem]
     while (root / "__init__.py").is_file() and root.name.isidentifier():
@@ -36,15 +39,15 @@ def load(path: Path) -> dict[str, Any]:
         root = root.parent
     is_packaged = root != path.parent and all(name.isidentifier() for name in names)
     if not is_packaged or names[0] in PACKAGES:
-        sys.path[0] = str(path.parent)  # in place of the folder of this file
+        sys.path[0] = str(path.parent)  # replaces the folder of this script
         return runpy.run_path(str(path), run_name=MODULE)
     sys.path[0] = str(root)
-    sys.path.append(str(path.parent))  # for files that name their neighbours without the package
+    sys.path.append(str(path.parent))  # for files that import their siblings without the package name
     return vars(importlib.import_module(".".join(names)))
 
 
 def find(defined: dict[str, Any], name: str, path: Path) -> Any:
-    """The server object of that name, or the only one there is."""
+    """Return the server object with this name, or the only one in the file."""
     if name:
         if name not in defined:
             sys.exit(f"{path} has no {name}")
@@ -60,7 +63,7 @@ def find(defined: dict[str, Any], name: str, path: Path) -> Any:
 
 
 def serve(server: Any) -> None:
-    """Serve over stdio, as the class of the object wants it."""
+    """Serve over stdio with the method that the object's class supports."""
     if hasattr(server, "create_initialization_options"):
         import asyncio
 

@@ -1,4 +1,4 @@
-"""The resources that one connection follows, and how often each of them changed."""
+"""Watched resources of a connection, with the number of updates of each."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 
 
 class ResourceWatch:
-    """The watched resources of one connection. Used on its loop, but `updates` is for any thread."""
+    """Watched resources of one connection. Must be used on its event loop, except for `updates`."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self.updates: Mapping[str, int] = {}
-        """URI -> how often the server said that it changed. Replaced as a whole."""
+        """Number of update notifications by URI.
+
+        The mapping is replaced, never changed, so any thread may read it.
+        """
         self._connection = connection
         self._listen: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         connection.listeners.append(self._notified)
 
     def add(self, uri: str) -> None:
-        """Follow a resource from now on."""
+        """Start to watch a resource."""
         if uri not in self.updates:
             self.updates = {**self.updates, uri: 0}
             self._begin(self._ask("resources/subscribe", uri))
 
     def remove(self, uri: str) -> None:
-        """Follow it no more."""
+        """Stop watching a resource."""
         if uri in self.updates:
             self._forget(uri)
             self._begin(self._ask("resources/unsubscribe", uri))
 
     def close(self) -> None:
-        """Follow nothing more."""
+        """Stop watching all resources."""
         for task in self._tasks:
             task.cancel()
 
@@ -52,7 +55,7 @@ class ResourceWatch:
             if not await self._succeeds(self._connection.request(method, {"uri": uri})):
                 self._forget(uri)
             return
-        # The next one is opened before the last one ends, so that nothing is missed in between.
+        # The next subscription opens before the previous one ends, so that no update is missed.
         last, self._listen = self._listen, None
         if self.updates:
             self._listen = self._begin(self._follow(list(self.updates)))
@@ -61,7 +64,8 @@ class ResourceWatch:
             last.cancel()
 
     async def _follow(self, uris: list[str]) -> None:
-        """Listen until the server ends it, refuses or the connection breaks: then nothing is followed."""
+        """Listen until the server ends the subscription, refuses it or disconnects; then no resource is
+        watched."""
         wanted = {"notifications": {"resourceSubscriptions": uris}}
         await self._succeeds(self._connection.request("subscriptions/listen", wanted))
         if self._listen is asyncio.current_task():

@@ -1,4 +1,4 @@
-"""The roots of a client: the folders it names to servers that ask for them."""
+"""Roots of a client: the folders that it reports to servers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 
 
 def folder_roots(folders: Iterable[Path]) -> list[JSONObject]:
-    """Folders as roots."""
+    """Return folders in the form of roots."""
     return [{"uri": folder.absolute().as_uri(), "name": folder.name} for folder in folders]
 
 
 class DeskRoots:
-    """The roots of the desk: those a person chose.
+    """Roots of the desk, chosen by a person.
 
-    Until then a hosted folder hears of itself, and a server elsewhere of none: some serve the roots they hear
-    of in place of what their command line says.
+    Until then, a hosted folder receives itself as its root and other servers receive none, because some
+    servers use roots instead of their command-line arguments.
     """
 
     def __init__(self) -> None:
@@ -26,22 +26,22 @@ class DeskRoots:
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """Those that servers get that are not ours."""
+        """Chosen roots, which are sent to servers other than hosted folders."""
         return self._chosen or ()
 
     def offered(self, folders: Iterable[Path] = ()) -> list[JSONObject]:
-        """As `roots/list` has them; `folders` are named where none were chosen."""
+        """Roots in the form of `roots/list`. Defaults to `folders` until a person has chosen roots."""
         if self._chosen is None:
             return folder_roots(folders)
         return [{"uri": uri, "name": PurePosixPath(unquote(urlsplit(uri).path)).name} for uri in self._chosen]
 
     def choose(self, texts: Sequence[str]) -> None:
-        """Name other folders from now on, by URI or path. Raises: ValueError naming what is none."""
+        """Set the roots, as URIs or paths. Raises: ValueError with the text that is not a folder."""
         self._chosen = tuple(dict.fromkeys(root_uri(text.strip()) for text in texts if text.strip()))
 
 
 def root_uri(text: str) -> str:
-    """The `file://` URI of a folder that is named by one, or by its path. Raises: ValueError.
+    """Return the `file://` URI of a folder, given as such a URI or as a path. Raises: ValueError.
 
     Source: MCP client/roots.
     """

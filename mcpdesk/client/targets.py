@@ -1,4 +1,4 @@
-"""What can be named as a server: a folder, a URL, a command, a configuration file, a Python file."""
+"""Targets of a client: a folder, URL, command, entry of a configuration file, or Python file."""
 
 from __future__ import annotations
 
@@ -20,75 +20,75 @@ from mcpdesk.client.trust import Agree
 from mcpdesk.errors import DeskUserError
 
 COMMAND = "$ "
-"""What a target begins with that is a command, its words quoted as in a shell."""
+"""Prefix of a target that is a command, with its words quoted as in a shell."""
 RUNNER = Path(__file__).with_name("python_server.py")
 RUNNERS = frozenset({"npx", "uvx", "uv", "node", "python", "python3", "deno", "bun", "docker", "run", "exec"})
-"""Words of commands that do not name the server."""
+"""Words of commands that are not the name of a server."""
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _SCRIPT = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 
 
 class FolderTarget(Struct, frozen=True):
-    """A server folder, which is hosted in this process."""
+    """Server folder to host in this process."""
 
     path: Path
 
 
 class UrlTarget(Struct, frozen=True):
-    """A server behind a URL."""
+    """Server at a URL."""
 
     url: str
     headers: Mapping[str, str] = {}
     kind: str = ""
-    """`http`, `sse` or `ws`; empty: it is found out."""
+    """`http`, `sse` or `ws`; empty to detect it."""
     account: str = ""
-    """Whose login is used, where a configuration file says so."""
+    """Account whose login is used, if a configuration file names one."""
     login: LoginOptions = NO_OPTIONS
-    """How to log in, where a configuration file says so."""
+    """Login options from a configuration file."""
 
 
 class CommandTarget(Struct, frozen=True):
-    """A server that is a program."""
+    """Server program to start."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = {}
-    """What is added to the environment."""
+    """Variables added to the environment."""
     folder: Path | None = None
     title: str = ""
-    """What to call it where that is not the command."""
+    """Name to show instead of the command."""
 
     @property
     def text(self) -> str:
-        """What to show of it."""
+        """Name to show: the title, or else the command."""
         return self.title or shlex.join(self.argv)
 
 
 class BrokenTarget(Struct, frozen=True):
-    """A server of a configuration file that cannot be used."""
+    """Entry of a configuration file that cannot be used."""
 
     problem: str
 
 
 RemoteTarget = UrlTarget | CommandTarget | BrokenTarget
-"""What a client can be pointed at."""
+"""Target of an entry in a configuration file."""
 Target = FolderTarget | UrlTarget | CommandTarget
 
 
 def command_text(argv: Sequence[str]) -> str:
-    """A command as a target."""
+    """Return a command in the form of a target."""
     return COMMAND + shlex.join(argv)
 
 
 def program_name(argv: Sequence[str]) -> str:
-    """A name for the server that a command starts."""
+    """Derive a server name from its command."""
     words = [word for word in argv if not word.startswith("-") and Path(word).name not in RUNNERS]
     last = re.sub(r"\.(py|[cm]?[jt]s|sh|exe)$", "", Path(words[0] if words else argv[0]).name)
     return plain_name(last.partition("@")[0] or last)
 
 
 def plain_name(name: str) -> str:
-    """A name that fits into a URL."""
+    """Replace the characters of a name that are not valid in a URL."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.") or "server"
 
 
@@ -99,11 +99,13 @@ def find_target(
     agree: Agree,
     packages: Sequence[str] = (),
 ) -> Target:
-    """What a text names. `ask` gives the inputs of a configuration file; `packages` a Python file needs.
+    """Resolve a text to a target.
 
-    `agree` is called with a configuration file before anything of it is used.
+    `ask` returns inputs of a configuration file; `packages` are for a Python file.
 
-    Raises: DeskUserError naming what is wrong and what can be named.
+    `agree` is called with a configuration file before its content is used.
+
+    Raises: DeskUserError with the reason and the kinds of targets.
     """
     if text.startswith(COMMAND):
         return CommandTarget(tuple(shlex.split(text[len(COMMAND) :])))
@@ -120,7 +122,7 @@ def find_target(
     if path.suffix == ".jsonl":
         from mcpdesk.recorder.archive import require_capture
 
-        require_capture(path)  # what is none is told as `mcpdesk open` tells it
+        require_capture(path)  # reports a file that is not a capture, as `mcpdesk open` does
         raise DeskUserError(f"{text!r} is a capture.", f"Did you mean `mcpdesk open {text}`?")
     config = read_config(path)
     agree(config)
@@ -156,7 +158,7 @@ def configured_targets(
 
 
 def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | CommandTarget:
-    """The server of a configuration file. Raises: DeskUserError for one that cannot be used."""
+    """Return the target for an entry of a configuration file. Raises: DeskUserError if it cannot be used."""
     if server.problem:
         raise DeskUserError(f"{server.name}: {server.problem}.")
     if server.url:
@@ -175,7 +177,7 @@ def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | Comm
 
 
 def _url_target(server: ConfiguredServer) -> UrlTarget:
-    """Raises: DeskUserError for a URL or a header that cannot be sent."""
+    """Return the target of an entry with a URL. Raises: DeskUserError for an invalid URL or header."""
     from mcpdesk.client.http_transports import checked_url
 
     url = server.url.strip()
@@ -200,7 +202,7 @@ def _url_target(server: ConfiguredServer) -> UrlTarget:
 
 
 def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
-    """Raises: DeskUserError for a command that has its arguments in the name of the program."""
+    """Check the command of an entry. Raises: DeskUserError if arguments are part of the program's name."""
     program = server.argv[0]
     words = program.split()
     if len(words) < 2 or shutil.which(program) or (folder or Path()).joinpath(program).exists():
@@ -213,10 +215,10 @@ def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
 
 
 def python_command(path: Path, name: str, packages: Sequence[str]) -> CommandTarget:
-    """The command that serves an object of a Python file, in the environment it was written for.
+    """Return the command that serves an object of a Python file in the file's environment.
 
-    That is one uv makes for it when it names what it needs, else the one beside it, the active one, or the
-    Python on PATH.
+    If the file or `packages` declare dependencies, uv creates the environment. Otherwise it is a `.venv` near
+    the file, the active environment, or the Python on PATH.
     """
     needed = [*_dependencies(path), *packages]
     served = (str(RUNNER), str(path), *((name,) if name else ()))
@@ -241,7 +243,7 @@ def _python_for(path: Path) -> str:
 
 
 def _dependencies(path: Path) -> list[str]:
-    """What a file says it needs, in its own comments. Source: PEP 723."""
+    """Dependencies declared in the file's script block. Source: PEP 723."""
     try:
         found = _SCRIPT.search(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -257,7 +259,9 @@ def _dependencies(path: Path) -> list[str]:
 
 
 def _split(text: str) -> tuple[Path, str]:
-    """A path, and what follows its last colon when there is no such path."""
+    """Split a text into a path and the name after its last colon, unless the whole text is an existing
+    path.
+    """
     path = Path(text).expanduser()
     before, colon, name = text.rpartition(":")
     if colon and not path.exists() and Path(before).expanduser().is_file():

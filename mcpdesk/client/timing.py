@@ -1,4 +1,4 @@
-"""Deadlines of calls, and messages that are sent without waiting for their arrival."""
+"""Deadlines of calls, and messages sent in the background."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from mcpdesk.errors import CallError, CallTimeout
 
 FAREWELL_S = 2.0
-"""Seconds that ending a session, or a message without a reply, may take."""
+"""Time limit, in seconds, for ending a session and for messages without a reply."""
 
 
 class CallDeadline:
-    """The time limit of a call. It can be stopped while a question is answered."""
+    """Time limit of a call, which can be stopped while a question is answered."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._limit = asyncio.timeout(seconds)
         self._is_over = False
-        """Whether the call is, and its limit cannot be moved any more."""
+        """True once the call has ended, after which the limit cannot be rescheduled."""
         self._questions = 0
         self._left_s = 0.0
 
     @asynccontextmanager
     async def enforced(self, what: str) -> AsyncIterator[None]:
-        """Run the block within the time. Raises: CallTimeout when it is over."""
+        """Run the block within the time limit. Raises: CallTimeout when it expires."""
         try:
             async with self._limit:
                 try:
@@ -39,7 +39,7 @@ class CallDeadline:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Let no time pass for the call while the block runs; several blocks may overlap."""
+        """Stop the clock while the block runs. Blocks may overlap."""
         loop = asyncio.get_running_loop()
         when = self._limit.when()
         if self._questions == 0 and when is not None and self._can_move:
@@ -59,25 +59,25 @@ class CallDeadline:
 
 
 class Farewells:
-    """Messages sent in the background, such as cancellations: failures are ignored."""
+    """Messages sent in the background, such as cancellations. Failures are ignored."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
 
     def begin(self, send: Callable[[], Awaitable[object]]) -> None:
-        """Send one; it does not matter whether it arrives."""
+        """Send a message in the background."""
         task = asyncio.get_running_loop().create_task(within(FAREWELL_S, send))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
     async def end(self) -> None:
-        """Wait for what is still under way."""
+        """Wait for the messages that are being sent."""
         if self._running:
             await asyncio.wait(self._running, timeout=FAREWELL_S)
 
 
 async def within(seconds: float, work: Callable[[], Awaitable[object]]) -> None:
-    """Do some work, for so long at most; it does not matter whether it succeeds."""
+    """Run `work` with a time limit, ignoring failures."""
     with suppress(CallError, TimeoutError):
         async with asyncio.timeout(seconds):
             await work()

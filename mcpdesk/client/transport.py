@@ -1,4 +1,4 @@
-"""What a client needs of a transport, and the replies it brings back."""
+"""Interface of a client transport, and the replies it returns."""
 
 from __future__ import annotations
 
@@ -18,43 +18,48 @@ from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import Revision
 
 EXCERPT = 300
-"""Characters of an answer that an error shows."""
+"""Length of an answer's excerpt in an error, in characters."""
 MOST_CHALLENGE = 8 << 10
-"""Characters of `WWW-Authenticate` that an error keeps."""
+"""Limit of the `WWW-Authenticate` header in an error, in characters."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 REFUSED = frozenset({401, 403})
 GZIP = b"\x1f\x8b"
-"""First bytes of what is compressed with gzip."""
+"""First bytes of gzip data."""
 SHOWN = 120
-"""Characters of a body that are shown where no answer is in it."""
+"""Characters shown of a body that contains no answer."""
 
 
 class Incoming(Struct, frozen=True):
-    """What a server sent besides the answers that are waited for."""
+    """A message from the server other than an awaited answer."""
 
     message: JSONObject | None
-    """A request, a notification, or a response that is not waited for; None for what cannot be used."""
+    """A request, a notification or an unexpected response; None if the message is unusable."""
     frame: bytes = b""
-    """Its bytes as they came; empty for remarks alone."""
+    """Original bytes of the message; empty if there are only remarks."""
     remarks: tuple[Remark, ...] = ()
-    """What is wrong with it."""
+    """Faults of the message."""
     request: Id | None = None
-    """The request it was meant for, if that is known."""
+    """Request that the message belongs to, if known."""
 
 
 Receive: TypeAlias = Callable[[Incoming], None]
-"""Takes what the server sends by itself. Raises: CallError, which ends the exchange it came with."""
+"""Handler of messages that the server sends by itself.
+
+Raises: CallError to end the exchange it arrived in.
+"""
 
 
 def excerpt(data: bytes | str) -> str:
-    """The beginning of an answer, fit to be shown: one line, its control characters made visible."""
+    """Return the beginning of an answer as one line, with control characters made visible."""
     text = data[: EXCERPT * 4].decode("utf-8", "replace") if isinstance(data, bytes) else data
     words = " ".join(clean(text).split())
     return words if len(words) <= EXCERPT else words[: EXCERPT - 1] + "…"
 
 
 def without_query(url: str) -> str:
-    """A URL without the parts that may be secret; empty for what is no URL."""
+    """Return a URL without its query and fragment, which may be secret, or an empty string if it is
+    invalid.
+    """
     try:
         return urlunsplit(urlsplit(url)._replace(query="", fragment=""))
     except ValueError:
@@ -62,7 +67,7 @@ def without_query(url: str) -> str:
 
 
 def is_error(message: Any) -> bool:
-    """Whether a decoded message is a JSON-RPC error."""
+    """Return True if a decoded message is a JSON-RPC error."""
     error = message.get("error") if isinstance(message, dict) else None
     return (
         isinstance(error, dict)
@@ -73,7 +78,7 @@ def is_error(message: Any) -> bool:
 
 
 def named_revision(reply: ServerReply) -> str:
-    """The revision in the answer to a handshake, if it can be a header; empty otherwise."""
+    """Revision in the answer to a handshake, or an empty string if it is not valid in a header."""
     result = reply.message.get("result") if isinstance(reply.message, dict) else None
     named = result.get("protocolVersion") if isinstance(result, dict) else None
     is_fit = isinstance(named, str) and named.isascii() and named.isprintable() and len(named) <= 40
@@ -81,54 +86,54 @@ def named_revision(reply: ServerReply) -> str:
 
 
 class ServerResponse(Struct, frozen=True):
-    """A well-formed JSON-RPC response. It holds either a result or an error."""
+    """Well-formed JSON-RPC response with either a result or an error."""
 
     message: JSONObject
     frame: bytes
-    """The message as it came."""
+    """Original bytes of the message."""
 
     @property
     def result(self) -> JSONObject | None:
-        """The result; None for an error."""
+        """Result, or None for an error."""
         return self.message.get("result")
 
     @property
     def error(self) -> JSONObject | None:
-        """The error object; None for a result."""
+        """Error object, or None for a result."""
         return self.message.get("error")
 
     def value(self) -> JSONObject:
-        """The result. Raises: RpcError for an error."""
+        """Return the result. Raises: RpcError for an error."""
         if self.error is not None:
             raise RpcError(self.error["code"], excerpt(self.error["message"]), self.error.get("data"))
         return dict(self.message["result"])
 
 
 class ServerReply(Struct, frozen=True):
-    """What a transport brought back for a request, before anybody judged it.
+    """Unvalidated reply of a transport to a request.
 
-    `message` is the JSON-RPC response if there was one; `body` are its bytes, or what came instead.
+    `message` is the JSON-RPC response, or None. `body` are its bytes, or the data received instead.
     """
 
     message: Any = None
     body: bytes = b""
     status: int = 200
-    """The status of HTTP; other transports have none."""
+    """HTTP status; 200 for other transports."""
     headers: Mapping[str, str] = {}
-    """The headers of HTTP, with lower-case names."""
+    """HTTP headers with lower-case names."""
     remarks: tuple[Remark, ...] = ()
-    """What is wrong with the response, though it could be read."""
+    """Faults of a response that could still be read."""
 
     @property
     def code(self) -> int | None:
-        """The code of a JSON-RPC error; None when it is none."""
+        """Code of the JSON-RPC error, or None if the message is not an error."""
         return self.message["error"]["code"] if is_error(self.message) else None
 
     def response(self, identifier: Id, kinds: Collection[str] = ("complete",)) -> ServerResponse:
-        """The response to the request `identifier`.
+        """Return the validated response to the request `identifier`.
 
-        Raises: HttpError for a status that forbids one, or comes without one; InvalidAnswer for what is no
-        response to this request, and for a result that is of none of the `kinds` agreed upon.
+        Raises: HttpError if the status does not allow a response, or an error status has none; InvalidAnswer
+        if the message is not a response to this request, or its result type is not in `kinds`.
         """
         if self.status in REFUSED or self.status in REDIRECTS:
             raise self.failure()
@@ -143,11 +148,14 @@ class ServerReply(Struct, frozen=True):
         return ServerResponse(self.message, self.body)
 
     def _is_to(self, identifier: Id) -> bool:
-        """Whether the response may be to a request; in HTTP any may, but some servers make up an id."""
+        """True if the id matches or is null.
+
+        Over HTTP a mismatch is harmless, but some servers make up an id.
+        """
         return self.message.get("id") in (identifier, None)
 
     def _instead(self) -> str:
-        """What came where an answer is due."""
+        """Describe the data received instead of an answer."""
         media_type = self.headers.get("content-type", "")
         if not self.body.strip():
             is_stream = media_type.startswith("text/event-stream")
@@ -160,13 +168,13 @@ class ServerReply(Struct, frozen=True):
 
     @property
     def said(self) -> str:
-        """The server's own words in a refusal, as one line."""
+        """Server's explanation in a rejection, as one line."""
         if self.message is None:
             return excerpt(words(self.body, self.headers.get("content-type", "")))
         return excerpt(_reason(self.message))
 
     def failure(self) -> HttpError:
-        """The status as an exception."""
+        """Return the status as an exception."""
         said = self.said
         if self.status in REDIRECTS:
             place = excerpt(without_query(self.headers.get("location", "")))
@@ -182,29 +190,29 @@ class ServerReply(Struct, frozen=True):
 
 
 class ClientTransport(ABC):
-    """A way to one server. Errors it raises need not name the server: `ServerConnection` adds that."""
+    """Transport to one server. Its errors need not name the server, since `ServerConnection` adds that."""
 
     target: str
-    """Where it leads, without secrets."""
+    """Address of the server, without secrets."""
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent without opening it again."""
+        """True if requests can be sent without opening the transport again."""
         return True
 
     @property
     def mirrors_arguments(self) -> bool:
-        """Whether headers repeat those arguments of tools that ask for it."""
+        """True if headers repeat the arguments of tools whose schemas ask for it."""
         return False
 
     @property
     def closing_cancels(self) -> bool:
-        """Whether an abandoned exchange cancels its request on the server."""
+        """True if abandoning an exchange cancels its request on the server."""
         return False
 
     @property
     def probe_s(self) -> float | None:
-        """How long the first request may stay unanswered, before a handshake is tried; None: for ever."""
+        """Time limit for the first request before a handshake is tried, or None for no limit."""
         return None
 
     @property
@@ -214,64 +222,66 @@ class ClientTransport(ABC):
 
     @abstractmethod
     async def open(self, receive: Receive) -> None:
-        """Connect. `receive` takes what the server sends outside of any exchange. Raises: CallError."""
+        """Connect. `receive` handles messages outside of any exchange. Raises: CallError."""
 
     @abstractmethod
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply. Raises: CallError when none came.
+        """Send a request and wait for its reply. Raises: CallError if none arrives.
 
-        `receive` takes what the server sends before, if the transport can tell what belongs to it.
+        `receive` handles earlier messages that belong to the request, if the transport can identify them.
         """
 
     @abstractmethod
     async def send(self, message: JSONObject) -> None:
-        """Send a notification or a response. Raises: CallError when the server does not accept it."""
+        """Send a notification or a response. Raises: CallError if the server does not accept it."""
 
     @abstractmethod
     async def close(self) -> None:
-        """End the connection, and every exchange with it."""
+        """Close the connection and end all exchanges."""
 
     def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """The revision is settled; `reply` is what the server answered to the first request."""
+        """Apply the agreed revision. `reply` is the reply to the first request."""
         return
 
     def remarked(self, remark: Remark, request: Id | None) -> None:
-        """The client remarks on an answer that this transport brought."""
+        """Record a remark of the client about an answer."""
         return
 
     def older(self) -> ClientTransport | None:
-        """The transport to try when the server knows no handshake over this one."""
+        """Return the transport to try if the server rejects a handshake over this one, or None."""
         return None
 
     async def listen(self, opened: Callable[[], None]) -> None:
-        """Receive what belongs to no request, until cancelled; returns if that needs no stream of its own.
+        """Receive messages that belong to no request until cancelled.
 
-        `opened` is called once the stream has begun.
+        Return at once if no stream is needed for them.
+
+        `opened` is called once the stream has started.
         """
         return
 
     async def until_ended(self) -> None:
-        """Wait until the connection ends, where it is one channel. Raises: CallError saying why."""
+        """Wait until the connection ends, if it is a single channel. Raises: CallError with the reason."""
         raise HttpError("the server has no stream for notifications, or ended it")
 
 
 class SessionGone(HttpError):
-    """The server does not know the session any more. It did nothing of the request.
+    """The server no longer knows the session, and did not process the request.
 
-    `reply` says so; None where it did not come over a connection.
+    `reply` is the reply that reports this, or None if there was none.
     """
 
     reply: ServerReply | None = None
 
 
 def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str]) -> str:
-    """What is wrong with the response to a request; empty when nothing is."""
+    """Return the error in the response to a request, or an empty string."""
     if message.get("jsonrpc") != "2.0":
         return "the answer is no JSON-RPC message"
     if is_error(message) and message.get("id") is None:
-        return ""  # it could not read our id
+        return ""  # the server could not read our id
     answered = message.get("id")
     if answered is None:
         return f"the answer has no id, and the request has {identifier!r}"

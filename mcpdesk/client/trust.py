@@ -1,8 +1,9 @@
-"""Trust in files that name servers: a person agrees once to the content of a file before it is used.
+"""Trust in configuration files: a person agrees to the content of a file before it is first used.
 
-A client configuration names programs to start, variables to read and addresses to send them to, and the
-person who opens it did not type them. Agreement is kept by path and SHA-256 of the content in `trust.json` of
-the state folder: the same text elsewhere may start other programs, because its paths are relative.
+A client configuration has programs to start, variables to read and addresses to send them to, and the person
+who opens it did not write them. Agreement is stored by path and SHA-256 of the content in `trust.json` in the
+state folder. The path matters because the same text in another folder may start other programs, through
+relative paths.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mcpdesk.recorder.masking import is_secret
 
 FILE = "trust.json"
 MOST_ENTRIES = 1000
-"""Contents that are remembered; the oldest are dropped first."""
+"""Limit of remembered contents; the oldest are dropped first."""
 MOST_BYTES = 4 << 20
 LONGEST_LINE = 4000
 """Characters shown of one command or URL."""
@@ -33,7 +34,7 @@ _NO_ENVIRONMENT = ("input:", "workspaceFolder:", "workspaceFolderBasename:")
 
 
 class TrustEntry(Struct, frozen=True):
-    """A content that a person agreed to."""
+    """File content that a person agreed to."""
 
     path: str
     sha256: str
@@ -42,25 +43,25 @@ class TrustEntry(Struct, frozen=True):
 
 
 class TrustFile(Struct, frozen=True):
-    """The content of `trust.json`."""
+    """Content of `trust.json`."""
 
     entries: tuple[TrustEntry, ...] = ()
     """Oldest first."""
     dropped: int = 0
-    """Entries that were dropped because there were too many."""
+    """Number of entries dropped because of the limit."""
 
 
 class UntrustedFile(Struct, frozen=True):
-    """A file that needs agreement: its content, and what it would start, reach and read."""
+    """File that needs agreement, with the programs, addresses and variables that it would use."""
 
     path: str
     sha256: str
     lines: tuple[str, ...]
-    """Commands, URLs and names of variables. Not cleaned."""
+    """Commands, URLs and names of variables. May contain unsafe characters."""
 
 
 class UntrustedFileError(DeskUserError):
-    """A file names servers that the person has not agreed to."""
+    """A file has servers that the person has not agreed to."""
 
     def __init__(self, file: UntrustedFile) -> None:
         super().__init__(
@@ -71,18 +72,18 @@ class UntrustedFileError(DeskUserError):
 
 
 Agree = Callable[[ConfigFile], None]
-"""Called with a file before anything of it is used. Raises: DeskUserError unless the person agreed."""
+"""Called with a file before its content is used. Raises: DeskUserError unless the person agreed."""
 
 
 class TrustStore:
-    """The contents that the person of a state folder agreed to. Processes may use it at the same time."""
+    """Store of agreements in a state folder. Several processes may use it at the same time."""
 
     def __init__(self, state: Path) -> None:
         self._path = state / FILE
         self._lock = state / f"{FILE}.lock"
 
     def read(self) -> TrustFile:
-        """All entries. Raises: DeskUserError for a file that cannot be read."""
+        """Return all entries. Raises: DeskUserError if the file cannot be read."""
         try:
             with self._path.open("rb") as file:
                 data = file.read(MOST_BYTES + 1)
@@ -95,12 +96,12 @@ class TrustStore:
             raise DeskUserError(f"{self._path} cannot be read: {error}.", "Repair or delete it.") from None
 
     def is_trusted(self, path: Path, sha256: str) -> bool:
-        """True if the person agreed to this content of the file."""
+        """Return True if the person agreed to this content of the file."""
         wanted = (str(path.resolve()), sha256)
         return any((each.path, each.sha256) == wanted for each in self.read().entries)
 
     def trust(self, path: Path, sha256: str) -> None:
-        """Remember that the person agreed. Raises: DeskUserError when it cannot be kept."""
+        """Store the person's agreement. Raises: DeskUserError if it cannot be written."""
         entry = TrustEntry(str(path.resolve()), sha256, time.time())
         known = (entry.path, entry.sha256)
 
@@ -112,7 +113,7 @@ class TrustStore:
         self._change(with_entry)
 
     def forget(self, path: Path) -> int:
-        """Forget all contents of a file; return how many there were. Raises: DeskUserError."""
+        """Remove all entries of a file and return their number. Raises: DeskUserError."""
         count = 0
 
         def without_file(found: TrustFile) -> TrustFile:
@@ -134,7 +135,7 @@ class TrustStore:
 
 
 def untrusted(config: ConfigFile) -> UntrustedFile:
-    """Describe a file for the question whether it may be used. Nothing of it is expanded."""
+    """Describe a file for the trust question. Variables in it are not expanded."""
     lines = [line for server in config.servers for line in _lines(server, config)]
     if len(lines) > MOST_LINES:
         lines = [*lines[:MOST_LINES], f"... {len(lines) - MOST_LINES} more lines: read the file"]
@@ -184,7 +185,7 @@ def _login_lines(server: ConfiguredServer) -> Iterator[str]:
 
 
 def _cut(line: str) -> str:
-    """A line with its middle left out if it is too long; both ends of a command say what it does."""
+    """Shorten the middle of a line that is too long, because both ends of a command matter."""
     if len(line) <= LONGEST_LINE:
         return line
     half = LONGEST_LINE // 2

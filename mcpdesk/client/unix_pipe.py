@@ -1,4 +1,6 @@
-"""A server in another process of this user: messages as lines over a connected Unix socket."""
+"""Transport to a server in another process of this user, with messages as lines over a connected Unix
+socket.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ ENDED = "the process that hosts the folder ended the connection"
 
 
 class UnixPipe(ClientTransport):
-    """Speaks over a socket that is connected already, and closes it at the end. It is not opened again."""
+    """Transport over a connected socket, which it closes at the end. It cannot be opened again."""
 
     def __init__(self, connection: socket.socket, target: str) -> None:
-        """`target` names the server in messages."""
+        """`target` is the server's name in messages."""
         self.target = target
         self._socket = connection
         self._writer: asyncio.StreamWriter | None = None
@@ -35,11 +37,11 @@ class UnixPipe(ClientTransport):
 
     @property
     def is_open(self) -> bool:
-        """Whether the server can be asked."""
+        """True if requests can be sent."""
         return self._writer is not None and self._end is None
 
     async def open(self, receive: Receive) -> None:
-        """Begin to read. Raises: CallError when the connection has ended."""
+        """Start to read. Raises: CallError if the connection has ended."""
         self._receive = receive
         if self._end is not None:
             raise self._end
@@ -57,7 +59,7 @@ class UnixPipe(ClientTransport):
             return await reply
 
     async def send(self, message: JSONObject) -> None:
-        """Write a message, and wait while the server reads too slowly. Raises: Unreachable."""
+        """Write a message, waiting while the socket buffer is full. Raises: Unreachable."""
         if self._writer is None or self._end is not None:
             raise self._end or Unreachable("the connection is not open")
         try:
@@ -67,15 +69,15 @@ class UnixPipe(ClientTransport):
             raise Unreachable(ENDED) from None
 
     def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """The revision is settled."""
+        """Apply the agreed revision."""
         self._replies.has_batches = revision.has_batches
 
     async def until_ended(self) -> None:
-        """Wait until it ends."""
+        """Wait until the connection ends."""
         await self._replies.until_ended()
 
     async def close(self) -> None:
-        """End the connection, and every exchange with it."""
+        """Close the connection and end all exchanges."""
         self._end = self._end or CallError("closed while the call was under way")
         if self._reading is not None:
             self._reading.cancel()

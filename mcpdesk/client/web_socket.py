@@ -1,4 +1,4 @@
-"""A server behind a WebSocket: one message in each text frame, in both eras, as on a pipe."""
+"""Transport over a WebSocket with one message in each text frame, in both eras."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 SUBPROTOCOL = "mcp"
 LARGEST = 256 << 20
-"""Bytes of one message."""
+"""Largest message in bytes."""
 QUOTED = 80
-"""Characters that a remark quotes of a frame."""
+"""Characters of a frame that a remark quotes."""
 HEARTBEAT_S = 30.0
 PROBE_S = 1.5
 
 
 class SocketChannel:
-    """One connection."""
+    """One WebSocket connection."""
 
     def __init__(
         self,
@@ -53,10 +53,11 @@ class SocketChannel:
         on_data: OnFrame,
         on_end: Callable[[CallError], None],
     ) -> Self:
-        """Connect. Raises: HttpError when the server refuses or cannot be reached."""
+        """Connect. Raises: HttpError if the server refuses or cannot be reached."""
         import aiohttp
 
-        # aiohttp would follow a redirect with our key to another host, and has no switch for it here.
+        # aiohttp would follow a redirect to another host with our key, and has no option to disable that
+        # here.
         trace = aiohttp.TraceConfig()
         trace.on_request_redirect.append(_refuse_redirect)
         session = aiohttp.ClientSession(headers={"User-Agent": "mcpdesk"}, trace_configs=[trace])
@@ -79,11 +80,11 @@ class SocketChannel:
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection has not ended."""
+        """True until the connection ends."""
         return not self._reader.done()
 
     async def send(self, data: bytes) -> None:
-        """Send a message. Raises: HttpError when the connection has ended."""
+        """Send a message. Raises: HttpError if the connection has ended."""
         if self._socket.closed:
             raise HttpError("the connection has ended")
         with connection_errors():
@@ -97,7 +98,7 @@ class SocketChannel:
         await self._session.close()
 
     async def _read(self) -> None:
-        """Hand on what comes until the connection ends."""
+        """Pass messages to `on_data` until the connection ends."""
         from aiohttp import WSMsgType
 
         socket = self._socket
@@ -111,17 +112,22 @@ class SocketChannel:
 async def _refuse_redirect(
     session: aiohttp.ClientSession, context: SimpleNamespace, redirect: aiohttp.TraceRequestRedirectParams
 ) -> None:
-    """Raises: HttpError."""
+    """Raise HttpError instead of following a redirect."""
     place = excerpt(redirect.response.headers.get("Location", ""))
     status = redirect.response.status
     raise HttpError(f"HTTP {status}: it redirects to {place}, which is not followed", status=status)
 
 
 class WebSocket(ClientTransport):
-    """Connects with the first request, and again when it is used after the connection ended."""
+    """Transport that connects with the first request, and reconnects with the next one after a
+    disconnection.
+    """
 
     def __init__(self, url: str, headers: Mapping[str, str]) -> None:
-        """`headers` go with the request that opens it. Raises: DeskUserError for no URL of a WebSocket."""
+        """`headers` are sent with the opening request.
+
+        Raises: DeskUserError if the URL is not a valid WebSocket URL.
+        """
         checked_url(f"http{url.removeprefix('ws')}")
         self.target = without_query(url)
         self._url = url
@@ -131,16 +137,16 @@ class WebSocket(ClientTransport):
 
     @property
     def is_open(self) -> bool:
-        """Whether the connection has not ended."""
+        """True until the connection ends."""
         return self._channel is not None and self._channel.is_open
 
     @property
     def probe_s(self) -> float:
-        """A server that does not know the first request may answer nothing to it."""
+        """Time limit for the probe, because a server may not answer a request that it does not know."""
         return PROBE_S
 
     async def open(self, receive: Receive) -> None:
-        """Connect. Raises: HttpError when the server refuses or cannot be reached."""
+        """Connect. Raises: HttpError if the server refuses or cannot be reached."""
         if self.is_open:
             return
         await self.close()
@@ -155,23 +161,23 @@ class WebSocket(ClientTransport):
     async def exchange(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
     ) -> ServerReply:
-        """Send a request and wait for its reply. Raises: HttpError when the connection ends."""
+        """Send a request and wait for its reply. Raises: HttpError if the connection ends."""
         with self._replies.expecting(request["id"]) as reply:
             await self.send(request)
             return await reply
 
     async def send(self, message: JSONObject) -> None:
-        """Send a message. Raises: HttpError when the connection has ended."""
+        """Send a message. Raises: HttpError if the connection has ended."""
         if self._channel is None:
             raise HttpError("the connection has ended")
         await self._channel.send(codec.encode(message))
 
     def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """The revision is settled."""
+        """Apply the agreed revision."""
         self._replies.has_batches = revision.has_batches
 
     async def until_ended(self) -> None:
-        """Wait until it ends."""
+        """Wait until the connection ends."""
         await self._replies.until_ended()
 
     async def close(self) -> None:

@@ -1,1 +1,1 @@
-"""Answers of servers: which request each is for, and what is wrong with it."""
+"""Matching of servers' answers to requests, and detection of their faults."""

@@ -1,4 +1,4 @@
-"""Connections that cannot be made, that break, or that carry something else than HTTP."""
+"""Errors of connections that fail, break, or do not carry HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPEAKS_TLS = "it speaks TLS"
 
 @contextmanager
 def connection_errors() -> Iterator[None]:
-    """Raise HttpError for a connection that cannot be made, or breaks."""
+    """Convert connection errors to HttpError."""
     import aiohttp
 
     try:
@@ -36,7 +36,7 @@ def connection_errors() -> Iterator[None]:
 
 
 def _broken_part(told: str) -> str:
-    """The part of an answer that breaks HTTP, from the words of aiohttp."""
+    """Describe the part of an answer that violates HTTP, from aiohttp's message."""
     words = " ".join(told.removesuffix("^").split())
     if "\\x15\\x03" in words or "\\x16\\x03" in words:
         return SPEAKS_TLS

@@ -1,4 +1,4 @@
-"""Bodies and events of HTTP as the answer to one request."""
+"""Reading of HTTP bodies and event streams as the answer to one request."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ EVENT_STREAM = "text/event-stream"
 JSON = "application/json"
 CHALLENGE = "www-authenticate"
 OWN_ANSWER_S = 2.0
-"""Seconds to wait for a response on a stream that brought one to another request."""
+"""Seconds to wait for the response on a stream that delivered one to another request."""
 _FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 Found = tuple[Any, bytes, tuple[Remark, ...]]
-"""A response, its bytes and what is wrong with it; the response is None where there is none."""
+"""A response or None, its bytes, and its faults."""
 
 
 def own_answer(
     read: ReadFrame, identifier: Id | None, has_batches: bool, receive: Receive | None, frame: bytes = b""
 ) -> tuple[JSONObject | None, tuple[Remark, ...]]:
-    """The response to a request in a frame, and what is wrong with it. All else goes to `receive`.
+    """Return the response to a request in a frame, and its faults. Other messages are passed to `receive`.
 
-    One with another id is taken for it, and fails: nothing else is answered here.
+    A response with another id is also returned, since nothing else can be answered here; its validation fails
+    later.
     """
     remarks, found = read.remarks, None
     follow = any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks)
@@ -67,7 +68,7 @@ def own_answer(
 
 
 def checked_event(data: bytes, read: ReadFrame) -> ReadFrame:
-    """The content of an event. Raises: InvalidAnswer for no JSON, or a response that cannot be read."""
+    """Check the content of an event. Raises: InvalidAnswer for invalid JSON or an unreadable response."""
     if read.fault is not None and read.is_response:
         raise InvalidAnswer(f"an event cannot be used: {read.fault.text}", excerpt=excerpt(data))
     if not read.is_message:
@@ -83,12 +84,12 @@ def checked_event(data: bytes, read: ReadFrame) -> ReadFrame:
 
 
 class HttpAnswer:
-    """Reads one answer of HTTP: a body, or the events of a stream up to the response."""
+    """Reader of one HTTP answer: a body, or the events of a stream up to the response."""
 
     def __init__(
         self, identifier: Id | None, receive: Receive | None, framer: EventFramer, has_batches: bool
     ) -> None:
-        """`receive` gets what is not the response to `identifier`; `framer` has the limit of its size."""
+        """`receive` handles messages other than the response to `identifier`. `framer` has the size limit."""
         self._identifier, self._receive = identifier, receive
         self._framer, self._has_batches = framer, has_batches
         self._status, self._is_stream, self._bytes, self._events = 0, False, 0, 0
@@ -102,7 +103,7 @@ class HttpAnswer:
         return f"an event stream began (HTTP {self._status}) and has brought {came}, and not the answer"
 
     async def read(self, answer: aiohttp.ClientResponse) -> ServerReply:
-        """The reply. Raises: InvalidAnswer for one that is too large or cannot be used."""
+        """Read the reply. Raises: InvalidAnswer if it is too large or unusable."""
         headers, status = lower(answer), answer.status
         media_type = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         self._status, self._is_stream = status, media_type == EVENT_STREAM and status == 200
@@ -145,9 +146,9 @@ class HttpAnswer:
         return other if is_answer(other) else None, data, ()
 
     async def _of_stream(self, answer: aiohttp.ClientResponse) -> Found:
-        """The response among the events; none when the stream ends without it.
+        """Return the response among the events, or None if the stream ends without it.
 
-        A response to another request is returned if none to this one follows soon.
+        A response to another request is returned if the right one does not follow soon.
         """
         other: Found = None, b"", ()
         head, has_events = bytearray(), False
@@ -212,7 +213,7 @@ class HttpAnswer:
 
 
 def framed(framer: EventFramer, piece: bytes) -> list[Event]:
-    """The events that a piece completes. Raises: InvalidAnswer for one that is too large."""
+    """Return the events that a piece completes. Raises: InvalidAnswer if one is too large."""
     try:
         return framer.feed(piece)
     except ValueError:
@@ -220,12 +221,12 @@ def framed(framer: EventFramer, piece: bytes) -> list[Event]:
 
 
 def too_large(framer: EventFramer) -> InvalidAnswer:
-    """The error for an answer that is larger than its framer's limit."""
+    """Return the error for an answer that exceeds its framer's limit."""
     return InvalidAnswer(f"the answer has more than {framer.limit} bytes")
 
 
 def type_remark(given: str, due: str) -> Remark:
-    """The remark on an answer with a wrong `Content-Type`."""
+    """Return the remark for an answer with a wrong `Content-Type`."""
     has = f"the Content-Type {excerpt(given)[:80]}" if given else "no Content-Type"
     return Remark(
         RemarkKind.CONTENT_TYPE, f"the answer has {has}, and should have {due}; it was read as that"
@@ -233,7 +234,9 @@ def type_remark(given: str, due: str) -> Remark:
 
 
 async def refusal_text(answer: aiohttp.ClientResponse) -> str:
-    """The words in the first bytes of a refusal, as one line; empty when they do not come soon."""
+    """Return the explanation at the start of a rejection's body as one line, or an empty string on a
+    timeout.
+    """
     import aiohttp
 
     try:
@@ -245,7 +248,7 @@ async def refusal_text(answer: aiohttp.ClientResponse) -> str:
 
 
 def lower(answer: aiohttp.ClientResponse) -> dict[str, str]:
-    """The headers of an answer, with lower-case names. All challenges are in one value."""
+    """Headers of an answer with lower-case names. All challenges are joined into one value."""
     found = {name.lower(): value for name, value in answer.headers.items()}
     if CHALLENGE in found:
         found[CHALLENGE] = ", ".join(answer.headers.getall(CHALLENGE))

@@ -1,4 +1,6 @@
-"""Large frames that are almost JSON. To read one takes up to half a microsecond a byte: threads do that."""
+"""Reading of large frames that are almost JSON on a thread, since it takes up to half a microsecond a
+byte.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from typing import TypeAlias
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame, read_strictly
 
 OnFrame: TypeAlias = Callable[[bytes, ReadFrame | None], None]
-"""Receives a frame, and its content if that was read already."""
+"""Receives a frame, and its content if it was already read."""
 
 
 async def read_apart(data: bytes, *, is_line: bool = False) -> ReadFrame:
-    """Read a frame as `read_frame` does; on a thread if that takes long, so that other calls go on."""
+    """Read a frame like `read_frame`, on a thread if that takes long, so that other calls are not delayed."""
     if len(data) <= QUICK_BYTES:
         return read_frame(data, is_line=is_line)
     read = read_strictly(data, is_line=is_line)
@@ -22,19 +24,20 @@ async def read_apart(data: bytes, *, is_line: bool = False) -> ReadFrame:
 
 
 class FrameLane:
-    """Hands on the frames of a program in the order they came, while a large one is read on a thread.
+    """Passes on the frames of a program in order, while a large one is read on a thread.
 
-    The program's output is not taken in the meantime: no more than one piece of it waits here.
+    Reading the program's output is paused in the meantime, so that at most one piece of output is queued
+    here.
     """
 
     def __init__(self, hand_on: OnFrame, pause: Callable[[bool], None]) -> None:
-        """`pause` stops taking the output, or resumes it."""
+        """`pause` pauses reading the output, or resumes it."""
         self._hand_on, self._pause = hand_on, pause
         self._waiting: deque[bytes] = deque()
         self._reading: asyncio.Task[None] | None = None
 
     def put(self, frame: bytes) -> None:
-        """Hand on a frame, once those before it are read."""
+        """Pass on a frame after the frames before it."""
         if self._reading is not None:
             self._waiting.append(frame)
         elif len(frame) <= QUICK_BYTES:
@@ -47,7 +50,7 @@ class FrameLane:
             self._reading = asyncio.get_running_loop().create_task(self._read())
 
     def when_empty(self, function: Callable[[], None]) -> None:
-        """Call a function once no frame waits."""
+        """Call a function once the queue is empty."""
         if self._reading is None:
             function()
         else:

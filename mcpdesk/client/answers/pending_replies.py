@@ -1,9 +1,9 @@
-"""Requests whose responses come on one shared channel, and what comes there that answers none of them.
+"""Requests whose responses arrive on one shared channel, and handling of messages that answer none of them.
 
-A response belongs to the request whose id it has. One with the id in another type (`"1"` for `1`) does as
-well, with a remark. One without a usable id may be meant for any request that waits: then all of them fail
-with that reason. If only the oldest failed, a server that does not answer in order would leave the right one
-waiting for an answer that has come already.
+A response belongs to the request with its id. An id of another type (`"1"` for `1`) is accepted with a
+remark. A response without a usable id may belong to any pending request, so all of them fail with that
+reason. If only the oldest failed, a server that answers out of order would leave the right request waiting
+for an answer that has already arrived.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from mcpdesk.protocol.reading.message import (
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
 NEVER_SENT = -1
-"""An id that no request of ours has."""
+"""Id that no request has."""
 MOST_ANSWERED = 1_000
-"""Ids of answered requests that are remembered."""
+"""Limit of remembered ids of answered requests."""
 _members = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class PendingReplies:
-    """Requests that wait, by id. Used on one loop."""
+    """Pending requests by id. Must be used on one event loop."""
 
     def __init__(self, *, is_pipe: bool = False) -> None:
-        """`is_pipe`: each message has to be a line of its own."""
+        """`is_pipe` is True if each message must be a line of its own."""
         self.has_batches = False
-        """Whether the revision has arrays of messages."""
+        """True if the revision has arrays of messages."""
         self._is_pipe = is_pipe
         self._waiting: dict[Id, asyncio.Future[ServerReply]] = {}
         self._latest = 0
-        """The id of the latest request; they rise from 1."""
+        """Id of the latest request. Ids increase from 1."""
         self._answered: dict[Id, None] = {}
-        """Ids of requests that were answered, the oldest first."""
+        """Ids of answered requests, oldest first."""
 
     async def until_ended(self) -> None:
-        """Wait until the channel ends. Raises: CallError saying why."""
+        """Wait until the channel ends. Raises: CallError with the reason."""
         with self.expecting(NEVER_SENT) as end:
             await end
 
     @contextmanager
     def expecting(self, identifier: int) -> Iterator[asyncio.Future[ServerReply]]:
-        """A future for the reply to a request, while the block runs."""
+        """Yield a future for the reply to a request. The request is pending while the block runs."""
         self._latest = max(self._latest, identifier)
         self._waiting[identifier] = future = asyncio.get_running_loop().create_future()
         try:
@@ -67,12 +67,14 @@ class PendingReplies:
         finally:
             del self._waiting[identifier]
             if future.done() and not future.cancelled():
-                future.exception()  # marks it as retrieved: sending may have failed before it was awaited
+                future.exception()  # marks the exception as retrieved, since sending may have failed before the future was awaited
 
     def deliver(self, frame: bytes, receive: Receive, read: ReadFrame | None = None) -> bool:
-        """Hand a frame to the request it answers, else to `receive`; False if it is not a message.
+        """Pass a frame to the request it answers, or else to `receive`.
 
-        `read` is its content, if that was read already.
+        Return False if it is not a message.
+
+        `read` is its content, if it was already read.
         """
         read = read or read_frame(frame, is_line=self._is_pipe)
         if type(read.value) is dict:
@@ -92,7 +94,7 @@ class PendingReplies:
         remarks: tuple[Remark, ...] = (),
         receive: Receive = lambda incoming: None,
     ) -> None:
-        """Hand a response to the exchange that waits for it, else to `receive`."""
+        """Pass a response to the request that waits for it, or else to `receive`."""
         identifier = message.get("id")
         key = self._key(identifier)
         if key is not None:
@@ -113,13 +115,13 @@ class PendingReplies:
             self._answer(each, ServerReply(message, b"" if place else frame, remarks=remarks))
 
     def fail(self, error: CallError) -> None:
-        """End everything that waits."""
+        """Fail all pending requests."""
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(error)
 
     def _deliver_all(self, read: ReadFrame, frame: bytes, receive: Receive) -> None:
-        """Hand on each message of a frame that has several."""
+        """Deliver each message of a frame with several messages."""
         messages, remarks = read.messages, read.remarks
         parts = [codec.encode(each) for each in messages]
         if not any(each.kind == RemarkKind.SEVERAL_MESSAGES for each in remarks):
@@ -146,7 +148,9 @@ class PendingReplies:
             self._refuse(fault, ReadFrame(None, remarks, fault, about, True), frame, receive)
 
     def _refuse(self, fault: Remark, read: ReadFrame, frame: bytes, receive: Receive) -> None:
-        """Fail the request that a message was meant to answer which cannot be used, or all it may mean."""
+        """Fail the request that an unusable message was meant to answer, or all requests that it may
+        answer.
+        """
         key = self._key(read.id)
         if read.is_response and key is None and self._is_past(read.id):
             read = ReadFrame()
@@ -164,7 +168,7 @@ class PendingReplies:
             del self._answered[next(iter(self._answered))]
 
     def _key(self, identifier: Any) -> Id | None:
-        """The id of the waiting request that an id means, also in another type; None if there is none."""
+        """Return the id of the pending request that an id refers to, possibly of another type, or None."""
         if (
             is_id(identifier)
             and (waiting := self._waiting.get(identifier)) is not None
@@ -174,9 +178,9 @@ class PendingReplies:
         return next((key for key in self._in_question() if same_id(identifier, key)), None)
 
     def _is_past(self, identifier: Id | None) -> bool:
-        """Whether an id is that of a request that waits no longer."""
+        """Return True if an id belongs to an earlier request, which may no longer be pending."""
         return isinstance(identifier, int) and 0 < identifier <= self._latest
 
     def _in_question(self) -> list[Id]:
-        """Ids of the requests that wait."""
+        """Ids of the pending requests."""
         return [key for key, waiting in self._waiting.items() if key != NEVER_SENT and not waiting.done()]

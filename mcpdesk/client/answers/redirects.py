@@ -1,4 +1,6 @@
-"""Redirects that are followed: to another path of the same origin, where keys and tokens are as safe."""
+"""Redirects that are safe to follow: to another path of the same origin, which may receive keys and
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def redirect_target(status: int, location: str, place: str) -> str:
-    """The URL to ask instead of `place`; empty for no redirect, or one that is not followed."""
+    """Return the URL to request instead of `place`, or an empty string if no redirect is to be followed."""
     if status not in REDIRECTS or not location:
         return ""
     try:
@@ -19,7 +21,7 @@ def redirect_target(status: int, location: str, place: str) -> str:
         is_same = _origin(place) == _origin(there) and parts.username is None
     except ValueError:
         return ""
-    # 301 and 302 often lead to a page; the same path with or without a slash is a mere correction.
+    # 301 and 302 often lead to a web page. They are followed only if a trailing slash is added or removed.
     is_moved = status in (307, 308) or here.path.rstrip("/") == parts.path.rstrip("/")
     return there if is_same and is_moved and there != place else ""
 

@@ -1,4 +1,4 @@
-"""The words of a server that refuses: found in bodies of HTTP, whatever their form, and in errors."""
+"""Explanations of servers that reject a request, extracted from HTTP bodies of any form and from errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TITLE = re.compile(r"<title[^>]{0,200}>([^<]{1,400})", re.I)
 _HEADING = re.compile(r"<h1[^>]{0,200}>([^<]{1,400})", re.I)
 _PAGE = re.compile(r"\s*(?:<!--.{0,2000}?-->\s*)?<(?:!doctype\s+html|html|head|body|title)\b", re.I | re.S)
 _WORDS = ("message", "error_description", "detail", "title", "error", "errors", "reason", "msg")
-"""Members of JSON that hold the reason of a refusal, the most telling first."""
+"""JSON members that may have the reason of a rejection, most specific first."""
 _DEPTH = 4
 _DATE = re.compile(r"\b20\d\d-\d\d-\d\d\b")
 _SESSION = re.compile(
@@ -30,7 +30,7 @@ _SESSION = re.compile(
 
 
 def words(body: bytes, media_type: str = "") -> str:
-    """The reason in a body that is no answer: of JSON its words, of a page its title, else the text."""
+    """Return the reason in a body: from its JSON members, its page title, or else the text."""
     text = body[:MOST_READ].decode("utf-8", "replace").removeprefix("\ufeff")
     if "html" in media_type.lower() or _PAGE.match(text):
         return page_words(text)
@@ -43,7 +43,7 @@ def words(body: bytes, media_type: str = "") -> str:
 
 
 def page_words(text: str) -> str:
-    """A page for people in a few words: its title, or its first heading."""
+    """Describe a web page by its title or first heading."""
     for pattern in (_TITLE, _HEADING):
         if (found := pattern.search(text)) and (title := html.unescape(found[1]).strip()):
             return f"a page for people, {title!r}"
@@ -51,7 +51,7 @@ def page_words(text: str) -> str:
 
 
 def is_page(body: bytes, media_type: str = "") -> bool:
-    """Whether a body is HTML."""
+    """Return True if a body is HTML."""
     return "html" in media_type.lower() or _PAGE.match(body[:4096].decode("utf-8", "replace")) is not None
 
 
@@ -70,24 +70,29 @@ def _member_words(value: Any, depth: int = 0) -> str:
 
 
 def is_lost_session(status: int, said: str) -> bool:
-    """Whether a server refuses a request since it does not know its session: 404, or 400 in such words."""
+    """Return True if a rejection means an unknown session: status 404, or 400 with an explanation that says
+    so."""
     return status == 404 or (status == 400 and _SESSION.search(said) is not None)
 
 
 def is_challenge(headers: Mapping[str, str]) -> bool:
-    """Whether a guard in front of the server wants to see a browser."""
+    """Return True if a bot protection in front of the server demands a browser."""
     return "challenge" in headers.get("cf-mitigated", "").lower()
 
 
 def newest_named(said: str, tried: Revision) -> Revision | None:
-    """The newest revision with a handshake that a refusal names, besides the one that was tried."""
+    """Return the newest handshake revision that a rejection mentions, except the one that was tried, or
+    None.
+    """
     named = set(_DATE.findall(said)) - {tried.name}
     known = [each for each in BY_NAME.values() if each.name in named and not each.is_stateless]
     return max(known, key=lambda each: each.name, default=None)
 
 
 def mended_error(message: JSONObject) -> tuple[JSONObject, str]:
-    """A response whose error has an odd shape, made whole, and what was wrong; empty if nothing was."""
+    """Return a response with its malformed error fixed, and the description of the fault, or an empty
+    string.
+    """
     if "error" not in message:
         return message, ""
     error, rest = message["error"], {key: each for key, each in message.items() if key != "error"}

@@ -1,1 +1,1 @@
-"""Configuration files of MCP clients: their formats, their entries and the variables in them."""
+"""Configuration files of MCP clients: formats, entries and variables."""

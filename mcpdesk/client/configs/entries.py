@@ -1,4 +1,7 @@
-"""One entry of a configuration file, checked key by key; a fault is a sentence and never an exception."""
+"""Validation of one entry of a configuration file.
+
+A fault becomes the server's `problem`, not an exception.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ KEYS = frozenset(
         "oauth", "auth",
     }
 )  # fmt: skip
-"""Keys of a server that mean something here."""
+"""Keys of a server that are used."""
 IGNORED = frozenset(
     {
         "disabled", "enabled", "autoApprove", "alwaysAllow", "trust", "includeTools", "excludeTools",
@@ -27,7 +30,7 @@ IGNORED = frozenset(
         "bundled", "display_name", "available_tools", "connectionTimeout",
     }
 )  # fmt: skip
-"""Keys that tell their client how to treat the server; they mean nothing here."""
+"""Keys for settings of other clients. They are ignored without a remark."""
 KINDS = {
     "stdio": "",
     "local": "",
@@ -40,11 +43,11 @@ KINDS = {
 }
 URLS = ("url", "httpUrl", "serverUrl", "uri")
 MOST_NAMES = 10
-"""Keys without a meaning that are named."""
+"""Limit of unknown keys that are reported."""
 
 
 def configured_server(name: str, given: Any, project: str = "") -> ConfiguredServer:
-    """The server of an entry in the keys of Claude and VS Code."""
+    """Return the server of an entry with the keys of Claude and VS Code."""
     try:
         return reached_directly(_server(name, given, project))
     except InvalidEntry as error:
@@ -52,7 +55,7 @@ def configured_server(name: str, given: Any, project: str = "") -> ConfiguredSer
 
 
 def _server(name: str, given: Any, project: str) -> ConfiguredServer:
-    """Raises: InvalidEntry."""
+    """Parse an entry. Raises: InvalidEntry."""
     if not isinstance(given, dict):
         raise InvalidEntry("it has to be an object with a command or a url")
     urls = [key for key in URLS if given.get(key) is not None]
@@ -85,7 +88,7 @@ def _server(name: str, given: Any, project: str) -> ConfiguredServer:
 
 
 def _kind(given: Mapping[str, Any]) -> str:
-    """Raises: InvalidEntry."""
+    """Return the transport of an entry. Raises: InvalidEntry."""
     key = next((key for key in ("type", "transport", "transportType") if given.get(key) is not None), "")
     if not key:
         return "http" if given.get("httpUrl") is not None else ""

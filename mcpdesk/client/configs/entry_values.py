@@ -1,4 +1,4 @@
-"""Values of an entry of a configuration file, by key; a fault is a sentence."""
+"""Typed access to the values of a configuration entry. The text of an error is a sentence."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _Scalar = str | int | float | bool
 
 
 class InvalidEntry(ValueError):
-    """An entry that cannot be used; its text says why."""
+    """An entry is invalid. The text is the reason."""
 
 
 def text_at(given: Mapping[str, Any], key: str) -> str:
-    """The text of a key, empty if it is missing or null. Raises: InvalidEntry."""
+    """Return the text of a key, empty if it is missing or null. Raises: InvalidEntry."""
     found = given.get(key)
     if found is not None and not isinstance(found, str):
         raise InvalidEntry(f"{key} has to be a text")
@@ -21,7 +21,7 @@ def text_at(given: Mapping[str, Any], key: str) -> str:
 
 
 def texts_at(given: Mapping[str, Any], key: str) -> list[str]:
-    """The texts of a list; numbers and true and false are written out. Raises: InvalidEntry."""
+    """Return the items of a list as texts; numbers and booleans are converted. Raises: InvalidEntry."""
     found = given.get(key)
     if found is not None and not isinstance(found, list):
         raise InvalidEntry(f"{key} has to be a list")
@@ -29,7 +29,7 @@ def texts_at(given: Mapping[str, Any], key: str) -> list[str]:
 
 
 def pairs_at(given: Mapping[str, Any], key: str) -> dict[str, str]:
-    """The texts of an object by name, without those that are null. Raises: InvalidEntry."""
+    """Return the values of an object as texts by name, without null values. Raises: InvalidEntry."""
     found = given.get(key)
     if found is not None and not isinstance(found, dict):
         raise InvalidEntry(f"{key} has to be an object")

@@ -1,7 +1,7 @@
-"""Formats of configuration files: the keys under which each client keeps its servers, and its own keys.
+"""Formats of configuration files: the path to the servers, and the keys of an entry, for each client.
 
-`FORMATS` is the one table. A reader turns an entry into the keys of Claude and VS Code; `entries` checks
-those.
+`FORMATS` is the table of formats. A format's reader converts an entry to the keys of Claude and VS Code,
+which `entries` validates.
 """
 
 from __future__ import annotations
@@ -16,53 +16,56 @@ from mcpdesk.client.configs.entry_values import InvalidEntry, pairs_at, text_at,
 
 Keys = dict[str, Any]
 SectionPath = tuple[str, ...]
-"""Keys from the root of a file to an object of servers; `*` stands for any."""
+"""Keys from the root of a file to an object of servers; `*` matches any key."""
 
 
 class Repeats(dict[str, Any]):
-    """An object of a file that knows which of its keys are repeated; the last value of each counts."""
+    """JSON object with the names of its repeated keys. The last value of a repeated key is used."""
 
     repeated: tuple[str, ...] = ()
 
 
 class ConfigFormat(Struct, frozen=True):
-    """How one kind of client keeps its servers."""
+    """Format in which one kind of client stores its servers."""
 
     clients: str
     paths: tuple[SectionPath, ...]
     read: Callable[[Keys], Keys]
-    """Turn an entry into the keys of Claude. Raises: InvalidEntry."""
+    """Converts an entry to the keys of Claude. Raises: InvalidEntry."""
     where: str
     """Files of the client."""
     language: str = "JSON"
     """Language of the file; JSON may have comments."""
     is_list: bool = False
-    """True if the servers are a list, each with its name."""
+    """True if the servers are a list of objects with names."""
     marks: frozenset[str] = frozenset()
-    """Keys of which some entry must have one, if other programs use the same path; empty: any entry fits."""
+    """Keys that identify entries of this format, if other programs use the same path.
+
+    Empty to accept any entry.
+    """
 
 
 class Section(Struct, frozen=True):
-    """One object of servers in a file, or a list of servers with names."""
+    """Object of servers in a file, or list of servers with names."""
 
     format: ConfigFormat
     entries: tuple[tuple[str, Any], ...]
     repeated: tuple[str, ...] = ()
     """Names that are in the file more than once."""
     keys: tuple[str, ...] = ()
-    """Keys from the root of the file to it."""
+    """Keys from the root of the file to this section."""
 
     @property
     def project(self) -> str:
-        """Folder of the project that the section belongs to; empty if it belongs to none."""
+        """Folder of the project that the section belongs to, or an empty string."""
         return self.keys[1] if len(self.keys) > 2 else ""
 
 
 def sections(found: Any) -> list[Section]:
-    """Every section in the content of a file; empty if no format fits.
+    """Return all sections in the content of a file; empty if it has no known format.
 
-    Formats with the keys of Claude are combined. Another one is used if these have no servers. Sections of a
-    project come last.
+    Formats with the keys of Claude are combined. Another format is used if these have no servers. Sections of
+    a project come last.
     """
     here: list[Section] = []
     for each in FORMATS:
@@ -72,7 +75,7 @@ def sections(found: Any) -> list[Section]:
 
 
 def is_section(kind: ConfigFormat, value: Any) -> bool:
-    """True if a value holds servers as this format does; False for one server, or something else."""
+    """Return True if a value holds servers in this format; False for a single server or another value."""
     if kind.is_list != isinstance(value, list) or not isinstance(value, dict | list):
         return False
     entries = value if isinstance(value, list) else list(value.values())
@@ -85,7 +88,7 @@ def is_section(kind: ConfigFormat, value: Any) -> bool:
 
 
 def known_formats() -> str:
-    """The formats in a sentence: `Zed: context_servers`."""
+    """List the formats in a sentence: `Zed: context_servers`."""
     return "; ".join(f"{each.clients}: {'.'.join(each.paths[0])}" for each in FORMATS)
 
 
@@ -98,7 +101,7 @@ def _sections(kind: ConfigFormat, found: Any) -> Iterator[Section]:
 
 
 def _at(found: Any, path: SectionPath) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Values at a path, with their keys."""
+    """Yield the values at a path with their keys."""
     places: list[tuple[tuple[str, ...], Any]] = [((), found)]
     for key in path:
         places = [
@@ -190,7 +193,7 @@ _CONTINUE_VARIABLE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([^{}\s]*)\s*\}\}
 
 
 def _with_variables(given: Any, variable: re.Pattern[str], written: str) -> Any:
-    """A value with the variables of a client written as ours."""
+    """Return a value with a client's variables rewritten in our syntax."""
     if isinstance(given, str):
         return variable.sub(written, given)
     if isinstance(given, list):
@@ -234,4 +237,4 @@ FORMATS = (
         marks=frozenset({"type", "cmd", "uri"}),
     ),
 )
-"""Formats that are read; the first that fits is used. Each may be written in JSON, TOML or YAML."""
+"""Supported formats. The first match is used. Each may be written in JSON, TOML or YAML."""

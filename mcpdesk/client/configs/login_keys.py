@@ -1,4 +1,4 @@
-"""The keys of an entry that say how to log in: `oauth`, or `auth` as Cursor has it."""
+"""Login keys of a configuration entry: `oauth`, or `auth` as in Cursor."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ KEYS = frozenset(
         "idpTokenUrl", "idpClientId", "idToken", "idTokenFile",
     }
 )  # fmt: skip
-"""Keys of `oauth` that mean something here."""
+"""Keys of `oauth` that are used."""
 IGNORED = frozenset(
     {
         "enabled", "authorizationUrl", "tokenUrl", "registrationUrl", "redirectUri", "audiences", "issuer",
         "tokenParamName", "authServerMetadataUrl",
     }
 )  # fmt: skip
-"""Keys of other clients; addresses come from the server's metadata here."""
+"""Keys of other clients that are ignored. Addresses are taken from the server's metadata instead."""
 CURSOR = {"CLIENT_ID": "clientId", "CLIENT_SECRET": "clientSecret", "scopes": "scopes"}
-"""Keys of `auth` -> keys of `oauth`."""
+"""Keys of `oauth` by the corresponding key of `auth`."""
 LAST_PORT = 65535
 
 
 def login_options(given: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
-    """Read the login options of an entry, and its unknown keys. Raises: InvalidEntry."""
+    """Return the login options of an entry, and its unknown keys. Raises: InvalidEntry."""
     oauth, auth = given.get("oauth"), given.get("auth")
     if isinstance(oauth, dict):
         named, keys = "oauth", {str(key): value for key, value in oauth.items()}
     elif isinstance(auth, dict):
         named, keys = "auth", {CURSOR.get(str(key), str(key)): value for key, value in auth.items()}
     else:
-        return NO_OPTIONS, []  # such as false, where a client is not to log in by itself
+        return NO_OPTIONS, []  # such as false, which disables the client's own login
     values = {f"{named}.{key}": value for key, value in keys.items()}
 
     def text(key: str) -> str:

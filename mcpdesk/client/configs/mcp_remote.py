@@ -1,7 +1,7 @@
-"""Entries that wrap a URL with `npx mcp-remote`: it is reached directly, with the same headers and client.
+"""Direct connection to a URL that an entry wraps with `npx mcp-remote`, with the same headers and client.
 
-Arguments are those of https://github.com/geelen/mcp-remote. An entry with an argument that is not in these
-tables starts the program, as its client does.
+The arguments are those of https://github.com/geelen/mcp-remote. An entry with an argument that is not in
+these tables starts the program, as its client does.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions, Secret
 
 _FLAGS = frozenset({"--allow-http", "--debug", "--silent", "--enable-proxy"})
 _WITH_VALUE = frozenset({"--auth-timeout", "--ignore-tool", "--resource"})
-"""Options about its own output and its store of tokens, which are not used."""
+"""Options for its own output and token store, which are ignored."""
 _METADATA, _CLIENT = "--static-oauth-client-metadata", "--static-oauth-client-info"
-"""Options whose value is JSON, or `@` and the path of a file with it."""
+"""Options with a JSON value, or `@` and the path of a JSON file."""
 _MEMBERS = {_METADATA: ("scope",), _CLIENT: ("client_id", "client_secret")}
 """Members of that JSON that are used."""
 _CALLBACK_PATH = "/oauth/callback"
@@ -28,7 +28,7 @@ _TRANSPORTS = {"http-first": "", "sse-first": "", "http-only": "http", "sse-only
 
 
 def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
-    """The server behind mcp-remote; the same server for any other command."""
+    """Return the server behind mcp-remote, or the same server for any other command."""
     words = _arguments(server.argv)
     if not words or not words[0].startswith(("http://", "https://", "${")):
         return server
@@ -60,7 +60,7 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
                 return server
             login |= {key: text for key, text in found.items() if key in _MEMBERS[word]}
     if login.get("client_id") and not (host in _HOSTS and port <= LAST_PORT):
-        return server  # its browser would be sent elsewhere
+        return server  # its browser would be redirected to another address
     remark = "reached directly, without mcp-remote"
     return msgspec.structs.replace(
         server,
@@ -74,7 +74,7 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
 
 
 def _texts(value: str) -> dict[str, str] | None:
-    """The texts of a JSON object that an option has; None for anything else, and for a file."""
+    """Return the string members of an option's JSON object, or None for any other value, such as a file."""
     try:
         found = msgspec.json.decode(value, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -83,7 +83,7 @@ def _texts(value: str) -> dict[str, str] | None:
 
 
 def _login(texts: Mapping[str, str], host: str, port: int) -> LoginOptions:
-    """The options of a login. The way back counts for a client that is registered with it."""
+    """Return the options of a login. The callback address matters only for a client registered with it."""
     options = LoginOptions(scope=texts.get("scope", ""))
     if not (client := texts.get("client_id", "")):
         return options
@@ -98,7 +98,7 @@ def _login(texts: Mapping[str, str], host: str, port: int) -> LoginOptions:
 
 
 def _arguments(argv: tuple[str, ...]) -> list[str]:
-    """The arguments of mcp-remote; empty if the command starts something else."""
+    """Arguments of mcp-remote; empty if the command starts another program."""
     words = list(argv)
     if words and PurePath(words[0]).name in ("npx", "npx.cmd", "bunx"):
         words = words[1:]

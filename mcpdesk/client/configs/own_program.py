@@ -1,7 +1,8 @@
 """Command that starts this program from a client's configuration: found, recognized and checked.
 
-Configuration files outlive the environment this program runs in. `uvx`, `pipx run` and `uv run --with` build
-one in a cache, and the next cleaning deletes it: no path inside such an environment is written into a file.
+Configuration files outlive the environment in which this program runs. `uvx`, `pipx run` and `uv run --with`
+create it in a cache, which may be cleaned at any time. Therefore no path inside such an environment is
+written to a file.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ from urllib.parse import unquote, urlsplit
 from mcpdesk.errors import DeskUserError
 
 VARIABLE = "MCPDESK_PROGRAM"
-"""Environment variable with the command to write instead; for packagers."""
+"""Environment variable, for packagers, that overrides the command to write."""
 NAME = "mcpdesk"
 TO_INSTALL = (
     f"Install it first, with `uv tool install {NAME}` or `pipx install {NAME}`, or set {VARIABLE} to a "
     "command that starts it."
 )
 _RUNNERS = {"uvx": (), "uv": ("tool", "run"), "pipx": ("run",)}
-"""Programs that build an environment for each run -> the words before their options."""
+"""Programs that create an environment for each run, with the words before their options."""
 _SOURCE_FLAGS = {"uvx": "--from", "uv": "--from", "pipx": "--spec"}
 _PACKAGE = re.compile(rf"{NAME}(?:\[[\w,-]+\])?(?:[@=<>~!].*)?")
 _CACHE_NAMES = frozenset({".cache", "Caches"})
 _CACHE_TAG = "CACHEDIR.TAG"
 _LASTING_CACHES = (("pypoetry", "virtualenvs"),)
-"""Folders in a cache that no cleaning of it deletes."""
+"""Folders in a cache that are not deleted when it is cleaned."""
 _INTERPRETER = re.compile(rb"\A#![ \t]*(/[^\s]+)|^'''exec' '?(/[^'\"\r\n]+?)'? \"\$0\"", re.MULTILINE)
-"""Interpreter of a script: in its first line, or in the second if the path is long."""
+"""Interpreter of a script, in its first line, or in the second if the path is long."""
 
 
 def own_command() -> tuple[str, ...]:
-    """The command that starts this program from any folder, later as well.
+    """Return the command that starts this program from any folder, now and later.
 
     Raises: DeskUserError if this environment is temporary and no other command starts the program.
     """
@@ -48,7 +49,7 @@ def own_command() -> tuple[str, ...]:
 
 
 def started_command(script: str = "", executable: str = "") -> tuple[str, ...]:
-    """The command that started this program, with absolute paths."""
+    """Return the command that started this program, with absolute paths."""
     script, executable = script or sys.argv[0], executable or sys.executable
     for place in (Path(script), Path(executable).with_name(NAME)):
         if place.name in (NAME, f"{NAME}.exe") and place.is_file() and os.access(place, os.X_OK):
@@ -59,10 +60,10 @@ def started_command(script: str = "", executable: str = "") -> tuple[str, ...]:
 def lasting_command(
     started: tuple[str, ...], environ: Mapping[str, str], temporary: Collection[Path], source: str | None
 ) -> tuple[str, ...]:
-    """The command to write for a program that was started by `started`: that one, unless it is temporary.
+    """Return the command to write: `started`, unless that is temporary.
 
-    `source` is the package as a runner such as `uvx` takes it, or None if it cannot be had again.
-    Raises: DeskUserError if no command will exist later.
+    `source` is the package in the form that a runner such as `uvx` accepts, or None if it cannot be installed
+    again. Raises: DeskUserError if no permanent command exists.
     """
     if chosen := shlex.split(environ.get(VARIABLE, "")):
         return tuple(chosen)
@@ -92,7 +93,7 @@ def lasting_command(
 
 
 def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
-    """Folders whose content is deleted without asking."""
+    """Folders whose content is deleted automatically."""
     named = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
     named += [
         each for name in ("XDG_CACHE_HOME", "UV_CACHE_DIR", "PIP_CACHE_DIR") if (each := environ.get(name))
@@ -101,7 +102,7 @@ def temporary_folders(environ: Mapping[str, str]) -> frozenset[Path]:
 
 
 def is_temporary(path: Path, temporary: Collection[Path]) -> bool:
-    """True if a file, or what it links to, is in a temporary folder or a cache."""
+    """True if a file, or its link target, is in a temporary folder or a cache."""
     return any(_is_in_cache(place, temporary) for place in {path.absolute(), path.resolve()})
 
 
@@ -111,16 +112,16 @@ def _is_in_cache(path: Path, temporary: Collection[Path]) -> bool:
     for folder in path.parents:
         if folder in temporary or folder.name in _CACHE_NAMES:
             return True
-        # A virtual environment has the tag as well, to be left out of backups.
+        # A virtual environment also has the tag, to be excluded from backups.
         if (folder / _CACHE_TAG).is_file() and not (folder / "pyvenv.cfg").is_file():
             return True
     return False
 
 
 def package_source() -> str | None:
-    """The package that is installed here, as a runner takes it: its name if it came from a package index.
+    """Return the installed package in the form that a runner accepts: its name if it is from a package index.
 
-    None if it came from a file or a folder that does not last.
+    None if it was installed from a temporary file or folder.
     """
     from importlib.metadata import PackageNotFoundError, distribution
 
@@ -132,7 +133,7 @@ def package_source() -> str | None:
 
 
 def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None:
-    """The package of a `direct_url.json`, as a runner takes it. Source: PEP 610."""
+    """Return the package of a `direct_url.json` in the form that a runner accepts. Source: PEP 610."""
     if direct_url is None:
         return NAME
     try:
@@ -150,9 +151,9 @@ def source_of(direct_url: str | None, temporary: Collection[Path]) -> str | None
 
 
 def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
-    """First arguments of an entry that belong to the start of this program, or None for another program.
+    """First arguments of an entry that are part of starting this program, or None for another program.
 
-    They are empty for its console script, and `-m mcpdesk` or what `uvx` and `pipx` need otherwise.
+    Empty for its console script, else `-m mcpdesk` or the arguments of `uvx` and `pipx`.
     """
     if not isinstance(command, str) or not isinstance(args, list):
         return None
@@ -173,9 +174,9 @@ def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
 
 
 def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Collection[Path]) -> str:
-    """Reason why a command that starts this program will not start it later, or an empty text.
+    """Reason why a command that starts this program will fail later, or an empty text.
 
-    Nothing is started: the command may be of a file that nobody agreed to.
+    The command is never started, because it may be from an untrusted file.
     """
     if list(command) == shlex.split(environ.get(VARIABLE, "")):
         return ""
@@ -199,7 +200,7 @@ def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Coll
 
 
 def _interpreter(script: Path) -> str:
-    """Path of the interpreter that a script names; empty for a program that is no script."""
+    """Path of the interpreter that a script declares; empty for a binary."""
     try:
         with script.open("rb") as file:
             start = file.read(4096)

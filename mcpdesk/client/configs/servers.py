@@ -1,4 +1,4 @@
-"""The servers and inputs that a configuration file names, in one form for all formats."""
+"""Servers and inputs of a configuration file, in one form for all formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcpdesk.client.oauth.login_options import NO_OPTIONS, LoginOptions
 
 
 class InputVariable(Struct, frozen=True):
-    """A value that VS Code asks a person for: `${input:name}`."""
+    """Value that VS Code asks the user for: `${input:name}`."""
 
     name: str
     description: str = ""
@@ -20,28 +20,28 @@ class InputVariable(Struct, frozen=True):
 
 
 class ConfiguredServer(Struct, frozen=True):
-    """One server of a file: a command, or a URL."""
+    """Server in a configuration file: a command or a URL."""
 
     name: str
     argv: tuple[str, ...] = ()
     environment: Mapping[str, str] = {}
-    """Variables added to the environment; also looked up by `${NAME}` in the same entry."""
+    """Variables added to the environment. `${NAME}` in the same entry refers to them, too."""
     folder: str = ""
     url: str = ""
     headers: Mapping[str, str] = {}
     kind: str = ""
-    """`http`, `sse` or `ws` where the file says so; empty: it is found out."""
+    """`http`, `sse` or `ws` if the file specifies it; empty to detect it."""
     account: str = ""
-    """Login to use, where a person has several for one URL."""
+    """Login to use if the user has several for one URL."""
     login: LoginOptions = NO_OPTIONS
-    """Login options; texts may contain variables, and file names are relative to the project."""
+    """Login options. Texts may contain variables; file names are relative to the project."""
     environment_file: str = ""
-    """File of more variables (VS Code's `envFile`); `environment` comes before it."""
+    """File with further variables (VS Code's `envFile`). `environment` has precedence."""
     project: str = ""
-    """Folder of the project that the entry belongs to, where one file has entries of several."""
+    """Folder of the project that the entry belongs to, if the file has entries of several projects."""
     problem: str = ""
-    """Why it cannot be used; empty when it can."""
+    """Reason why the server cannot be used, or an empty string."""
     remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return f"ConfiguredServer({self.name!r})"  # environment and headers hold secrets
+        return f"ConfiguredServer({self.name!r})"  # environment and headers contain secrets

@@ -1,7 +1,7 @@
-"""The tap in the configuration file of Codex, which is TOML: put in front of servers, and taken out again.
+"""Insertion and removal of the tap in Codex's configuration file, which is TOML.
 
-A command and arguments within `[mcp_servers.NAME]` or in an inline table are edited. An edit is used if the
-file that results reads exactly as it should; an entry that is written in another form is left alone.
+A command and arguments within `[mcp_servers.NAME]` or in an inline table are edited. An edit is used only if
+the edited file parses exactly to the expected content. An entry in any other form is left unchanged.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}]')
 
 
 class _Body(Struct, frozen=True):
-    """The content of a server's table."""
+    """Content of a server's table."""
 
     text: str
     new_args: str
@@ -42,11 +42,11 @@ class _Body(Struct, frozen=True):
     command: tuple[int, int] | None
     """Start and end of the command's text."""
     args: int | None
-    """Start of the first argument, behind the bracket."""
+    """Start of the first argument, after the bracket."""
 
 
 def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
-    """Put the tap in front of every server that is a program, or of those named."""
+    """Insert the tap before every server that is a program, or only before `names`."""
     changed, left = list[str](), dict[str, str]()
     words = ", ".join(map(_quoted, (*command[1:], *TAP)))
     for name, server in _servers(text):
@@ -80,7 +80,7 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
 
 
 def unwrapped(text: str) -> ConfigEdit:
-    """Take the tap out again, wherever it is."""
+    """Remove the tap from all servers."""
     changed: list[str] = []
     for name, server in _servers(text):
         ours = _tap_of(server)
@@ -98,7 +98,8 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def _without_tap(ours: Sequence[str], body: _Body) -> str:
-    """The table of a server without the tap; unchanged if it is not written as `wrapped` writes it."""
+    """Return a server's table without the tap, or unchanged if it does not have the form that `wrapped`
+    writes."""
     text, command, args = body.text, body.command, body.args
     start = ", ".join(map(_quoted, ours))
     place = re.compile(rf"{re.escape(start)}, (?P<own>{_LITERAL})(?P<more>, )?")
@@ -114,7 +115,8 @@ def _without_tap(ours: Sequence[str], body: _Body) -> str:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Let every entry that starts this program by a command that `is_dead` start it by `command`."""
+    """In every entry that starts this program by a command for which `is_dead` is true, use `command`
+    instead."""
     changed, left = list[str](), dict[str, str]()
     for name, server in _servers(text):
         own: Any = server.get("command")
@@ -133,7 +135,7 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
 
 
 def _with_program(count: int, command: Sequence[str], body: _Body) -> str:
-    """The table of a server with another command and other words in place of its first `count` arguments."""
+    """Return a server's table with `command` in place of its command and its first `count` arguments."""
     if body.command is None or body.args is None:
         return body.text
     old = re.compile(rf"\s*(?P<ours>(?:(?:{_LITERAL})\s*,\s*){{{count}}})").match(body.text, body.args)
@@ -144,7 +146,7 @@ def _with_program(count: int, command: Sequence[str], body: _Body) -> str:
 
 
 def server_names(text: str) -> list[str]:
-    """The names of all servers."""
+    """Names of all servers."""
     return [name for name, _ in _servers(text)]
 
 
@@ -169,12 +171,12 @@ def _reason(server: dict[str, Any]) -> str:
 
 
 def _tap_of(server: dict[str, Any]) -> tuple[str, ...]:
-    """The arguments that start the tap; empty if there is no tap."""
+    """Arguments that start the tap; empty without a tap."""
     return tap_of(server.get("command"), server.get("args"))
 
 
 def _edited(text: str, name: str, edit: Callable[[_Body], str], wanted: dict[str, Any]) -> str | None:
-    """The text after an edit in the table of a server, or None if it does not read as wanted."""
+    """Return the text after editing a server's table, or None if the result does not parse as expected."""
     expected = copy.deepcopy(tomllib.loads(text.removeprefix("\ufeff")))
     expected[SECTION][name] = wanted
     for start, body in _bodies(text, name):
@@ -188,7 +190,7 @@ def _edited(text: str, name: str, edit: Callable[[_Body], str], wanted: dict[str
 
 
 def _bodies(text: str, name: str) -> Iterator[tuple[int, _Body]]:
-    """Start and content of what may be the table of a server."""
+    """Yield start and content of every possible table of a server."""
     tables = list(_TABLE.finditer(text))
     for number, table in enumerate(tables):
         if _keys(f"[{table['key']}]") == {SECTION: {name: {}}}:
@@ -212,9 +214,9 @@ def _body(text: str) -> _Body:
 
 
 def _inline_body(text: str, start: int) -> _Body | None:
-    """The inline table whose content begins there, or None if it has no end."""
+    """Return the inline table whose content begins at `start`, or None if it is not terminated."""
     shown: list[str] = []
-    """The content without what is inside its texts, lists and tables."""
+    """Content with the inside of strings, lists and tables blanked."""
     depth, last = 0, start
     for token in _TOKEN.finditer(text, start):
         between, word = text[last : token.start()], token[0]

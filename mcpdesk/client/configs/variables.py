@@ -1,4 +1,4 @@
-"""Variables in the entries of configuration files, as their clients fill them in."""
+"""Expansion of variables in configuration entries, as their clients do it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from mcpdesk.errors import DeskUserError
 
 VARIABLE = re.compile(r"\$\{(?P<name>[^{}]*)\}")
 LARGEST_ENV_FILE = 1 << 20
-"""Bytes of an `envFile`."""
+"""Largest `envFile` in bytes."""
 LONGEST = 1 << 20
-"""Characters of one text after its variables were replaced."""
+"""Limit of a text after expansion, in characters."""
 OWN = frozenset(
     {
         "workspaceFolder", "workspaceFolderBasename", "workspaceRoot", "fileWorkspaceFolder",
         "fileWorkspaceFolderBasename", "cwd", "userHome", "pathSeparator", "/",
     }
 )  # fmt: skip
-"""Variables that editors define; their values are paths and no secrets."""
+"""Variables that editors define. Their values are paths, not secrets."""
 
 
 class _Lookup(msgspec.Struct):
-    """Values by the names of variables, for one server."""
+    """Values of variables for one server."""
 
     server: ConfiguredServer
     environ: Mapping[str, str]
@@ -35,10 +35,10 @@ class _Lookup(msgspec.Struct):
     ask: Callable[[InputVariable], str]
     folder: Path
     own: Mapping[str, str] = {}
-    """Variables of the entry itself, which come first."""
+    """Variables of the entry itself, which have precedence."""
 
     def value(self, found: re.Match[str]) -> str:
-        """Raises: DeskUserError naming a variable that is not set, or not known."""
+        """Return the value of a variable. Raises: DeskUserError for one that is unset or unknown."""
         name, has_default, default = found["name"].partition(":-")
         match name.partition(":"):
             case ("input", ":", key):
@@ -60,7 +60,7 @@ class _Lookup(msgspec.Struct):
         )
 
     def replaced(self, text: str) -> str:
-        """A text with the values put in. What looks like a variable in a value is none."""
+        """Return a text with its variables expanded. Values are not expanded again."""
         whole = VARIABLE.sub(self.value, text)
         if len(whole) > LONGEST:
             raise DeskUserError(f"{self.server.name}: a value has more than {LONGEST:,} characters.")
@@ -89,11 +89,11 @@ def expanded(
     ask: Callable[[InputVariable], str],
     folder: Path,
 ) -> ConfiguredServer:
-    """The server with `${...}` replaced; `ask` gives the value of an input, `folder` is the workspace.
+    """Return the server with all `${...}` expanded. `ask` returns inputs; `folder` is the workspace.
 
-    `${NAME}` is looked up in the entry's own variables, then in `environ`. A variable of the entry that is
-    used by another one counts only if it needs no variable itself. A value is put in as it is.
-    Raises: DeskUserError naming a variable that is not set, or not known.
+    `${NAME}` is looked up in the entry's own variables, then in `environ`. While the entry's variables are
+    expanded, they see only those of each other that contain no variables. Raises: DeskUserError for a
+    variable that is unset or unknown.
     """
     if server.problem:
         return server
@@ -120,9 +120,9 @@ def expanded(
 
 
 def variables(server: ConfiguredServer) -> tuple[str, ...]:
-    """Names of the variables that `expanded` would replace, sorted; those of inputs as `input:NAME`.
+    """Sorted names of the variables that `expanded` would replace; inputs as `input:NAME`.
 
-    Variables that the entry defines itself are left out, unless their own value reads them.
+    Variables that the entry defines itself are omitted, unless their own value uses them.
     """
     texts = [*server.argv, server.folder, server.url, server.account, server.environment_file]
     texts += [*server.headers.values(), *server.login.texts]
@@ -138,7 +138,7 @@ def _names(texts: list[str]) -> set[str]:
 
 
 def _variables_of(server: ConfiguredServer, path: Path) -> dict[str, str]:
-    """The variables of an `envFile`. Raises: DeskUserError."""
+    """Return the variables of an `envFile`. Raises: DeskUserError."""
     try:
         if not path.is_file():
             raise DeskUserError(f"{server.name}: envFile {path}: there is no such file.")
@@ -153,7 +153,10 @@ def _variables_of(server: ConfiguredServer, path: Path) -> dict[str, str]:
 
 
 def _unquoted(value: str) -> str:
-    """The value of a line: `\\n` in double quotes is a line break, ` #` outside of them a comment."""
+    """Return the value of a line.
+
+    `\\n` in double quotes is a line break; ` #` outside of quotes starts a comment.
+    """
     value = value.strip()
     quoted = _QUOTED.match(value)
     if quoted is None:
@@ -165,5 +168,5 @@ def _unquoted(value: str) -> str:
 _ENV_LINE = re.compile(
     r"(?m)^[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_.]*)[ \t]*=(?P<value>[^\r\n]*)"
 )
-"""A line of an `envFile`. Comments and lines of another form are left out, as VS Code does."""
+"""Line of an `envFile`. Comments and malformed lines are skipped, as in VS Code."""
 _QUOTED = re.compile(r"""(?P<mark>["'`])(?P<text>(?:\\.|(?!(?P=mark)).)*)(?P=mark)""")

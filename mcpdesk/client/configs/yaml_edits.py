@@ -1,7 +1,7 @@
-"""The tap in configuration files in YAML (Goose, Continue): put in front of servers, and taken out again.
+"""Insertion and removal of the tap in YAML configuration files (Goose, Continue).
 
-The text is edited at the positions that the parser reports. An edit is used if the file that results reads
-exactly as it should; an entry that is written in another form is left alone.
+The text is edited at the positions that the parser reports. An edit is used only if the edited file parses
+exactly to the expected content. An entry in any other form is left unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Edits = list[tuple[int, int, str]]
 class _Server(Struct, frozen=True):
     name: str
     keys: tuple[str | int, ...]
-    """Keys and indexes from the root of the file to its entry."""
+    """Keys and indexes from the root of the file to the entry."""
     entry: Mapping[str, Any]
 
     @property
@@ -39,12 +39,12 @@ class _Server(Struct, frozen=True):
 
     @property
     def tap(self) -> tuple[str, ...]:
-        """The arguments that start the tap; empty if there is no tap."""
+        """Arguments that start the tap; empty without a tap."""
         return tap_of(self.entry.get(self.command_key), self.entry.get("args"))
 
 
 def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> ConfigEdit:
-    """Put the tap in front of every server that is a program, or of those named."""
+    """Insert the tap before every server that is a program, or only before `names`."""
     changed, left = list[str](), dict[str, str]()
     for server in _servers(text):
         if names and server.name not in names:
@@ -65,7 +65,7 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
 
 
 def unwrapped(text: str) -> ConfigEdit:
-    """Take the tap out again, wherever it is."""
+    """Remove the tap from all servers."""
     changed: list[str] = []
     for server in _servers(text):
         if not (ours := server.tap):
@@ -82,7 +82,8 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """Let every entry that starts this program by a command that `is_dead` start it by `command`."""
+    """In every entry that starts this program by a command for which `is_dead` is true, use `command`
+    instead."""
     changed, left = list[str](), dict[str, str]()
     for server in _servers(text):
         own: Any = server.entry.get(server.command_key)
@@ -105,7 +106,7 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
 
 
 def _with_program(text: str, key: str, count: int, command: Sequence[str], entry: Any) -> _Edits:
-    """The edits that replace a command and the first `count` arguments; none if their form is not known."""
+    """Return edits that replace a command and the first `count` arguments; empty for an unsupported form."""
     own, args = _pair(entry, key), _pair(entry, "args")
     if own is None or args is None or args[1].id != "sequence" or _is_block_text(own[1], text):
         return []
@@ -120,7 +121,7 @@ def _with_program(text: str, key: str, count: int, command: Sequence[str], entry
 
 
 def server_names(text: str) -> list[str]:
-    """The names of all servers."""
+    """Names of all servers."""
     return [server.name for server in _servers(text)]
 
 
@@ -148,7 +149,7 @@ def _reason(server: _Server) -> str:
 
 
 def _with_tap(text: str, key: str, command: Sequence[str], entry: Any) -> _Edits:
-    """The edits that put the tap in front of an entry; none if its form is not known."""
+    """Return edits that insert the tap into an entry; empty for an unsupported form."""
     own, args = _pair(entry, key), _pair(entry, "args")
     if own is None or _is_block_text(own[1], text):
         return []
@@ -158,13 +159,13 @@ def _with_tap(text: str, key: str, command: Sequence[str], entry: Any) -> _Edits
 
 
 def _words_put_in(text: str, entry: Any, own: Any, args: Any, words: Sequence[str]) -> _Edits:
-    """The edits that make the arguments begin with words."""
+    """Return edits that insert `words` at the start of the arguments."""
     last = _span(own[1])[1]
     if args is None:
         new = _new_args(text, entry.flow_style, own, words)
         return [(last, last, new)]
     start, stop = _span(args[1])
-    if args[1].id == "scalar":  # null, or nothing at all
+    if args[1].id == "scalar":  # null or an empty value
         gap = "" if text[start - 1 : start].isspace() else " "
         return [(start, stop, f"{gap}[{', '.join(words)}{_EMPTY}]")]
     if text[start] not in "[-":  # an anchor
@@ -179,7 +180,7 @@ def _words_put_in(text: str, entry: Any, own: Any, args: Any, words: Sequence[st
 
 
 def _new_args(text: str, is_flow: bool, own: Any, words: Sequence[str]) -> str:
-    """Arguments for an entry that has none, behind its command."""
+    """Return the text of arguments to add after the command of an entry without arguments."""
     if is_flow:
         return f", args: [{', '.join(words)}]"
     gap = _new_line(text, own[0].start_mark.column, _span(own[1])[1])
@@ -187,7 +188,7 @@ def _new_args(text: str, is_flow: bool, own: Any, words: Sequence[str]) -> str:
 
 
 def _without_tap(text: str, key: str, ours: Sequence[str], entry: Any) -> _Edits:
-    """The edits that take the tap out; none if it is not written as `wrapped` writes it."""
+    """Return edits that remove the tap; empty if it does not have the form that `wrapped` writes."""
     command, args = _pair(entry, key), _pair(entry, "args")
     if command is None or args is None or args[1].id != "sequence":
         return []
@@ -214,7 +215,7 @@ def _without_tap(text: str, key: str, ours: Sequence[str], entry: Any) -> _Edits
 def _edited(
     text: str, server: _Server, edit: Callable[[Any], _Edits], wanted: Mapping[str, Any]
 ) -> str | None:
-    """The text after an edit of a server's entry, or None if it does not read as wanted."""
+    """Return the text after editing a server's entry, or None if the result does not parse as expected."""
     entry = _node_at(text, server.keys)
     if entry is None or entry.id != "mapping":
         return None
@@ -233,10 +234,10 @@ def _edited(
 
 
 def _node_at(text: str, keys: Sequence[str | int]) -> Any:
-    """The node of an entry, or None if it has none of its own."""
+    """Return the node of an entry, or None if the entry has no node of its own."""
     import yaml
 
-    # Not the loader in C: its marks count differently.
+    # Not libyaml's loader, whose marks count differently.
     node: Any = yaml.compose(text, yaml.SafeLoader)
     for key in keys:
         if isinstance(key, int):
@@ -249,13 +250,13 @@ def _node_at(text: str, keys: Sequence[str | int]) -> Any:
 
 
 def _pair(node: Any, key: str) -> Any:
-    """The nodes of a key and its value, or None; of several pairs the last counts."""
+    """Return the nodes of a key and its value, or None. The last one of repeated keys is used."""
     found = (pair for pair in reversed(node.value) if pair[0].id == "scalar" and pair[0].value == key)
     return next(found, None)
 
 
 def _is_block_text(node: Any, text: str) -> bool:
-    """True if a value is no text in a single line."""
+    """True unless a value is a scalar on a single line."""
     return node.id != "scalar" or node.style in ("|", ">") or "\n" in text[slice(*_span(node))]
 
 
