@@ -136,9 +136,11 @@ def find_target(
 def configured_targets(
     path: Path, environ: Mapping[str, str], ask: Callable[[InputVariable], str], agree: Agree
 ) -> list[tuple[str, RemoteTarget]]:
-    """Every server of a configuration file, with its name; one that is broken does not keep out the others.
+    """Return all servers of a configuration file with their names.
 
-    `agree` is called with the file before anything of it is used.
+    A broken one does not affect the others.
+
+    `agree` is called with the file before its content is used.
 
     Raises: DeskUserError for a file that cannot be read.
     """

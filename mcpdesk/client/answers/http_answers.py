@@ -175,7 +175,7 @@ class HttpAnswer:
         return await self._at_end(b"" if has_events else bytes(head))
 
     async def _at_end(self, head: bytes) -> Found:
-        """The response in what a stream has at its end that is no whole event."""
+        """Return the response in the data at the end of a stream that is not a complete event."""
         if head.lstrip()[:1] in (b"{", b"["):
             message, data, remarks = await self._of_body(head, JSON, 200)
             return message, data, (*remarks, type_remark(EVENT_STREAM, JSON))
@@ -185,7 +185,7 @@ class HttpAnswer:
         read = await read_apart(rest)
         if not any(map(is_answer, read.messages)):
             if self._framer.last_id:
-                return None, b"", ()  # it is sent again as a whole
+                return None, b"", ()  # the server sends the complete event again
             told = "the event stream ended in the middle of a message"
             raise InvalidAnswer(told, excerpt=excerpt(rest))
         told = "the stream ended without the blank line that ends an event; what had come was read"

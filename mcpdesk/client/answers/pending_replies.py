@@ -67,7 +67,7 @@ class PendingReplies:
         finally:
             del self._waiting[identifier]
             if future.done() and not future.cancelled():
-                future.exception()  # marks the exception as retrieved, since sending may have failed before the future was awaited
+                future.exception()  # marks it as retrieved, since sending may fail before the await
 
     def deliver(self, frame: bytes, receive: Receive, read: ReadFrame | None = None) -> bool:
         """Pass a frame to the request it answers, or else to `receive`.

@@ -265,7 +265,7 @@ def _span(node: Any) -> tuple[int, int]:
 
 
 def _new_line(text: str, column: int, position: int) -> str:
-    """A line break as the line at a position ends with, and blanks up to a column."""
+    """Return a line break of the kind used at a position, and blanks up to a column."""
     end = text.find("\n", position)
     line_break = "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
     return line_break + " " * column

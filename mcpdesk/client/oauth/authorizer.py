@@ -1,4 +1,6 @@
-"""Gives the requests to one server their token, and gets a new one when the server asks for it."""
+"""Authorization of requests to one server: adds the token, and obtains a new one when the server
+requires it.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ from mcpdesk.client.oauth.values import (
 from mcpdesk.errors import AuthorizationError
 
 MOST_LOGINS = 3
-"""How often one request may lead to a login, before its refusal is final."""
+"""Limit of logins for one request, after which its rejection is final."""
 T = TypeVar("T")
 
 Visitor = Callable[[str], Awaitable[str]]
-"""Has a person visit an address; returns the one the browser was sent back to. Raises: AuthorizationError."""
+"""Opens an address in a person's browser and returns the redirect's address. Raises: AuthorizationError."""
 
 
 class Requester(Protocol):
@@ -40,71 +42,75 @@ class Requester(Protocol):
         """Send one request. Raises: AuthorizationError, HttpError."""
 
     async def check_page(self, what: str, url: str) -> None:
-        """Raises: AuthorizationError for a page to which the server must not send a browser."""
+        """Check the page that a browser is sent to.
+
+        Raises: AuthorizationError if its address is not allowed.
+        """
 
     def remark(self, text: str) -> None:
-        """Take a fault of the server that did not stop the login."""
+        """Report a fault of the server that did not stop the login."""
 
 
 class GrantStore(Protocol):
     """Store of tokens by server address, and of registrations by issuer.
 
-    All but `renewal` use files or the keyring and may wait for another process. Call them on a worker thread.
+    All methods except `renewal` use files or the keyring and may wait for another process. Call them on a
+    worker thread.
     """
 
     def grant(self, server_url: str) -> OAuthGrant | None:
-        """The token for a server."""
+        """Return the token for a server, or None."""
 
     def keep(self, server_url: str, grant: OAuthGrant) -> None:
-        """Keep a token, and the client it was given to."""
+        """Store a token, and the client that it was issued to."""
 
     def forget(self, server_url: str) -> None:
-        """Forget the token for a server."""
+        """Delete the token for a server."""
 
     def client(self, issuer: str) -> ClientRegistration | None:
-        """What this client was registered as at an authorization server."""
+        """Return this client's registration at an authorization server, or None."""
 
     def renewal(self, server_url: str) -> AbstractAsyncContextManager[None]:
-        """Held while a token is renewed: no other process renews it then. Raises: AuthorizationError."""
+        """Lock out other processes while a token is renewed. Raises: AuthorizationError."""
 
     def check(self) -> None:
-        """Raises: AuthorizationError if tokens cannot be kept."""
+        """Check that tokens can be stored. Raises: AuthorizationError."""
 
 
 class GrantsInMemory:
-    """Keeps tokens as long as the process runs."""
+    """Store of tokens for the lifetime of the process."""
 
     def __init__(self) -> None:
         self._grants: dict[str, OAuthGrant] = {}
         self._clients: dict[str, ClientRegistration] = {}
 
     def grant(self, server_url: str) -> OAuthGrant | None:
-        """The token for a server."""
+        """Return the token for a server, or None."""
         return self._grants.get(server_url)
 
     def keep(self, server_url: str, grant: OAuthGrant) -> None:
-        """Keep a token, and the client it was given to."""
+        """Store a token, and the client that it was issued to."""
         self._grants[server_url] = grant
         self._clients[grant.issuer] = grant.client
 
     def forget(self, server_url: str) -> None:
-        """Forget the token for a server."""
+        """Delete the token for a server."""
         self._grants.pop(server_url, None)
 
     def client(self, issuer: str) -> ClientRegistration | None:
-        """What this client was registered as at an authorization server."""
+        """Return this client's registration at an authorization server, or None."""
         return self._clients.get(issuer)
 
     def renewal(self, server_url: str) -> AbstractAsyncContextManager[None]:
-        """Do nothing: no other process sees these tokens."""
+        """Do nothing, because no other process uses these tokens."""
         return nullcontext()
 
     def check(self) -> None:
-        """Do nothing: memory keeps any token."""
+        """Do nothing, because tokens can always be stored in memory."""
 
 
 class Authorizer:
-    """The authorization of one client at one server. Used on one loop."""
+    """Authorization of one client at one server. Must be used on one event loop."""
 
     def __init__(
         self,
@@ -113,24 +119,27 @@ class Authorizer:
         store: GrantStore,
         visit: Visitor | None = None,
     ) -> None:
-        """`visit` opens a person's browser; None if no person can log in. Options are read for each login."""
+        """`visit` opens a person's browser; None if no person can log in.
+
+        `setup` is evaluated at each login.
+        """
         self._url = server_url
         self.addresses = ServerAddresses(server_url)
-        """Kinds of addresses the server was reached at."""
+        """Kinds of the addresses at which the server was reached."""
         self._setup = setup
         self._store = store
         self._visit = visit
         self._own: OAuthGrant | None = None
-        """Token of a machine, while the store has the login of another client at this server."""
+        """Token of a machine, if the store has the login of another client at this server."""
         self._key = ProofKey()
         self._found: Discovery | None = None
         self._renewing = asyncio.Lock()
 
     async def headers(self, method: str, url: str, requests: Requester) -> dict[str, str]:
-        """The headers of one request: a token if there is one, renewed if it has expired."""
+        """Return the authorization headers of a request, renewing an expired token; empty without a token."""
         grant = await self._grant()
         if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
-            with suppress(AuthorizationError):  # the server says then what it wants
+            with suppress(AuthorizationError):  # the server's rejection then states the reason
                 async with self._renewing, self._store.renewal(self._url):
                     grant = await self._grant()
                     if grant is not None and grant.has_expired(time.time()) and grant.refresh_token:
@@ -152,17 +161,18 @@ class Authorizer:
         attempt: int,
         requests: Requester,
     ) -> bool:
-        """Whether a refused request is worth another try, as there is another token now.
+        """Return True if a rejected request should be repeated because the token has changed.
 
-        `headers` are the answer's, with lower-case names; `used` those of `headers()` it was sent with;
-        `attempt` counts the tries before. Raises: AuthorizationError when no token can be had.
+        `headers` are the headers of the answer, with lower-case names. `used` are the headers from
+        `headers()` with which the request was sent. `attempt` is the number of earlier attempts. Raises:
+        AuthorizationError if no token can be obtained.
         """
         challenge = challenge_in(challenges) or Challenge()
         is_step_up = status == 403 and challenge.error == "insufficient_scope"
         if attempt >= MOST_LOGINS or not (status == 401 or is_step_up):
             return False
         if used.get("Authorization", "").startswith("DPoP ") and self._key.learn(self._url, headers):
-            return True  # the same token, with the nonce the server wants
+            return True  # the same token, with the server's nonce
         async with self._renewing:
             grant = await self._grant()
             fault: AuthorizationError | None = None
@@ -181,12 +191,12 @@ class Authorizer:
                     raise AuthorizationError(
                         f"the stored login no longer counts: {fault.message}", fault.clause
                     )
-                return False  # the server's refusal is the reason to show; nothing is registered
+                return False  # the server's rejection is the error to show; nothing is registered
             await self._keep(await self._log_in(challenge, grant, is_step_up, requests))
             return True
 
     async def log_in(self, requests: Requester, challenge: Challenge | None = None) -> OAuthGrant:
-        """Get a new token, whatever there is. Raises: AuthorizationError."""
+        """Obtain a new token even if there is one. Raises: AuthorizationError."""
         async with self._renewing:
             new = await self._log_in(challenge or Challenge(), None, False, requests)
             self._own = None
@@ -194,7 +204,7 @@ class Authorizer:
             return new
 
     async def revoke(self, requests: Requester, challenge: Challenge) -> bool:
-        """Have the server revoke the stored token; False if it offers no revocation.
+        """Revoke the stored token at the server. Return False if the server does not support revocation.
 
         Raises: AuthorizationError, HttpError.
         """
@@ -208,13 +218,15 @@ class Authorizer:
 
     @property
     def _can_log_in(self) -> bool:
-        """True if a browser or credentials of a machine can bring a token."""
+        """True if a token can be obtained with a browser or with a machine's credentials."""
         return self._visit is not None or self._setup.machine_id is not None
 
     async def _grant(self) -> OAuthGrant | None:
-        """The token for the server; the stored one only if it fits the client that logs in.
+        """Return the token for the server.
 
-        It is read for each request, on a thread: another process may have renewed or revoked it.
+        A stored token is returned only if it matches the client that logs in.
+
+        The store is read for each request, on a thread, because another process may have changed the token.
         """
         if self._own is not None:
             return self._own
@@ -222,11 +234,11 @@ class Authorizer:
         return stored if stored is not None and self._fits(stored) else None
 
     def _fits(self, grant: OAuthGrant) -> bool:
-        """True unless a machine logs in, and the token was given to another client."""
+        """True unless a machine logs in and the token was issued to another client."""
         return self._setup.machine_id in (None, grant.client.id)
 
     async def _keep(self, grant: OAuthGrant) -> None:
-        """Store a token; one of a machine never replaces the login of another client."""
+        """Store a token. A machine's token never replaces the login of another client."""
         stored = await asyncio.to_thread(self._store.grant, self._url)
         if stored is None or self._fits(stored):
             await asyncio.to_thread(self._store.keep, self._url, grant)
@@ -237,7 +249,7 @@ class Authorizer:
         self, challenge: Challenge, grant: OAuthGrant | None, is_step_up: bool, requests: Requester
     ) -> OAuthGrant:
         await asyncio.to_thread(self._store.check)
-        # Looked for anew each time: the server may trust another authorization server by now.
+        # Discovery is repeated, because the server may now trust another authorization server.
         found = self._found = await self._run(discover(self._url, challenge), requests)
         is_same = grant is not None and grant.issuer == found.server.issuer
         earlier = grant.scopes if grant is not None and is_same and is_step_up else ()
@@ -253,7 +265,10 @@ class Authorizer:
         return await self._run(flow, requests)
 
     async def _refresh(self, grant: OAuthGrant, challenge: Challenge, requests: Requester) -> bool:
-        """Renew a token without a person; False when the server trusts another authorization server now."""
+        """Renew a token with its refresh token. Return True.
+
+        Raises: AuthorizationError if renewal fails, or the server now trusts another authorization server.
+        """
         if self._found is None or challenge.scheme:
             self._found = await self._run(discover(self._url, challenge), requests)
         if self._found.server.issuer != grant.issuer:
@@ -263,7 +278,7 @@ class Authorizer:
         return True
 
     async def _run(self, flow: Flow[T], requests: Requester) -> T:
-        """Carry out the steps of a flow."""
+        """Run the steps of a flow and return its result."""
         outcome: Fetched | str | None = None
         try:
             while True:
@@ -287,5 +302,5 @@ class Authorizer:
 
 
 def _is_used(grant: OAuthGrant, used: Mapping[str, str]) -> bool:
-    """True if a request was sent with this very token."""
+    """True if the request was sent with this token."""
     return used.get("Authorization", "").partition(" ")[2] == grant.access_token

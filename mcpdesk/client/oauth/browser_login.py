@@ -1,4 +1,4 @@
-"""Login of a person with a browser, which is sent back to a small server on this machine."""
+"""Login of a person with a browser, which is redirected to a small server on this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATH = "/callback"
 PATIENCE_S = 300.0
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 Watch: TypeAlias = "Callable[[Fetch, Fetched], None]"
-"""Is shown each request of a login, and what came back."""
+"""Receives each request of a login, and its answer."""
 DONE = "<!doctype html><title>mcpdesk</title><p>You are logged in. This page can be closed."
 FAILED = "<!doctype html><title>mcpdesk</title><p>The login failed: {}"
 IGNORED = """<!doctype html><title>mcpdesk</title>
@@ -35,7 +35,7 @@ mcpdesk shows. A login in progress continues."""
 
 
 class BrowserLogin:
-    """Used as `async with`: listens on the loopback interface while the block runs."""
+    """Async context manager that listens on the loopback interface while the block runs."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class BrowserLogin:
         host: str = "",
         path: str = "",
     ) -> None:
-        """`show` shows a person the address to visit, and may open a browser.
+        """`show` displays the address that the person must visit, and may open a browser.
 
-        Port 0 is a random free one. `host` and `path` are for clients that are registered with others than
+        Port 0 selects a random free one. `host` and `path` are for clients registered with values other than
         `127.0.0.1` and `PATH`.
         """
         self._host, self._path = host or LOOPBACK, path or PATH
@@ -58,11 +58,11 @@ class BrowserLogin:
         self._returned: asyncio.Future[str] | None = None
         self._state = ""
         self._outcome: asyncio.Future[str] | None = None
-        """Reason the login failed, or an empty text; the page of the browser waits for it."""
+        """Reason why the login failed, or an empty text. The browser's page waits for it."""
 
     @property
     def redirect_uri(self) -> str:
-        """Where the browser is to be sent back to."""
+        """Address that the browser is redirected to."""
         return f"http://{self._host}:{self._port}{self._path}"
 
     async def __aenter__(self) -> BrowserLogin:
@@ -85,19 +85,22 @@ class BrowserLogin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.conclude("it was ended in mcpdesk")
-        await self._runner.cleanup()  # which lets the page finish
+        await self._runner.cleanup()  # lets the page finish
 
     def conclude(self, fault: str) -> None:
-        """Show the person's browser how the login ended; empty: it succeeded. Later calls do nothing."""
+        """Show the outcome of the login in the browser; an empty `fault` is success.
+
+        Later calls do nothing.
+        """
         if self._outcome is not None and not self._outcome.done():
             self._outcome.set_result(fault)
 
     async def visit(self, url: str) -> str:
-        """Have a person visit an address; returns the one their browser came back with.
+        """Show an address to the person and return the address that their browser is redirected to.
 
-        A request without the `state` of the address does not end the wait.
+        A request without the `state` of the address is ignored.
 
-        Raises: AuthorizationError when the browser does not come back in time.
+        Raises: AuthorizationError if the browser is not redirected in time.
         """
         self._state = _only(parse_qs(urlsplit(url).query).get("state", []))
         self._returned = asyncio.get_running_loop().create_future()
@@ -110,7 +113,7 @@ class BrowserLogin:
             raise AuthorizationError(f"nobody logged in within {self._patience_s:g} s") from None
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        """Take the first request with the right state; answer others with an error page."""
+        """Accept the first request with the right state. Answer others with an error page."""
         from aiohttp import web
 
         is_local = request.headers.get("Host", "") == f"{self._host}:{self._port}"
@@ -130,12 +133,12 @@ class BrowserLogin:
 
 
 def _only(values: Sequence[str]) -> str:
-    """The one value of a parameter; empty if it is missing or repeated."""
+    """Value of a parameter, or an empty string if it is missing or repeated."""
     return values[0] if len(values) == 1 else ""
 
 
 class _WatchedRequests:
-    """Sends the requests of a login and shows them to `watch`, and faults of the server to `remark`."""
+    """Sends the requests of a login, passing them to `watch` and faults of the server to `remark`."""
 
     def __init__(self, requests: HttpRequests, watch: Watch, remark: Callable[[str], None]) -> None:
         self._requests = requests
@@ -160,12 +163,14 @@ async def log_in(
     watch: Watch = lambda request, answer: None,
     remark: Callable[[str], None] = lambda text: None,
 ) -> OAuthGrant:
-    """Log in to the server at a URL and keep the token. A person does it, unless `options` has credentials.
+    """Log in to the server at a URL and store the token.
 
-    `show` is given the address for a person to visit; `watch` receives each request with its answer, `remark`
-    each fault of the server that did not stop the login.
+    A person logs in, unless `options` has credentials.
 
-    Raises: CallError; an AuthorizationError for a server that breaks a rule.
+    `show` receives the address for the person to visit. `watch` receives each request with its answer.
+    `remark` receives each fault of the server that did not stop the login.
+
+    Raises: CallError; AuthorizationError if the server violates a rule.
     """
     from mcpdesk.client.http_transports import HttpRequests
     from mcpdesk.client.oauth.authorizer import Authorizer
@@ -198,7 +203,7 @@ async def log_in(
 
 
 async def revoke(url: str, store: StoredGrants) -> bool:
-    """Have the server at a URL revoke the stored token; False if it offers no revocation.
+    """Revoke the stored token at the server. Return False if the server does not support revocation.
 
     Raises: CallError.
     """

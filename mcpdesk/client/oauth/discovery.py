@@ -1,4 +1,4 @@
-"""How a client finds out who gives tokens for a server, and checks what it is told.
+"""Discovery of a server's authorization server, and validation of its metadata.
 
 Source: MCP basic/authorization; RFC 6750, 9728, 8414.
 """
@@ -31,7 +31,7 @@ SCHEMES = ("dpop", "bearer")
 LONGEST = 8 << 10
 """Characters of a challenge that are read."""
 _NOT_THERE = frozenset({404, 405, 410, 501})
-"""Statuses of a path where no authorization endpoint is."""
+"""Statuses that mean that a path is not an authorization endpoint."""
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PART = re.compile(
     rf'\s*,?\s*(?:(?P<name>{_TOKEN})\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^\s,"]*))'
@@ -40,7 +40,10 @@ _PART = re.compile(
 
 
 def challenge_in(values: Sequence[str]) -> Challenge | None:
-    """What the `WWW-Authenticate` headers of an answer ask for; None: no token of a kind known here."""
+    """Parse the `WWW-Authenticate` headers of an answer.
+
+    Return None if no known kind of token is requested.
+    """
     found: dict[str, dict[str, str]] = {}
     parameters: dict[str, str] = {}
     for value in values:
@@ -62,9 +65,9 @@ def challenge_in(values: Sequence[str]) -> Challenge | None:
 
 
 def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadata | None]:
-    """The metadata of a server; None: it has none, as servers of 2025-03-26.
+    """Return the metadata of a server, or None if it has none, as servers of 2025-03-26.
 
-    Raises: AuthorizationError for metadata that cannot be used, or is of another server.
+    Raises: AuthorizationError if it is invalid or belongs to another server.
     """
     what = "the protected resource metadata"
     if challenge.metadata_url:
@@ -80,7 +83,7 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
             try:
                 document = answer.json(what)
             except AuthorizationError as error:
-                fault = fault or error  # a page for people, as some sites answer every path with
+                fault = fault or error  # a web page, which some sites return for every path
                 continue
             return _resource(document, server_url)
     if fault is not None:
@@ -92,9 +95,9 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
 
 
 def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
-    """The metadata of an authorization server, in the order of the forms its address may have.
+    """Return the metadata of an authorization server, trying the well-known addresses in order.
 
-    Raises: AuthorizationError when there is none, or it is of another issuer.
+    Raises: AuthorizationError if it is missing or belongs to another issuer.
     """
     checked_endpoint(issuer, "the authorization server")
     path = urlsplit(issuer).path.rstrip("/")
@@ -108,7 +111,7 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
             try:
                 document = answer.json(what)
             except AuthorizationError as error:
-                fault = fault or error  # a page for people, as some sites answer every path with
+                fault = fault or error  # a web page, which some sites return for every path
                 continue
             server = authorization_server(document, issuer)
             if server.issuer != issuer:
@@ -123,9 +126,9 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
 
 
 def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
-    """The metadata of a server that gives its tokens itself, as in 2025-03-26; what it lacks is assumed.
+    """Return the metadata of a server that issues its own tokens, as in 2025-03-26, with defaults if missing.
 
-    `scope` is what its challenge asks for. Raises: NoLogin if it has none at all.
+    `scope` is the scope in its challenge. Raises: NoLogin if the server has no authorization endpoint.
     """
     origin = _at(server_url, "")
     answer: Fetched = yield Fetch("the authorization server metadata", f"{origin}{SERVER_PATH}")
@@ -145,7 +148,7 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
 
 
 def _no_login(origin: str, scope: str) -> NoLogin:
-    """The error for a server that checks tokens and does not say who issues them."""
+    """Return the error for a server that requires tokens but does not state who issues them."""
     wanted = f"a token with the scope {excerpt(scope)}" if scope else "a token"
     told = f"there is no login: {origin} publishes no metadata and has nothing at /authorize"
     advice = f"If it needs {wanted}, its operator has one: give it by --token-env VAR or --header."
@@ -153,7 +156,7 @@ def _no_login(origin: str, scope: str) -> NoLogin:
 
 
 def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:
-    """Checked metadata. Its issuer may differ from `issuer` by a slash at the end.
+    """Return validated metadata. Its issuer may differ from `issuer` by a trailing slash.
 
     Raises: AuthorizationError for metadata of another issuer.
     """
@@ -186,7 +189,7 @@ def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:
 
 
 def canonical(server_url: str) -> str:
-    """The address of a server as tokens name it: without query and fragment."""
+    """Return the address of a server as used in tokens: without query and fragment."""
     return urlunsplit(urlsplit(server_url)._replace(query="", fragment=""))
 
 
@@ -207,7 +210,7 @@ def _resource(found: JSONObject, server_url: str) -> ResourceMetadata:
 
 
 def _contains(resource: str, server_url: str) -> bool:
-    """Whether a resource is the server, or a path that leads to it."""
+    """Return True if a resource is the server, or a parent path of it."""
     try:
         whole, part = urlsplit(resource), urlsplit(server_url)
         same = (whole.scheme.lower(), whole.hostname, whole.port) == (part.scheme, part.hostname, part.port)

@@ -1,4 +1,4 @@
-"""How a token is had: by a person's login, by credentials of a machine, or by a refresh token.
+"""Flows that obtain a token: by a person's login, with a machine's credentials, or with a refresh token.
 
 Source: MCP basic/authorization; OAuth 2.1; RFC 7591, 7636, 8707, 9207, 9449.
 """
@@ -46,11 +46,11 @@ ID_JAG = "urn:ietf:params:oauth:token-type:id-jag"
 CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 FORM = "application/x-www-form-urlencoded"
 PREFERRED = ("none", "client_secret_basic", "client_secret_post")
-"""Ways to authenticate that a newly registered client asks for, the best first."""
+"""Authentication methods that a newly registered client requests, best first."""
 
 
 class ClientCredentials(Struct, frozen=True):
-    """A machine that has its own credentials: a secret, or a private key that signs."""
+    """Credentials of a machine: a secret, or a private key that signs assertions."""
 
     client_id: str
     client_secret: str = ""
@@ -61,7 +61,7 @@ class ClientCredentials(Struct, frozen=True):
 
 
 class SignedAssertion(Struct, frozen=True):
-    """A machine whose platform gave it a signed token to be exchanged."""
+    """Signed token that a machine received from its platform, to be exchanged for a token."""
 
     token: str
 
@@ -70,7 +70,7 @@ class SignedAssertion(Struct, frozen=True):
 
 
 class EnterpriseLogin(Struct, frozen=True):
-    """A person who is logged in at an identity provider that the authorization server trusts."""
+    """Login of a person at an identity provider that the authorization server trusts."""
 
     provider_token_endpoint: str
     provider_client_id: str
@@ -83,52 +83,52 @@ class EnterpriseLogin(Struct, frozen=True):
 
 
 Machine = ClientCredentials | SignedAssertion | EnterpriseLogin
-"""Credentials that take the place of a person with a browser."""
+"""Credentials that replace a person with a browser."""
 
 
 MOST_FIELDS = 100
-"""Fields of a token response that is a form."""
+"""Limit of fields in a token response that is a form."""
 
 
 class ClientSetup(Struct, frozen=True):
-    """How this client presents itself to authorization servers."""
+    """Identity and options of this client for authorization servers."""
 
     name: str = "mcpdesk"
     redirect_uri: str = ""
-    """Where the browser is sent back to."""
+    """Address that the browser is redirected to."""
     metadata_url: str = ""
-    """Where a document about this client lies; empty: there is none."""
+    """Address of a metadata document about this client, or empty if there is none."""
     client: ClientRegistration | None = None
-    """What a person or a file says it is registered as."""
+    """Existing registration that the user or a file provides."""
     client_issuer: str = ""
-    """The authorization server it is registered at; empty: whichever the server names."""
+    """Authorization server of that registration; empty for the one that the server names."""
     machine: Machine | None = None
     assumes_pkce: bool = False
     """True to use PKCE with an authorization server whose metadata does not mention it."""
     scope: str = ""
-    """Scopes to ask for; empty for those that the server names."""
+    """Scopes to request; empty for those that the server names."""
 
     @property
     def machine_id(self) -> str | None:
-        """Id of a client that logs in without a person; None if a person has to log in."""
+        """Id of a client that logs in without a person, or None if a person must log in."""
         if self.machine is None or isinstance(self.machine, SignedAssertion):
             return None if self.machine is None else ""
         return self.machine.client_id
 
     def setup(self) -> ClientSetup:
-        """The setup itself; other kinds of options are read for each login."""
+        """Return the setup itself. `LoginOptions` has the same method, which is called for each login."""
         return self
 
 
 class Discovery(Struct, frozen=True):
-    """Where a token for a server is to be had."""
+    """Metadata of a server and of its authorization server."""
 
     resource: ResourceMetadata
     server: AuthorizationServer
 
 
 def discover(server_url: str, challenge: Challenge) -> Flow[Discovery]:
-    """Find out who gives tokens for a server. Raises: AuthorizationError."""
+    """Discover the authorization server of a server. Raises: AuthorizationError."""
     resource = yield from find_resource(server_url, challenge)
     if resource is None:
         own = yield from find_own_server(server_url, challenge.scope)
@@ -145,10 +145,10 @@ def authorize(
     earlier: tuple[str, ...] = (),
     key: ProofKey | None = None,
 ) -> Flow[OAuthGrant]:
-    """A new token, by whatever `setup` has.
+    """Obtain a new token with the means in `setup`.
 
-    `known` is what this client was registered as before at the issuer; `earlier` are the scopes of an earlier
-    token, which are asked for again; `key` is what the token is to be bound to. Raises: AuthorizationError.
+    `known` is an earlier registration at the issuer. `earlier` are the scopes of an earlier token, which are
+    requested again. The token is bound to `key`. Raises: AuthorizationError.
     """
     scopes = tuple(setup.scope.split()) if not earlier else ()
     scopes = scopes or _scopes(challenge, found.resource, earlier)
@@ -173,9 +173,9 @@ def authorize(
 
 
 def revoke(found: Discovery, grant: OAuthGrant) -> Flow[bool]:
-    """Revoke the tokens of a grant; False if the server offers no revocation. Source: RFC 7009.
+    """Revoke the tokens of a grant. Return False if the server does not support it. Source: RFC 7009.
 
-    Raises: AuthorizationError when it is refused.
+    Raises: AuthorizationError if the server refuses.
     """
     server, what = found.server, "the revocation"
     if not server.revocation_endpoint:
@@ -189,7 +189,7 @@ def revoke(found: Discovery, grant: OAuthGrant) -> Flow[bool]:
             body = urlencode(fields).encode()
             answer: Fetched = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
             if answer.status == 400 and b"client_secret" in answer.body:
-                # The official Python SDK wants the field in the form whatever the method is.
+                # The official Python SDK requires this field in the form with every method.
                 body = urlencode({**fields, "client_secret": grant.client.secret}).encode()
                 answer = yield Fetch(what, server.revocation_endpoint, "POST", headers, body)
             if answer.status != 200:
@@ -198,13 +198,13 @@ def revoke(found: Discovery, grant: OAuthGrant) -> Flow[bool]:
 
 
 def refresh(found: Discovery, grant: OAuthGrant, key: ProofKey | None = None) -> Flow[OAuthGrant]:
-    """A new token for one that has expired. Raises: AuthorizationError when it is refused."""
+    """Obtain a new token with a refresh token. Raises: AuthorizationError if the server refuses."""
     fields = {"grant_type": "refresh_token", "refresh_token": grant.refresh_token}
     return (yield from _token(found, grant.client, fields, grant.scopes, key, grant.refresh_token))
 
 
 def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str, ...]) -> tuple[str, ...]:
-    """What to ask for: what the operation needs, else all there is; and what was granted before."""
+    """Scopes to request: those of the challenge or else of the metadata, and earlier ones."""
     wanted = tuple(challenge.scope.split()) or (() if earlier else resource.scopes)
     return tuple(dict.fromkeys((*earlier, *wanted)))
 
@@ -212,7 +212,7 @@ def _scopes(challenge: Challenge, resource: ResourceMetadata, earlier: tuple[str
 def _client(
     server: AuthorizationServer, setup: ClientSetup, known: ClientRegistration | None
 ) -> Flow[ClientRegistration]:
-    """What this client is at an authorization server. An id is never shown to another one."""
+    """Return this client's registration at an authorization server. An id is never sent to another one."""
     if setup.client is not None:
         return setup.client
     if setup.metadata_url:
@@ -264,12 +264,12 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     elif isinstance(granted, str) and granted in PREFERRED:
         way = granted
     else:
-        way = "" if ways[0] == "none" else ways[0]  # a secret was given, so it is to be used
+        way = "" if ways[0] == "none" else ways[0]  # a secret was issued, so it must be used
     return ClientRegistration(identifier, secret or "", way, setup.redirect_uri)
 
 
 def _check_login(server: AuthorizationServer, setup: ClientSetup) -> Flow[None]:
-    """Raises: AuthorizationError for a server at which no person can log in safely; nothing is registered."""
+    """Check that a person can log in safely, before anything is registered. Raises: AuthorizationError."""
     if not server.authorization_endpoint:
         raise AuthorizationError(f"{server.issuer} has no authorization_endpoint", "RFC 8414, 2")
     if server.has_pkce is None and setup.assumes_pkce:
@@ -289,7 +289,7 @@ def _by_person(
     scopes: tuple[str, ...],
     key: ProofKey | None,
 ) -> Flow[OAuthGrant]:
-    """A token by the login of a person: an authorization code with PKCE. Source: OAuth 2.1, 4.1."""
+    """Obtain a token by a person's login, with an authorization code and PKCE. Source: OAuth 2.1, 4.1."""
     server, redirect_uri = found.server, setup.redirect_uri
     verifier, state = secrets.token_urlsafe(64), secrets.token_urlsafe(32)
     digest = hashlib.sha256(verifier.encode()).digest()
@@ -316,7 +316,7 @@ def _by_person(
 
 
 def _code(returned: str, state: str, server: AuthorizationServer) -> str:
-    """The code in the address the browser was sent back to, if it came from the server that was asked.
+    """Return the code in the redirect's address after checking its origin.
 
     Raises: AuthorizationError.
     """
@@ -355,7 +355,7 @@ def _by_credentials(
 def _by_enterprise(
     found: Discovery, machine: EnterpriseLogin, scopes: tuple[str, ...], key: ProofKey | None
 ) -> Flow[OAuthGrant]:
-    """A token by an assertion that an identity provider makes for this authorization server."""
+    """Obtain a token with an assertion that an identity provider issues for this authorization server."""
     asked = {
         "grant_type": EXCHANGE,
         "requested_token_type": ID_JAG,
@@ -389,7 +389,7 @@ def _token(
     key: ProofKey | None,
     refresh_token: str = "",
 ) -> Flow[OAuthGrant]:
-    """What the token endpoint gives for these fields. Raises: AuthorizationError."""
+    """Request a token from the token endpoint with these fields. Raises: AuthorizationError."""
     server, what = found.server, "the token request"
     asked = fields | {"resource": found.resource.resource}
     if scopes and fields["grant_type"] == "client_credentials":
@@ -432,9 +432,9 @@ def _with_client(
     server: AuthorizationServer,
     headers: Mapping[str, str],
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Form and headers of a request that authenticates the client.
+    """Return form and headers of a request that authenticates the client.
 
-    The form has the client's id with every method: Python servers look the client up by it.
+    The form has the client's id with every method, because Python servers use it to look up the client.
     """
     form, sent = dict(fields), dict(headers)
     if client.id:
@@ -449,7 +449,7 @@ def _with_client(
 
 
 def _token_fields(what: str, answer: Fetched) -> dict[str, Any]:
-    """The fields of a token response, in JSON or as a form. Raises: AuthorizationError."""
+    """Return the fields of a token response, which is JSON or a form. Raises: AuthorizationError."""
     if answer.headers.get("content-type", "").partition(";")[0].strip().lower() == FORM:
         try:
             return dict(parse_qsl(answer.body.decode("utf-8", "replace"), max_num_fields=MOST_FIELDS))
@@ -459,7 +459,7 @@ def _token_fields(what: str, answer: Fetched) -> dict[str, Any]:
 
 
 def _end(lasts: Any) -> float | None:
-    """Unix time when a token that lasts so many seconds expires; None if that is not a number."""
+    """Unix time of a token's expiry, given its lifetime in seconds, or None if that is not a number."""
     if isinstance(lasts, str) and re.fullmatch(r"[0-9]{1,12}", lasts):
         lasts = int(lasts)
     return time.time() + lasts if isinstance(lasts, int | float) and not isinstance(lasts, bool) else None
@@ -468,7 +468,7 @@ def _end(lasts: Any) -> float | None:
 def _posted(
     what: str, url: str, headers: Mapping[str, str], body: bytes, key: ProofKey | None
 ) -> Flow[Fetched]:
-    """Post a form, with a proof of `key`; once more when the server wants a nonce of its own in it."""
+    """Post a form with a proof of `key`. Repeat it once if the server requires its nonce in the proof."""
     answer: Fetched
     if key is None:
         answer = yield Fetch(what, url, "POST", headers, body)
@@ -481,7 +481,7 @@ def _posted(
 
 
 def _authentication(client: ClientRegistration, server: AuthorizationServer) -> str:
-    """How a client authenticates at the token endpoint."""
+    """Authentication method of a client at the token endpoint."""
     if client.authentication or not client.secret:
         return client.authentication or "none"
     ways = [way for way in server.client_authentication if way in PREFERRED[1:]]

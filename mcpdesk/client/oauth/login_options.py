@@ -1,4 +1,4 @@
-"""Options of a login, as flags and configuration files give them. Secrets come from variables and files."""
+"""Login options from flags and configuration files. Secrets are read from variables and files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from mcpdesk.client.oauth.grants import ClientSetup, Machine
 
 MOST_BYTES = 64 << 10
-"""Size of a file with a secret."""
+"""Largest file with a secret, in bytes."""
 
 
 class Secret(Struct, frozen=True):
-    """A secret text, or the file it is read from at each login."""
+    """Secret text, or the file from which it is read at each login."""
 
     text: str = ""
     file: str = ""
@@ -32,7 +32,10 @@ class Secret(Struct, frozen=True):
         return bool(self.text or self.file)
 
     def read(self) -> str:
-        """The secret without white space around it. Raises: AuthorizationError for a file without one."""
+        """Return the secret without surrounding white space.
+
+        Raises: AuthorizationError for an invalid file.
+        """
         if not self.file:
             return self.text.strip()
         try:
@@ -53,46 +56,46 @@ NO_SECRET = Secret()
 
 
 class LoginOptions(Struct, frozen=True):
-    """How to log in to one server. Without any, a person logs in, as a client that registers itself."""
+    """Login options for one server. By default a person logs in, as a client that registers itself."""
 
     client_id: str = ""
-    """Id that the client is registered with; empty to register it, or to use its metadata document."""
+    """Id of a registered client; empty to register one, or to use its metadata document."""
     client_secret: Secret = NO_SECRET
     client_key: Secret = NO_SECRET
     """Private key in PEM with which the client signs assertions."""
     client_issuer: str = ""
-    """Authorization server that the client is registered at; no other one sees its id."""
+    """Authorization server at which the client is registered. Its id is not sent to any other."""
     client_metadata_url: str = ""
-    """Address of a document about the client, which takes the place of its registration."""
+    """Address of a document about the client, which replaces its registration."""
     scope: str = ""
-    """Scopes to ask for; empty for those that the server names."""
+    """Scopes to request; empty for those that the server names."""
     callback_port: int = 0
-    """Port that the browser is sent back to; 0 for a random one."""
+    """Port of the redirect address; 0 for a random one."""
     assumes_pkce: bool = False
-    """True to use PKCE where the metadata does not mention it."""
+    """True to use PKCE if the metadata does not mention it."""
     uses_credentials: bool = False
     """True if the client logs in for itself, without a person (grant type client_credentials)."""
     assertion: Secret = NO_SECRET
-    """Signed token of the platform this client runs on, which is exchanged for a token of the server."""
+    """Signed token from the platform this client runs on, which is exchanged for a token of the server."""
     provider_url: str = ""
-    """Token endpoint of an identity provider where a person is logged in (enterprise login, ID-JAG)."""
+    """Token endpoint of an identity provider at which a person is logged in (enterprise login, ID-JAG)."""
     provider_client_id: str = ""
     """Id of this client at that provider."""
     id_token: Secret = NO_SECRET
     """ID token of the person, issued by that provider."""
     callback_host: str = ""
-    """`localhost` where the client is registered with that name of this machine; empty for 127.0.0.1."""
+    """`localhost` if the client is registered with that host name; empty for 127.0.0.1."""
     callback_path: str = ""
-    """Path that the browser is sent back to; empty for the usual one."""
+    """Path of the redirect address; empty for the default."""
 
     @property
     def is_machine(self) -> bool:
-        """True if a token can be had without a browser."""
+        """True if a token can be obtained without a browser."""
         return self.uses_credentials or bool(self.assertion or self.client_key or self.provider_url)
 
     @property
     def machine_id(self) -> str | None:
-        """Id of a client that logs in without a person; None if a person has to log in."""
+        """Id of a client that logs in without a person, or None if a person must log in."""
         return self.client_id if self.is_machine else None
 
     @property
@@ -103,7 +106,7 @@ class LoginOptions(Struct, frozen=True):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts and names of files that are given."""
+        """All texts and file names in the options."""
         return tuple(
             text
             for value in (getattr(self, name) for name in self.__struct_fields__)
@@ -112,7 +115,7 @@ class LoginOptions(Struct, frozen=True):
         )
 
     def filled_in(self, filled: Callable[[str], str], folder: Path) -> LoginOptions:
-        """The same options with each text replaced by `filled`; names of files are relative to `folder`."""
+        """Return the options with `filled` applied to each text; file names become relative to `folder`."""
         found = self
         for name in self.__struct_fields__:
             value = getattr(self, name)
@@ -124,7 +127,7 @@ class LoginOptions(Struct, frozen=True):
         return found
 
     def problem(self) -> str:
-        """Reason why these options cannot be used together, as a sentence without full stop; else empty."""
+        """Reason why these options cannot be combined, as a sentence without full stop, or an empty text."""
         ways = [
             name
             for name, is_given in (
@@ -167,7 +170,10 @@ class LoginOptions(Struct, frozen=True):
         return ""
 
     def setup(self, redirect_uri: str = "") -> ClientSetup:
-        """Setup of the client for one login. Raises: AuthorizationError for a secret that cannot be read."""
+        """Return the client setup for one login.
+
+        Raises: AuthorizationError for a secret that cannot be read.
+        """
         from mcpdesk.client.oauth.grants import ClientSetup
         from mcpdesk.client.oauth.values import ClientRegistration
 
@@ -186,7 +192,7 @@ class LoginOptions(Struct, frozen=True):
         )
 
     def _machine(self) -> Machine:
-        """Credentials that take the place of a browser. Raises: AuthorizationError."""
+        """Return the credentials that replace a browser. Raises: AuthorizationError."""
         from mcpdesk.client.oauth.grants import ClientCredentials, EnterpriseLogin, SignedAssertion
 
         if self.assertion:

@@ -1,8 +1,8 @@
-"""Addresses to which the URLs of a server's authorization metadata may lead.
+"""Addresses that the URLs in a server's authorization metadata may have.
 
 A server names URLs that this client requests: its metadata, and the endpoints of its authorization server. A
-server on the internet must not reach services of this machine or of its network that way. The check is on
-the address of each socket that is opened, so a name whose DNS answers change does not pass it.
+server on the internet must not reach services on this machine or its network that way. The address of each
+socket is checked, so that a host name with changing DNS answers cannot bypass it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PUBLIC = "public"
 PRIVATE = "private"
 LOOPBACK = "loopback"
 PERMITTED = {LOOPBACK: (LOOPBACK, PRIVATE), PRIVATE: (PRIVATE,)}
-"""Kinds of addresses that a server with an address of one kind may name, beside public ones."""
+"""Kinds of addresses that a server with an address of one kind may name, in addition to public ones."""
 PRIVATE_NETWORKS = tuple(
     map(
         ipaddress.ip_network,
@@ -41,19 +41,19 @@ PRIVATE_NAMES = (
     "home.arpa",
     "corp",
 )
-"""Domains that no public DNS server answers for."""
+"""Domains that no public DNS server resolves."""
 CLAUSE = "MCP security best practices"
 
 
 class AddressRefused(OSError):
-    """A socket to an address that the server may not name."""
+    """Socket to an address that the server is not allowed to name."""
 
 
 def address_kind(address: str) -> str:
-    """`public`, `private`, `loopback`, or the address itself if it is none of these.
+    """Return `public`, `private`, `loopback`, or the address itself if it is none of these.
 
-    Only 127.0.0.1 and ::1 are `loopback`: other addresses in 127.0.0.0/8, link-local, unspecified, multicast
-    and reserved ones are a kind of their own each.
+    Only 127.0.0.1 and ::1 are `loopback`. Each other address in 127.0.0.0/8, and each link-local,
+    unspecified, multicast or reserved address, is a kind of its own.
     """
     ip: Any = ipaddress.ip_address(address.partition("%")[0])
     if ip.version == 6:
@@ -67,18 +67,18 @@ def address_kind(address: str) -> str:
 
 
 class ServerAddresses:
-    """Kinds of addresses a server was reached at, and the check of those it names."""
+    """Kinds of addresses at which a server was reached, and the check of addresses that it names."""
 
     def __init__(self, server_url: str) -> None:
         self._origin = _origin(server_url)
         self._kinds: set[str] = set()
 
     def is_first(self, url: str) -> bool:
-        """True if `url` is on the server itself and no connection to the server was opened yet."""
+        """True if `url` has the server's origin and no connection to the server was opened yet."""
         return not self._kinds and _origin(url) == self._origin
 
     def permits(self, address: str) -> bool:
-        """True if the server may name `address`: it is public, or of a kind the server itself has."""
+        """True if the server may name `address`: it is public, or of a kind that the server itself has."""
         kind = address_kind(address)
         return kind == PUBLIC or (
             bool(self._kinds) and all(kind in PERMITTED.get(each, (each,)) for each in self._kinds)
@@ -90,13 +90,13 @@ class ServerAddresses:
         return _opened(info)
 
     def named_socket(self, info: Any) -> socket.socket:
-        """Open a socket for a URL the server named. Raises: AddressRefused."""
+        """Open a socket for a URL that the server named. Raises: AddressRefused."""
         if not self.permits(info[4][0]):
             raise AddressRefused(info[4][0])
         return _opened(info)
 
     def check_name(self, what: str, url: str) -> None:
-        """Raises: AuthorizationError if a server on the internet names a host of private networks."""
+        """Check a host name. Raises: AuthorizationError if a server on the internet names a private one."""
         host = (urlsplit(url).hostname or "").rstrip(".").lower()
         own_host = self._origin[1] or ""
         if PUBLIC in self._kinds and _is_private_name(host) and not _is_private_name(own_host):
@@ -107,7 +107,7 @@ class ServerAddresses:
         self.check_name(what, url)
         parts = urlsplit(url)
         found: list[Any] = []
-        with suppress(OSError, UnicodeError):  # a name unknown here leads nowhere
+        with suppress(OSError, UnicodeError):  # an unknown name is harmless
             loop = asyncio.get_running_loop()
             found = await loop.getaddrinfo(parts.hostname, parts.port or 443, type=socket.SOCK_STREAM)
         for each in found:
@@ -116,7 +116,7 @@ class ServerAddresses:
 
 
 def refusal(what: str, url: str, address: str) -> AuthorizationError:
-    """The error for a URL that leads to an address the server may not name."""
+    """Return the error for a URL with an address that the server may not name."""
     host = excerpt(urlsplit(url).netloc.rpartition("@")[2])
     told = (
         f"{what} is at {host} ({excerpt(address)}), which this server must not name: only a server on this "

@@ -1,4 +1,4 @@
-"""What a client signs: assertions of who it is, and proofs that it holds the key of a token.
+"""Signatures of a client: assertions of its identity, and proofs of possession for token keys (DPoP).
 
 Source: RFC 7523, 9449.
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
-"""Name of a curve -> JWS algorithm."""
+"""JWS algorithm by name of a curve."""
 ASSERTION_S = 60
-"""How long a signed assertion counts."""
+"""Lifetime of a signed assertion in seconds."""
 
 
 def signed_assertion(client_id: str, issuer: str, private_key_pem: str) -> str:
-    """An assertion of a client that it is itself. Raises: AuthorizationError for a key that cannot sign."""
+    """Return a client's assertion of its identity. Raises: AuthorizationError if the key cannot sign."""
     import jwt
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -43,7 +43,7 @@ def signed_assertion(client_id: str, issuer: str, private_key_pem: str) -> str:
 
 
 def _algorithm(key: PrivateKeyTypes) -> str:
-    """The JWS algorithm of a private key. Raises: ValueError for a kind without one. Source: RFC 7518."""
+    """JWS algorithm of a private key. Raises: ValueError for an unsupported kind. Source: RFC 7518."""
     from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 
     match key:
@@ -57,13 +57,13 @@ def _algorithm(key: PrivateKeyTypes) -> str:
 
 
 class ProofKey:
-    """A key that tokens are bound to, new in each process, and the nonces servers want in its proofs."""
+    """Key that tokens are bound to, new in each process, and the nonces that servers require in proofs."""
 
     def __init__(self) -> None:
         self._nonces: dict[str, str] = {}
 
     def header(self, method: str, url: str, token: str = "") -> dict[str, str]:
-        """The header that proves possession for one request, made with this token if there is one."""
+        """Return the header that proves possession for one request, and binds it to `token` if given."""
         import jwt
 
         claims: dict[str, Any] = {
@@ -80,7 +80,7 @@ class ProofKey:
         return {"DPoP": jwt.encode(claims, self._key, "ES256", head)}
 
     def learn(self, url: str, headers: Mapping[str, str]) -> bool:
-        """Remember the nonce of an answer, by lower-case headers; returns whether it is a new one."""
+        """Store the nonce of an answer. `headers` have lower-case names. Return True if the nonce is new."""
         nonce = headers.get("dpop-nonce", "")
         is_new = bool(nonce) and nonce != self._nonces.get(_origin(url))
         if is_new:

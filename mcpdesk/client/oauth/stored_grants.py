@@ -1,4 +1,4 @@
-"""Tokens that outlive the process: in the keyring of the system, else in a file only this user can read."""
+"""Persistent tokens, in the system's keyring or else in a file that only this user can read."""
 
 from __future__ import annotations
 
@@ -24,41 +24,46 @@ from mcpdesk.errors import AuthorizationError
 FILE_NAME = "tokens.json"
 SERVICE = "mcpdesk"
 MOST_BYTES = 4 << 20
-"""Size of the token file."""
+"""Largest token file in bytes."""
 LOCK_FILES = 16
-"""Number of lock files for renewals; two servers may share one."""
+"""Number of lock files for renewals. Two servers may share one."""
 LOCK_S = 90.0
-"""Longest wait for another process that renews a token: longer than its requests may take."""
+"""Longest wait for another process that renews a token, in seconds.
+
+Exceeds the time its requests may take.
+"""
 LOCK_RETRY_S = 0.02
 T = TypeVar("T")
 
 
 class TextStore(Protocol):
-    """Keeps secret texts by name."""
+    """Store of secret texts by name."""
 
     where: str
-    """Where they are, for a person to read."""
+    """Description of the location, for a person."""
 
     def read(self, name: str) -> str | None:
-        """The text of that name."""
+        """Return the text with that name, or None."""
 
     def write(self, name: str, text: str) -> None:
-        """Keep a text. Raises: AuthorizationError when it cannot be kept."""
+        """Store a text. Raises: AuthorizationError if it cannot be stored."""
 
     def delete(self, name: str) -> None:
-        """Forget a text, if there is one."""
+        """Delete a text if it exists."""
 
     def check(self) -> None:
-        """Raises: AuthorizationError saying why nothing can be written, and what to do."""
+        """Check that texts can be written. Raises: AuthorizationError with the reason and advice."""
 
 
 class StoredGrants:
-    """Implements `GrantStore`: a token for each server, a registration for each authorization server."""
+    """Implementation of `GrantStore`: a token for each server, a registration for each authorization
+    server.
+    """
 
     def __init__(self, texts: TextStore, lock_folder: Path, account: str = "") -> None:
-        """`account` is whose tokens they are, where a person has several at one server.
+        """`account` identifies the login if the user has several at one server.
 
-        Files in `lock_folder` keep two processes from renewing one token.
+        Lock files in `lock_folder` prevent two processes from renewing the same token.
         """
         self._texts = texts
         self._lock_folder = lock_folder
@@ -66,29 +71,29 @@ class StoredGrants:
 
     @property
     def where(self) -> str:
-        """Where the tokens are, for a person to read."""
+        """Description of the location of the tokens, for a person."""
         return self._texts.where
 
     def grant(self, server_url: str) -> OAuthGrant | None:
-        """The token for a server."""
+        """Return the token for a server, or None."""
         return self._decoded(f"token {server_url}{self._account}", OAuthGrant)
 
     def keep(self, server_url: str, grant: OAuthGrant) -> None:
-        """Keep a token, and the client it was given to."""
+        """Store a token, and the client that it was issued to."""
         self._texts.write(f"token {server_url}{self._account}", msgspec.json.encode(grant).decode())
         self._texts.write(f"client {grant.issuer}", msgspec.json.encode(grant.client).decode())
 
     def check(self) -> None:
-        """Raises: AuthorizationError if tokens cannot be kept, with what to do."""
+        """Check that tokens can be stored. Raises: AuthorizationError with advice."""
         self._texts.check()
 
     def forget(self, server_url: str) -> None:
-        """Forget the token for a server."""
+        """Delete the token for a server."""
         self._texts.delete(f"token {server_url}{self._account}")
 
     @asynccontextmanager
     async def renewal(self, server_url: str) -> AsyncIterator[None]:
-        """Held while a token is renewed: no other process renews it then. Raises: AuthorizationError."""
+        """Lock out other processes while a token is renewed. Raises: AuthorizationError."""
         number = sha256(f"{server_url}{self._account}".encode()).digest()[0] % LOCK_FILES
         path = self._lock_folder / f"renewal-{number}.lock"
         with ExitStack() as held:
@@ -108,11 +113,11 @@ class StoredGrants:
             yield
 
     def client(self, issuer: str) -> ClientRegistration | None:
-        """What this client was registered as at an authorization server."""
+        """Return this client's registration at an authorization server, or None."""
         return self._decoded(f"client {issuer}", ClientRegistration)
 
     def _decoded(self, name: str, kind: type[T]) -> T | None:
-        """What is kept; None when there is nothing, or nothing that can be understood."""
+        """Return a stored value, or None if it is missing or malformed."""
         text = self._texts.read(name)
         with suppress(msgspec.DecodeError):
             return None if text is None else msgspec.json.decode(text, type=kind)
@@ -124,9 +129,9 @@ class _Texts(Struct):
 
 
 class PrivateFile:
-    """Keeps texts in a file of mode 0600, which several processes may write.
+    """Store of texts in a file of mode 0600, which several processes may write.
 
-    Texts of a file that others can read or write are neither used nor replaced.
+    A file that other users can read or write is neither used nor replaced.
     """
 
     def __init__(self, path: Path) -> None:
@@ -134,25 +139,28 @@ class PrivateFile:
         self.where = f"{path}, which only you can read"
 
     def read(self, name: str) -> str | None:
-        """The text of that name; None if the file cannot be trusted."""
+        """Return the text with that name, or None, also if the file cannot be trusted."""
         with suppress(AuthorizationError):
             return self._all().get(name)
         return None
 
     def check(self) -> None:
-        """Raises: AuthorizationError saying why nothing can be written, and what to do."""
+        """Check that texts can be written. Raises: AuthorizationError with the reason and advice."""
         self._all()
 
     def write(self, name: str, text: str) -> None:
-        """Keep a text. Raises: AuthorizationError when the file cannot be written."""
+        """Store a text. Raises: AuthorizationError if the file cannot be written."""
         self._change(lambda texts: texts | {name: text})
 
     def delete(self, name: str) -> None:
-        """Forget a text, if there is one. Raises: AuthorizationError when the file cannot be written."""
+        """Delete a text if it exists. Raises: AuthorizationError if the file cannot be written."""
         self._change(lambda texts: {key: text for key, text in texts.items() if key != name})
 
     def _all(self) -> dict[str, str]:
-        """All texts; none if there is no file. Raises: AuthorizationError if the file cannot be trusted."""
+        """Return all texts; empty without a file.
+
+        Raises: AuthorizationError if the file cannot be trusted.
+        """
         path = self._path
         try:
             with path.open("rb") as file:
@@ -181,7 +189,7 @@ class PrivateFile:
         return AuthorizationError(f"the token file {self._path} {reason}; it is not used or changed: {hint}")
 
     def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
-        """Replace the texts, with what other processes wrote, under a lock."""
+        """Apply a change to the current content of the file, under a lock."""
         try:
             with private_files.locked(self._path.with_name(f"{self._path.name}.lock")):
                 before = self._all()
@@ -210,12 +218,12 @@ class PrivateFile:
 
 
 class Keyring:
-    """Keeps texts in the keyring of the system, by the package `keyring`."""
+    """Store of texts in the system's keyring, with the package `keyring`."""
 
     where = "the keyring of the system"
 
     def read(self, name: str) -> str | None:
-        """The text of that name."""
+        """Return the text with that name, or None."""
         import keyring
 
         with suppress(keyring.errors.KeyringError):
@@ -224,7 +232,7 @@ class Keyring:
         return None
 
     def write(self, name: str, text: str) -> None:
-        """Keep a text. Raises: AuthorizationError when the keyring refuses."""
+        """Store a text. Raises: AuthorizationError if the keyring refuses."""
         import keyring
 
         try:
@@ -233,24 +241,24 @@ class Keyring:
             raise AuthorizationError(f"the keyring does not keep the token: {error}") from None
 
     def delete(self, name: str) -> None:
-        """Forget a text, if there is one."""
+        """Delete a text if it exists."""
         import keyring
 
         with suppress(keyring.errors.KeyringError):
             keyring.delete_password(SERVICE, name)
 
     def check(self) -> None:
-        """Do nothing: a keyring that refuses says so when it is written."""
+        """Do nothing, because errors of a keyring are only known when it is written."""
 
 
 def open_grants(state_dir: Path, account: str = "") -> StoredGrants:
-    """The tokens of this user: in the keyring where there is one that works, else below `state_dir`."""
+    """Open the tokens of this user, in a working keyring or else below `state_dir`."""
     texts: TextStore = Keyring() if _has_keyring() else PrivateFile(state_dir / FILE_NAME)
     return StoredGrants(texts, state_dir, account)
 
 
 def _has_keyring() -> bool:
-    """Whether the package is installed, and found a keyring that can be used."""
+    """Return True if the package is installed and has found a usable keyring."""
     try:
         import keyring
         from keyring.backends.fail import Keyring as NoKeyring

@@ -1,7 +1,7 @@
-"""What is known of an authorization server and of the tokens it gave, and the steps that find it out.
+"""Values of the authorization flows: steps, metadata of servers, registrations and tokens.
 
-Flows of this package are generators of steps. They do no input or output: whoever runs them carries out
-each step and sends its outcome back. Source: MCP basic/authorization.
+Flows of this package are generators of steps, which perform no input or output. The caller runs each step and
+sends its outcome back into the generator. Source: MCP basic/authorization.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Fetch(Struct, frozen=True):
-    """Send a request; brings a `Fetched`."""
+    """Step that sends a request. Its outcome is a `Fetched`."""
 
     what: str
-    """What it is for, in words for a person: `the protected resource metadata`."""
+    """Purpose of the request, for a person: `the protected resource metadata`."""
     url: str
     method: str = "GET"
     headers: Mapping[str, str] = {}
     body: bytes | None = None
     is_named_by_server: bool = True
-    """False for a URL that a person or a file of theirs gave."""
+    """False for a URL from the user or a file of theirs."""
 
 
 class Fetched(Struct, frozen=True):
-    """What came back. Header names are in lower case."""
+    """Answer to a `Fetch`. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self, what: str) -> JSONObject:
-        """The body as an object. Raises: AuthorizationError naming what it should have been."""
+        """Return the body as a JSON object. Raises: AuthorizationError, which mentions `what`."""
         try:
             found = orjson.loads(self.body)
         except orjson.JSONDecodeError:
@@ -54,13 +54,13 @@ class Fetched(Struct, frozen=True):
 
 
 class Deviation(Struct, frozen=True):
-    """Report a fault of a server that does not stop the flow; brings None."""
+    """Step that reports a fault of a server which does not stop the flow. Its outcome is None."""
 
     text: str
 
 
 class Visit(Struct, frozen=True):
-    """Have a person visit an address; brings the address to which the browser was sent back."""
+    """Step that opens an address in a person's browser. Its outcome is the redirect's address."""
 
     url: str
 
@@ -71,7 +71,7 @@ Flow: TypeAlias = Generator[Step, Any, T]
 
 
 class Challenge(Struct, frozen=True):
-    """What a server asks for in `WWW-Authenticate`. Source: RFC 6750, 3; RFC 9728, 5.1."""
+    """Challenge in a server's `WWW-Authenticate` header. Source: RFC 6750, 3; RFC 9728, 5.1."""
 
     scheme: str = ""
     """In lower case: `bearer` or `dpop`."""
@@ -81,54 +81,54 @@ class Challenge(Struct, frozen=True):
 
 
 class ResourceMetadata(Struct, frozen=True):
-    """What a server says of itself as a protected resource. Source: RFC 9728, 2."""
+    """Metadata of a server as a protected resource. Source: RFC 9728, 2."""
 
     resource: str
-    """Exactly as it was received."""
+    """Exactly as received."""
     issuers: tuple[str, ...]
     scopes: tuple[str, ...] = ()
     is_proof_required: bool = False
-    """Whether tokens have to be bound to a key. Source: RFC 9449."""
+    """True if tokens must be bound to a key. Source: RFC 9449."""
 
 
 class AuthorizationServer(Struct, frozen=True):
-    """The metadata of an authorization server. Source: RFC 8414, 2."""
+    """Metadata of an authorization server. Source: RFC 8414, 2."""
 
     issuer: str
-    """Exactly as its metadata has it."""
+    """Exactly as in the metadata."""
     token_endpoint: str
     authorization_endpoint: str = ""
     registration_endpoint: str = ""
     revocation_endpoint: str = ""
     client_authentication: tuple[str, ...] = ("client_secret_basic",)
-    """How clients may authenticate at the token endpoint."""
+    """Methods of client authentication at the token endpoint."""
     scopes: tuple[str, ...] = ()
     has_pkce: bool | None = False
-    """True if it supports PKCE with S256; None if its metadata says nothing about PKCE."""
+    """True if it supports PKCE with S256; None if its metadata does not mention PKCE."""
     sends_issuer: bool = False
-    """Whether it names itself when it sends the browser back. Source: RFC 9207."""
+    """True if it includes its issuer in redirects. Source: RFC 9207."""
     named_as: str = ""
-    """Its address where that differs from `issuer` by a slash at the end; else empty."""
+    """Its address if that differs from `issuer` by a trailing slash, or empty."""
     takes_client_metadata: bool = False
-    """Whether a client's id may be the address of a document about it."""
+    """True if a client's id may be the address of a metadata document."""
 
 
 class ClientRegistration(Struct, frozen=True):
-    """What an authorization server knows this client as."""
+    """Registration of this client at an authorization server."""
 
     id: str
     secret: str = ""
     authentication: str = ""
-    """How it authenticates at the token endpoint; empty: as the server's metadata says."""
+    """Authentication method at the token endpoint; empty to use one from the server's metadata."""
     redirect_uri: str = ""
-    """The one it was registered with; empty for one that was not registered here."""
+    """Registered redirect address; empty if this program did not register the client."""
 
     def __repr__(self) -> str:
-        return f"ClientRegistration({self.id!r})"  # no secret in a log
+        return f"ClientRegistration({self.id!r})"  # keeps the secret out of logs
 
 
 class OAuthGrant(Struct, frozen=True):
-    """A token for one server."""
+    """Token for one server."""
 
     issuer: str
     resource: str
@@ -137,24 +137,24 @@ class OAuthGrant(Struct, frozen=True):
     scopes: tuple[str, ...] = ()
     refresh_token: str = ""
     expires: float | None = None
-    """Unix time in seconds; None: it was not said."""
+    """Unix time in seconds, or None if unknown."""
     is_bound: bool = False
-    """Whether requests have to prove that they have the key the token is bound to."""
+    """True if requests must prove possession of the key that the token is bound to."""
 
     def __repr__(self) -> str:
         return f"OAuthGrant({self.issuer!r}, {self.resource!r}, {self.client!r})"
 
     def has_expired(self, now: float) -> bool:
-        """Whether it is of no use any more, or will be in a moment."""
+        """Return True if the token has expired, or will expire within `EARLY_S`."""
         return self.expires is not None and now >= self.expires - EARLY_S
 
 
 EARLY_S = 10.0
-"""How long before its end a token is renewed."""
+"""Time in seconds before its expiry at which a token is renewed."""
 
 
 def checked_endpoint(url: Any, what: str) -> str:
-    """An address to which secrets may be sent. Raises: AuthorizationError for any other one."""
+    """Return an address to which secrets may be sent. Raises: AuthorizationError for an unsafe one."""
     if not isinstance(url, str) or not url.isprintable() or " " in url:
         raise AuthorizationError(f"{what} is no URL: {excerpt(repr(url))}", "RFC 8414, 2")
     try:
@@ -170,5 +170,5 @@ def checked_endpoint(url: Any, what: str) -> str:
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """A list of texts as strangers send it: whatever is no text is left out."""
+    """Return the strings in an untrusted list; other values are skipped."""
     return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
