@@ -1,10 +1,10 @@
-"""From `run` of a command to the argv of one call: placeholders become elements, never text of a shell.
+"""Arguments (argv) of one call of a command. Placeholders of `run` become elements, never shell text.
 
-How values become texts: a list is one element each, with the flag before it repeated; a boolean alone behind
-a flag switches that flag; numbers are as JSON has them, and so are objects. A value that is not there, null,
-or an empty list drops its element and the flag before it. No value is ever read as an option: one that begins
-with `-` is refused unless the author's own text precedes it in the element, or `--` in `run`; a number may
-follow a flag.
+Conversion of values: a list becomes one element per item, with the preceding flag repeated; a boolean alone
+after a flag switches that flag; numbers and objects are written as JSON. A missing value, null or an empty
+list removes its element and the flag before it. A value is never read as an option: one that begins with `-`
+is rejected unless the author's own text precedes it in the element, or `--` precedes it in `run`. A number
+may follow a flag.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcpdesk.errors import BadArgument
 
 _PARTS = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
 _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
-"""What may precede a placeholder in an option: a text after which its name cannot change any more."""
+"""Text that may precede a placeholder in an option, because the option's name is complete."""
 END_OF_OPTIONS = "--"
 WHOLE = 10**16
 """JSON writes numbers from here on with an exponent."""
@@ -34,13 +34,13 @@ class Placeholder(Struct, frozen=True):
 
 
 Template = tuple[str | Placeholder, ...]
-"""The texts and placeholders of one element; no text is empty."""
+"""Texts and placeholders of one element; no text is empty."""
 
 
 def parse_template(text: str) -> Template:
-    """Parse a text with `{placeholders}`; `{{` and `}}` stand for braces.
+    """Parse a text with `{placeholders}`; `{{` and `}}` are literal braces.
 
-    Raises: ValueError for a brace that belongs to none.
+    Raises: ValueError for an unmatched brace.
     """
     parts: list[str | Placeholder] = []
     plain, end = "", 0
@@ -59,7 +59,7 @@ def parse_template(text: str) -> Template:
 
 
 def names_in(template: Template) -> list[str]:
-    """The placeholders of a template."""
+    """Return the names of the placeholders in a template."""
     return [part.name for part in template if isinstance(part, Placeholder)]
 
 
@@ -74,14 +74,14 @@ def check_template(template: Template) -> None:
 
 
 def is_flag_text(text: str) -> bool:
-    """Whether an element is an option whose value may come next."""
+    """Return True if an element is an option whose value may be the next element."""
     return text.startswith("-") and text != "-" and "=" not in text
 
 
 def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
-    """Build the argv of one call. `fixed` holds mcpdesk's own placeholders, which count as the author's text.
+    """Build the argv of one call. `fixed` has mcpdesk's own placeholders, which count as the author's text.
 
-    Raises: BadArgument naming the argument that cannot be one.
+    Raises: BadArgument that names the unusable argument.
     """
     argv: list[str] = []
     flag: str | None = None
@@ -103,9 +103,9 @@ def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str
 
 
 def texts_of(name: str, value: Any) -> list[str]:
-    """The texts of one value; none for a missing value.
+    """Return the texts of one value; empty for a missing value.
 
-    Raises: BadArgument for what no program can be given.
+    Raises: BadArgument for a value that cannot be passed to a program.
     """
     if value is None:
         return []
@@ -154,7 +154,7 @@ def _is_number(value: Any) -> bool:
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < WHOLE:
-        value = int(value)  # to JSON they are one number, to a program that wants a whole one they are not
+        value = int(value)  # one number in JSON, but a program may require a whole number
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if "\0" in text:
         raise BadArgument(name, "must not contain a NUL character")

@@ -1,8 +1,8 @@
-"""Where the programs of a command may put files, and which of them they made.
+"""Rules for output files of commands, and detection of the files a program made.
 
-A path a client chooses leads into the folder of that one call, or below a folder the setting `output_dirs`
-names: never into the server folder, whose files are code. Places in there are the author's to name. What is
-there already is made anew only if it was made here.
+A path chosen by a client must be in the folder of that call, or below a folder of the setting `output_dirs`:
+never in the server folder, whose files are code. Only the author may name paths there. An existing file is
+overwritten only if this program made it.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from mcpdesk.hosting.commands.command_argv import Placeholder, Template, names_i
 from mcpdesk.jobs.call_files import MadeFiles, NotMadeHere
 
 OUTPUT_DIR = "output_dir"
-"""The placeholder for the folder of a call."""
+"""Placeholder for the folder of a call."""
 MOST = 1000
-"""The most files one pattern may match."""
+"""Maximum number of files that one pattern may match."""
 LONGEST_NAME, LONGEST_PATH = 255, 4095
-"""The limits of Linux and macOS, in bytes."""
+"""Limits of Linux and macOS, in bytes."""
 _MARKS = ("*", "?")
 
 
 class OutputPlace(Struct, frozen=True):
-    """Where one call may put files."""
+    """Folders in which one call may write files."""
 
     folder: Path
-    """The folder the program runs in, to which the author's paths are relative."""
+    """Working folder of the program, to which the author's paths are relative."""
     output: Path
-    """The folder of this call."""
+    """Folder of this call."""
     allowed: tuple[Path, ...] = ()
     """Further folders in which clients may name paths."""
     server: Path | None = None
@@ -43,21 +43,21 @@ class OutputPlace(Struct, frozen=True):
 
 
 class ExpectedFile(Struct, frozen=True):
-    """A file the program should make; with a `pattern`, any number of files."""
+    """A file the program should make, or any number of files if it has a `pattern`."""
 
     path: Path
     pattern: str = ""
     argument: str = ""
-    """The argument whose value begins the path."""
+    """Argument whose value begins the path."""
 
 
 def is_own(template: Template) -> bool:
-    """Whether a template of `produces` begins with a path of the client's, or the folder of the call."""
+    """Return True if a template of `produces` begins with a client's path, or the folder of the call."""
     return bool(template) and isinstance(template[0], Placeholder)
 
 
 def output_names(produces: Sequence[Template]) -> frozenset[str]:
-    """The parameters that hold paths of files to make."""
+    """Return the parameters that contain paths of output files."""
     first = (template[0] for template in produces if template)
     return frozenset(part.name for part in first if isinstance(part, Placeholder)) - {OUTPUT_DIR}
 
@@ -65,7 +65,7 @@ def output_names(produces: Sequence[Template]) -> frozenset[str]:
 def resolve_path(name: str, value: Any, place: OutputPlace) -> Any:
     """Resolve a path a client chose, or a list of them.
 
-    Raises: BadArgument, with what is allowed, for a path that leads elsewhere.
+    Raises: BadArgument, with the allowed folders, for a path outside of them.
     """
     if isinstance(value, list):
         return [resolve_path(name, each, place) for each in value]
@@ -86,9 +86,9 @@ def resolve_path(name: str, value: Any, place: OutputPlace) -> Any:
 def expected_files(
     produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], place: OutputPlace
 ) -> list[ExpectedFile]:
-    """The files one call should make; makes their folders inside our own. `values` holds resolved paths.
+    """Return the files one call should make, and create their folders inside our own.
 
-    Raises: BadArgument for a value that is no part of a file's name, or too long for one.
+    `values` has resolved paths. Raises: BadArgument for a value that is unusable in a file name, or too long.
     """
     found: list[ExpectedFile] = []
     for template in produces:
@@ -112,9 +112,9 @@ def expected_files(
 
 
 def claim_files(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFiles) -> tuple[Path, ...]:
-    """Reserve the files outside the folders of the call and of the server, and make folders for them.
+    """Reserve the files outside the folders of the call and of the server, and create folders for them.
 
-    Raises: BadArgument where a file of somebody else is in the way.
+    Raises: BadArgument if a file that this program did not make has the same path.
     """
     found: list[Path] = []
     for each in asked:
@@ -130,18 +130,18 @@ def claim_files(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFil
 
 
 def release_files(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: MadeFiles) -> None:
-    """Release reserved files once the program has ended."""
+    """Release reserved files after the program has ended."""
     if own:
         made.release(own, [path for each in asked for path in matching_files(each)])
 
 
 def matching_files(asked: ExpectedFile) -> list[Path]:
-    """The existing files that fit a pattern."""
+    """Return the existing files that match a pattern."""
     return [Path(each) for each in sorted(glob.glob(asked.pattern))[:MOST]] if asked.pattern else []
 
 
 def made_files(asked: Sequence[ExpectedFile], place: OutputPlace) -> tuple[list[Path], list[str]]:
-    """The files that exist, and remarks about those that are missing or may not be given out."""
+    """Return the existing files, and remarks about those that are missing or must not be returned."""
     roots = [each.resolve() for each in (place.folder, place.output, *place.allowed)]
     files: dict[Path, None] = {}
     remarks = []
@@ -180,7 +180,7 @@ def _allowed(name: str, path: Path, place: OutputPlace) -> Path:
     if place.server is not None and _is_below(target, place.server):
         raise _elsewhere(name, str(path), place)
     for root in place.allowed:
-        # The folder itself may be a link; what lies in it may not lead out of it.
+        # The folder itself may be a link, but paths in it may not lead outside.
         is_inside = target != root and target.is_relative_to(root) and _is_below(target, root)
         if is_inside and not target.is_symlink():
             return target
@@ -200,7 +200,7 @@ def _elsewhere(name: str, text: str, place: OutputPlace) -> BadArgument:
 def _filled(
     template: Template, values: Mapping[str, Any], fixed: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Each filled text of a template, and its pattern where the author's text has wildcards, else empty."""
+    """Yield each filled text of a template, with a glob pattern if the author's text has wildcards."""
     has_marks = any(mark in part for part in template if isinstance(part, str) for mark in _MARKS)
     columns: list[list[tuple[str, str]]] = []
     for part in template:

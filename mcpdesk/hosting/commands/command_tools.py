@@ -1,7 +1,7 @@
-"""Programs as tools: `commands` of mcp.json, each the tool `<stage>-<command>`; a mistake leaves out one
-and is named with its line.
+"""Programs as tools: the `commands` of mcp.json, each offered as the tool `<stage>-<command>`.
 
-A call runs the program to its end, follows its output, and finds the files it made.
+An invalid entry is left out and reported with its line. A call runs the program to its end, streams its
+output, and returns the files it made.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 PYTHON, FOLDER = "python", "folder"
 OURS = frozenset({PYTHON, FOLDER, OUTPUT_DIR})
-"""Placeholders that are no parameters: our interpreter, the working folder, and the folder of the call."""
+"""Placeholders that are not parameters: Python interpreter, working folder, and folder of the call."""
 PART = re.compile(r"[A-Za-z0-9_.-]+")
 LONGEST_NAME = 128
 MAX_MS = 24 * 3600 * 1000
@@ -76,7 +76,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Command(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The fields of an entry."""
+    """Fields of an entry."""
 
     stage: str
     command: str
@@ -86,7 +86,7 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     parameters: dict[str, Any] = {}
     produces: list[str] = []
     folder: str = ""
-    """Its working folder, relative to the server folder."""
+    """Working folder, relative to the server folder."""
     environment: list[str] = []
     """Environment variables it gets in addition to the usual ones."""
     requires_env: list[str] = []
@@ -95,21 +95,21 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     annotations: dict[str, Any] = {}
     requires_jwt: bool = False
     scopes: list[str] = []
-    """Scopes a caller's token must allow."""
+    """Scopes that a caller's token must have."""
     task: Literal["optional", "required"] | None = None
     resume: bool = False
-    """Whether a job of it runs again on another replica when the one that ran it dies."""
+    """True if a job of it runs again on another replica after its replica dies."""
 
 
 class ReadyCommand(Struct, frozen=True):
-    """A checked entry on a system that has its program."""
+    """A valid entry whose program exists on this system."""
 
     command: Command
     name: str
     program: str
-    """The path of the program."""
+    """Path of the program."""
     run: tuple[Template, ...]
-    """The elements after the program."""
+    """Elements after the program."""
     produces: tuple[Template, ...]
     folder: Path
     schema: dict[str, Any]
@@ -129,18 +129,18 @@ class CommandEntry:
 
     @property
     def name(self) -> str:
-        """The tool's name `<stage>-<command>`, or the position where one of them is missing."""
+        """Name of the tool, `<stage>-<command>`, or the position if one of them is missing."""
         given = self._given if isinstance(self._given, dict) else {}
         parts = [given.get(key) for key in ("stage", "command")]
         texts = [part for part in parts if isinstance(part, str) and part]
         return "-".join(texts)[:LONGEST_NAME] if len(texts) == 2 else f"commands[{self._index}]"
 
     def source(self, *trail: Step) -> str:
-        """The place of the entry, or of a value in it, as `mcp.json:12`."""
+        """Return the place of the entry, or of a value in it, as `mcp.json:12`."""
         return self._manifest.source("commands", self._index, *trail)
 
     def ready(self) -> ReadyCommand:
-        """Check everything. Raises: RegistrationError; MissingPrecondition for what is not there."""
+        """Check the entry. Raises: RegistrationError; MissingPrecondition if something is not installed."""
         command = self._converted()
         self._check_names(command)
         schema = self._schema(command)
@@ -219,7 +219,7 @@ class CommandEntry:
             if name in OURS:
                 told = f"{name!r} is a placeholder of mcpdesk's own; give the parameter another name"
                 raise self._mistake(told, "parameters", "properties", name)
-        # What is given no placeholder could not reach the program: a client is told rather than ignored.
+        # An argument without a placeholder could not reach the program, so it is an error for the client.
         schema = {"type": "object", "properties": properties, "additionalProperties": False} | given
         if given:
             try:
@@ -310,14 +310,14 @@ USUAL_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM",
     "VIRTUAL_ENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 )  # fmt: skip
-"""What every program gets of our environment, besides `LC_*`; others an entry must name."""
+"""Environment variables that every program receives, besides `LC_*`; an entry must name others."""
 OWN_VARIABLES = {"PYTHONUNBUFFERED": "1"}
-"""Python programs write their progress at once, not in blocks."""
+"""Makes Python programs write their progress at once, not in blocks."""
 PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 MOST_PICTURES, PICTURE_BYTES = 4, 1 << 20
-"""How many of the made pictures a result carries, and how large each may be."""
+"""Maximum number of pictures in a result, and maximum size of each in bytes."""
 PACE_S = 0.05
-"""The pause between two progress notifications."""
+"""Seconds between two progress notifications."""
 KEPT_REPORTS = 64
 
 OUTPUT_SCHEMA: dict[str, Any] = {
@@ -340,7 +340,7 @@ OUTPUT_SCHEMA: dict[str, Any] = {
 
 
 class CommandRun:
-    """The handler of a command's tool."""
+    """Handler of a command's tool."""
 
     def __init__(self, ready: ReadyCommand) -> None:
         self._ready = ready
@@ -357,7 +357,7 @@ class CommandRun:
         )
 
     async def call(self, arguments: dict[str, Any], context: Context) -> ToolResult[dict[str, Any]]:
-        """Run the program. Raises: BadArgument for unusable arguments; HandlerError when it cannot start."""
+        """Run the program. Raises: BadArgument for unusable arguments; HandlerError if it cannot start."""
         async with self._place(context) as place:
             argv, files = await asyncio.to_thread(self._prepare, arguments, place)
             if not place.allowed:
@@ -370,7 +370,7 @@ class CommandRun:
                 return await self._run(argv, files, place, context)
 
     def _prepare(self, arguments: dict[str, Any], place: OutputPlace) -> tuple[list[str], list[ExpectedFile]]:
-        """The program with its arguments, and the files it is to make. Looks at the disk."""
+        """Return the program with its arguments, and the files it should make. Reads the disk."""
         values = self._defaults | arguments
         for name in self._outputs:
             values[name] = resolve_path(name, values.get(name), place)
@@ -380,7 +380,7 @@ class CommandRun:
 
     @contextlib.asynccontextmanager
     async def _place(self, context: Context) -> AsyncIterator[OutputPlace]:
-        """The folders of the call while it runs."""
+        """Provide the folders of the call while it runs."""
         if not self._has_folder:
             yield OutputPlace(self._ready.folder, self._ready.folder)
             return
@@ -497,7 +497,7 @@ class _Reporter:
 
 @contextlib.asynccontextmanager
 async def _held(acquire: Callable[[], T], release: Callable[[T], None]) -> AsyncIterator[T]:
-    """Acquire something on a thread and release it on another, even if the call ends meanwhile."""
+    """Acquire a resource on a thread and release it on another, even if the call is cancelled."""
     taking = asyncio.create_task(asyncio.to_thread(acquire))
     try:
         yield await asyncio.shield(taking)
@@ -508,7 +508,7 @@ async def _held(acquire: Callable[[], T], release: Callable[[T], None]) -> Async
 
 
 def _pictures(made: list[Path]) -> list[content.Block]:
-    """The made pictures a result carries."""
+    """Return the pictures to include in a result."""
     found: list[content.Block] = []
     for path in made:
         with contextlib.suppress(OSError):
@@ -560,6 +560,6 @@ def _tool(ready: ReadyCommand, source: str) -> Tool:
 
 
 def _hidden_fields(ready: ReadyCommand) -> list[object]:
-    """The fields of an entry that its tool does not show."""
+    """Return the fields of an entry that its tool does not show."""
     command = ready.command
     return [command.run, command.produces, command.environment, command.progress]

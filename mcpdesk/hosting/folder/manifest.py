@@ -459,7 +459,10 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
 
 
 def _is_web(url: str, with_query: bool = False) -> bool:
-    """Return True for an https URL, or an http one on this machine, without user, fragment or query."""
+    """Return True for an https URL, or an http one on this machine, without user and fragment.
+
+    A query is allowed only with `with_query`.
+    """
     from mcpdesk.auth.http_origin import is_loopback
 
     try:

@@ -1,7 +1,7 @@
-"""An OpenAPI document (3.0 or 3.1, JSON or YAML) as the operations in it, with every local `$ref` followed.
+"""Operations of an OpenAPI document (3.0 or 3.1, JSON or YAML), with local `$ref`s resolved.
 
-Knows nothing of Python code or server folders. The document is a stranger's: its size, its depth and its
-references are bounded, and an operation that cannot be understood is left out with a reason, not guessed at.
+Independent of Python code generation and server folders. The document is untrusted: its size, depth and
+references are limited, and an unsupported operation is left out with a reason.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault, load_yaml
 from mcpdesk.protocol.catalogue.yaml_core import core_loader
 
 MOST_BYTES = 16 << 20
-"""Of a document."""
+"""Size limit of a document."""
 METHODS = frozenset({"get", "put", "post", "delete", "options", "head", "patch", "trace"})
 OPEN_DOCUMENT = re.compile(r"3\.[01](?:\.\d+)?(?:-\S*)?")
 JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json(?:\s*;.*)?|\*/\*", re.IGNORECASE)
 FORM_TYPE = "application/x-www-form-urlencoded"
 LONGEST_CHAIN = 32
-"""The most references that lead to one another."""
+"""Maximum length of a chain of references."""
 LISTED = 12
-"""The most names in one message."""
+"""Maximum number of names in one message."""
 IGNORED_HEADERS = frozenset({"accept", "content-type", "authorization"})
 """Header parameters that the specification says to ignore."""
 
 
 class NotUsable(Exception):
-    """An operation cannot be offered as a tool; the message says why."""
+    """An operation cannot be offered as a tool; the message has the reason."""
 
 
 class ApiParameter(Struct, frozen=True):
@@ -43,21 +43,21 @@ class ApiParameter(Struct, frozen=True):
 
     name: str
     place: str
-    """`path`, `query`, `header` or `cookie`."""
+    """Location: `path`, `query`, `header` or `cookie`."""
     schema: Mapping[str, Any]
     description: str = ""
     is_required: bool = False
     style: str = ""
     explode: bool = True
     is_json: bool = False
-    """Whether its value goes as JSON text."""
+    """True if its value is sent as JSON text."""
 
 
 class ApiBody(Struct, frozen=True):
-    """What an operation sends."""
+    """Request body of an operation."""
 
     kind: str
-    """`json`, `form` or `text`."""
+    """Encoding: `json`, `form` or `text`."""
     content_type: str
     schema: Mapping[str, Any]
     description: str = ""
@@ -65,21 +65,21 @@ class ApiBody(Struct, frozen=True):
 
 
 class ApiKey(Struct, frozen=True):
-    """One way in which a service is told who calls."""
+    """A way to authenticate at a service."""
 
     name: str
-    """In the document."""
+    """Name of the security scheme in the document."""
     place: str
-    """`header`, `query`, `cookie`, `bearer` or `basic`."""
+    """Location: `header`, `query`, `cookie`, `bearer` or `basic`."""
     parameter: str = ""
-    """What the key is called there."""
+    """Name of the header, query parameter or cookie."""
 
 
 class Operation(Struct, frozen=True):
     """One operation of a service."""
 
     id: str
-    """Its `operationId`, else its method and path."""
+    """Its `operationId`, or method and path if it has none."""
     method: str
     path: str
     tag: str = ""
@@ -88,31 +88,31 @@ class Operation(Struct, frozen=True):
     parameters: tuple[ApiParameter, ...] = ()
     body: ApiBody | None = None
     keys: tuple[str, ...] = ()
-    """Names of what it needs of `ApiDocument.keys`."""
+    """Names of the required keys in `ApiDocument.keys`."""
 
 
 class ApiDocument(Struct, frozen=True):
-    """A service, as far as it is described."""
+    """Description of a service."""
 
     title: str
     version: str
     description: str
     url: str
-    """Where the service is; empty where the document does not say."""
+    """URL of the service; empty if the document has none."""
     tags: Mapping[str, str]
-    """Description of each."""
+    """Descriptions by tag."""
     keys: Mapping[str, ApiKey]
     operations: tuple[Operation, ...]
     left_out: tuple[str, ...]
-    """One sentence about each operation that was not taken."""
+    """One sentence about each operation that is left out."""
     resolve: Callable[[Any], Any]
-    """Follows the references of a schema."""
+    """Resolves the references of a schema."""
 
 
 def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str] = ()) -> ApiDocument:
-    """Read a document; of its operations those with one of the tags or ids, or all that are not deprecated.
+    """Read a document with the operations that have one of the tags or ids, or all that are not deprecated.
 
-    Raises: DeskUserError for what is no such document, and for tags and operations that are not in it.
+    Raises: DeskUserError for a file that is no such document, and for unknown tags and operations.
     """
     root = _content(file)
     reader = _Reader(root)
@@ -162,7 +162,7 @@ def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str
 
 
 def tag_counts(document: ApiDocument) -> str:
-    """The tags of the operations, each with how many it has."""
+    """Return the tags of the operations, each with the number of its operations."""
     counts = dict[str, int]()
     for each in document.operations:
         counts[each.tag] = counts.get(each.tag, 0) + 1
@@ -175,7 +175,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _content(file: Path) -> Mapping[str, Any]:
-    """Raises: DeskUserError."""
+    """Read and parse the file. Raises: DeskUserError."""
     try:
         size = file.stat().st_size
         data = file.read_bytes() if size <= MOST_BYTES else b""
@@ -213,10 +213,10 @@ class _Reader:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self.left_out = list[str]()
-        """One sentence for each path whose item cannot be read."""
+        """One sentence about each path item that cannot be read."""
 
     def resolve(self, value: Any) -> Any:
-        """A value, or the one that its `$ref` leads to. Raises: NotUsable."""
+        """Return a value, or the target of its `$ref`. Raises: NotUsable."""
         for _ in range(LONGEST_CHAIN):
             reference = value.get("$ref") if isinstance(value, Mapping) else None
             if reference is None:
@@ -236,7 +236,7 @@ class _Reader:
         return found
 
     def raw_operations(self) -> Iterator[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]]:
-        """Path, method, path item and operation of all that is in the document."""
+        """Yield path, method, path item and operation of every operation in the document."""
         for path, item in _mapping(self._root.get("paths")).items():
             try:
                 item = _mapping(self.resolve(item))
@@ -250,7 +250,7 @@ class _Reader:
     def operation(
         self, id_: str, method: str, path: str, tag: str, item: Mapping[str, Any], raw: Mapping[str, Any]
     ) -> Operation:
-        """One operation. Raises: NotUsable."""
+        """Return one operation. Raises: NotUsable."""
         given = dict[tuple[str, str], ApiParameter]()
         for each in (*_list(item.get("parameters")), *_list(raw.get("parameters"))):
             parameter = self._parameter(_mapping(self.resolve(each)))
@@ -314,7 +314,7 @@ class _Reader:
         return raw if isinstance(raw, Mapping) else {}
 
     def keys(self) -> dict[str, ApiKey]:
-        """What the document says of keys; those of a kind that is not known are not in it."""
+        """Return the keys of the document, without those of an unknown kind."""
         schemes = _mapping(_mapping(self._root.get("components")).get("securitySchemes"))
         found = dict[str, ApiKey]()
         for name, raw in schemes.items():
@@ -332,7 +332,7 @@ class _Reader:
         return found
 
     def _needed_keys(self, raw: Any) -> tuple[str, ...]:
-        """The first alternative whose keys are all known; none where nothing is asked, or may be."""
+        """Return the first alternative with known keys; empty if no key is required or keys are optional."""
         alternatives = [list(_mapping(each)) for each in _list(raw)]
         if not alternatives or [] in alternatives:
             return ()
@@ -350,7 +350,7 @@ _BODY_KINDS: dict[str, Callable[[str], bool]] = {
     "form": lambda name: name.partition(";")[0].strip().lower() == FORM_TYPE,
     "text": lambda name: name.partition(";")[0].strip().lower() == "text/plain",
 }
-"""The kinds of bodies that can be sent, the best first."""
+"""Supported encodings of bodies, in order of preference."""
 
 
 def _id_of(raw: Mapping[str, Any], method: str, path: str) -> str:
@@ -358,7 +358,7 @@ def _id_of(raw: Mapping[str, Any], method: str, path: str) -> str:
 
 
 def _url_of(servers: Any) -> str:
-    """The first server's URL with the defaults of its variables; empty where that is no address."""
+    """Return the first server's URL with default variables; empty if that is not an address."""
     server = _mapping(next(iter(_list(servers)), None))
     url = _text(server.get("url"))
     for name, variable in _mapping(server.get("variables")).items():
@@ -380,5 +380,5 @@ def _list(value: Any) -> list[Any]:
 
 
 def _text(value: Any) -> str:
-    """A text of the document without control characters."""
+    """Return a text of the document without control characters."""
     return clean(str(value)).strip() if isinstance(value, str | int | float) else ""

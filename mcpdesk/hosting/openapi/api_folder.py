@@ -1,7 +1,7 @@
-"""A server folder whose tools call a service: the text of its files, made of an OpenAPI document.
+"""Generates the files of a server folder whose tools call the service in an OpenAPI document.
 
-The files are for a person to keep and change. Whatever the document says is only ever a text, a name made of
-letters, or a number in them.
+The files are for a person to keep and change. Content of the document appears in them only as a text, a name
+made of letters, or a number.
 """
 
 from __future__ import annotations
@@ -34,44 +34,44 @@ from mcpdesk.hosting.openapi.service_module import service_module
 
 SERVICE = "service"
 LONGEST_CALLED = 57
-"""Characters of a tool's name and its server's together, so that known clients take it."""
+"""Length limit of a tool's name and its server's together, set by known clients."""
 MOST_FIELDS = 20
-"""Members of a body that become parameters of their own."""
+"""Maximum number of body members that become separate parameters."""
 LONGEST_TITLE = 60
 RESERVED = frozenset({*dir(builtins), "call", "context", "ctx", "dumps", "models", "service", "tool"})
 """Names that a module of tools imports or uses: a function of that name would replace them."""
 
 
 class ApiFolder(Struct, frozen=True):
-    """The files of a server folder, and what is not in them."""
+    """Files of a server folder, and operations without a tool."""
 
     files: Mapping[str, str]
-    """Path in the folder -> text, `mcp.json` first."""
+    """Texts by path in the folder, `mcp.json` first."""
     tools: tuple[str, ...]
     left_out: tuple[str, ...]
     variables: tuple[str, ...]
-    """Environment variables without which some tools are not offered."""
+    """Environment variables that some tools require."""
 
 
 class ToolParameter(Struct, frozen=True):
-    """A parameter of a tool's function, and where its value goes."""
+    """A parameter of a tool's function, and its location in the request."""
 
     name: str
-    """In Python."""
+    """Name in Python."""
     wire_name: str
     place: str
-    """`path`, `query`, `header`, `cookie`, `field` (of the body) or `body`."""
+    """Location: `path`, `query`, `header`, `cookie`, `field` (of the body) or `body`."""
     hint: Hint
     is_required: bool
     description: str
     default: str = ""
-    """As a Python literal; empty: None."""
+    """Default as a Python literal; empty for None."""
     value: str = ""
-    """The expression that is sent, where it is not the parameter itself."""
+    """Expression to send, if it is not the parameter itself."""
 
 
 def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
-    """The files of the folder `name` for a service."""
+    """Generate the files of the folder `name` for a service."""
     types = TypeWriter(document.resolve)
     prefix = "_".join(words(name)).upper()
     variables = {key: _variable(prefix, key, document) for key in document.keys}
@@ -111,7 +111,7 @@ def make_api_folder(document: ApiDocument, name: str) -> ApiFolder:
 
 
 class _ToolModule:
-    """One file of tools while it is written."""
+    """A file of tools that is being generated."""
 
     def __init__(self, tag: str, description: str) -> None:
         self._about = f"{tag}: {description}" if description else f"Operations of {tag or 'the service'}."
@@ -129,7 +129,7 @@ def _of(variables: Mapping[str, str], operation: Operation) -> list[str]:
 
 
 def _variable(prefix: str, key: str, document: ApiDocument) -> str:
-    """The environment variable with a key."""
+    """Return the environment variable for a key."""
     end = {"bearer": "TOKEN", "basic": "USER_AND_PASSWORD"}.get(document.keys[key].place, "KEY")
     same = [each for each in document.keys.values() if each.place == document.keys[key].place]
     middle = "_".join(words(key)).upper() if len(same) > 1 else ""
@@ -137,7 +137,10 @@ def _variable(prefix: str, key: str, document: ApiDocument) -> str:
 
 
 def _spoken_id(operation: Operation) -> str:
-    """The id, or method and path in words; of an id that ends with both, as FastAPI's do, what is before."""
+    """Return the operation id, or method and path in words.
+
+    An id that ends with path and method, as FastAPI's do, is returned without them.
+    """
     end = re.sub(r"\W", "_", operation.path) + f"_{operation.method.lower()}"
     if operation.id.endswith(end) and operation.id != end:
         return operation.id.removesuffix(end)
@@ -149,7 +152,7 @@ def _spoken_id(operation: Operation) -> str:
 
 
 def _function_name(operation: Operation, taken: set[str], longest: int) -> str:
-    """A name that is not taken. `list` becomes `list_`, whose tool is called `list` all the same."""
+    """Return an unused name. `list` becomes `list_`, but the tool is still called `list`."""
     name = snake(_spoken_id(operation), "call")
     if name in RESERVED and f"{name}_" not in taken:
         return f"{name}_"
@@ -157,7 +160,7 @@ def _function_name(operation: Operation, taken: set[str], longest: int) -> str:
 
 
 def _stem(tag: str) -> str:
-    """The name of the file of a tag: no other module of the folder or of Python."""
+    """Return the file name for a tag, different from other modules of the folder and of Python."""
     found = snake(tag, "operations")[:40].strip("_")
     taken = {SERVICE, MODELS, "context", "aiohttp", "mcpdesk"}
     return f"{found}_tools" if found in taken or found in sys.stdlib_module_names else found
@@ -166,7 +169,7 @@ def _stem(tag: str) -> str:
 def _function(
     function: str, operation: Operation, types: TypeWriter, variables: Sequence[str]
 ) -> tuple[str, set[str], list[str]]:
-    """The text of a tool's function, what it needs imported, and cases for it. Raises: NotUsable."""
+    """Return the text of a tool's function, its imports, and test cases for it. Raises: NotUsable."""
     parameters = list(_parameters(operation, types))
     required = [each for each in parameters if each.is_required]
     optional = [each for each in parameters if not each.is_required]
@@ -211,7 +214,7 @@ def _decoration(operation: Operation, variables: Sequence[str]) -> list[str]:
 
 
 def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParameter]:
-    """The parameters of a tool, each with a name of its own. Raises: NotUsable."""
+    """Yield the parameters of a tool, each with a unique name. Raises: NotUsable."""
     taken = {"ctx", "context", "call", "dumps"}
     for each in operation.parameters:
         name = snake(each.name, "value")
@@ -258,7 +261,7 @@ _UNTOLD = {
     "header": "The header `{}`.",
     "cookie": "The cookie `{}`.",
 }
-"""What is said of a parameter of which the document says nothing."""
+"""Descriptions of parameters that the document does not describe."""
 
 
 def _if_given(name: str, value: str, is_required: bool) -> str:
@@ -268,9 +271,9 @@ def _if_given(name: str, value: str, is_required: bool) -> str:
 def _fields(
     operation: Operation, body: ApiBody, types: TypeWriter, taken: set[str]
 ) -> Iterator[ToolParameter]:
-    """The members of a body as parameters of their own.
+    """Yield the members of a body as separate parameters.
 
-    There are none where the members are not all known, or too many, or where null is not the same as nothing.
+    Yields none if some members are unknown, if there are too many, or if null differs from an omitted value.
     """
     members = types.members(body.schema) if body.kind in ("json", "form") else None
     if members is None or not members.properties or members.additional not in (None, False):
@@ -294,7 +297,7 @@ def _fields(
 
 
 def _default(schema: Mapping[str, object], hint: Hint, types: TypeWriter) -> str:
-    """The default of a simple parameter as a literal, where it fits its bounds."""
+    """Return the default of a simple parameter as a literal, if it is within the bounds."""
     value = types.resolved(schema).get("default")
     is_fit = {
         "str": isinstance(value, str),
@@ -320,11 +323,11 @@ def _is_within(value: object, schema: Mapping[str, object], types: TypeWriter) -
 
 
 _BOUNDS = frozenset({"minimum", "maximum", "minLength", "maxLength", "pattern"})
-"""Without the exclusive ones, which are flags in 3.0."""
+"""Without the exclusive bounds, which are flags in OpenAPI 3.0."""
 
 
 def literal(value: object) -> str:
-    """A simple value in Python."""
+    """Return a simple value as a Python literal."""
     return quoted(value) if isinstance(value, str) else repr(value)
 
 
@@ -332,7 +335,7 @@ _BODY_KEYWORDS = {"json": "body", "form": "form", "text": "text"}
 
 
 def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str]:
-    """The arguments of `call`."""
+    """Return the arguments of `call`."""
     given = ["ctx", quoted(operation.method), quoted(operation.path)]
     for place, keyword in (
         ("path", "values"),
@@ -362,7 +365,7 @@ def _call(operation: Operation, parameters: Sequence[ToolParameter]) -> list[str
 
 
 def _fitted(head: str, items: Sequence[str], end: str = "", brackets: str = "()", indent: int = -1) -> str:
-    """What stands in brackets, on one line where it fits, else a line each."""
+    """Return the items in brackets, on one line if they fit, else one per line."""
     line = f"{head}{brackets[0]}{', '.join(items)}{brackets[1]}{end}"
     if "\n" not in line and len(line) + max(indent, 0) <= WIDTH:
         return line
@@ -390,7 +393,7 @@ def _first_sentence(text: str) -> str:
 
 
 def _about(document: ApiDocument, left_out: Sequence[str]) -> str:
-    """A resource about the service."""
+    """Return the text of a resource about the service."""
     title = one_line(document.title)
     lines = [
         "---",
@@ -416,7 +419,7 @@ def _case(function: str, required: Sequence[ToolParameter]) -> list[str]:
 
 
 def _cases(document: ApiDocument, cases: Sequence[str]) -> str:
-    """Cases that pass without the service."""
+    """Return test cases that pass without the service."""
     title = json.dumps(one_line(document.title), ensure_ascii=False)
     first = "- name: what the service is can be read\n  resource: resource://about\n"
     first += f"  expect: {{contains: {title}}}\n"

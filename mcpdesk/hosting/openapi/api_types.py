@@ -1,7 +1,7 @@
-"""Schemas of an OpenAPI document as Python type hints, with a `TypedDict` for each object that has members.
+"""Python type hints for the schemas of an OpenAPI document, with a `TypedDict` for each object with members.
 
-A hint says what a service takes as exactly as Python can; where it cannot (alternatives of several objects,
-members of any name besides those described), it says less, and the service has the last word.
+A hint is as exact as Python allows. Where Python cannot express a schema (alternatives of several objects,
+additional members of any name), the hint accepts more, and the service rejects invalid values.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from mcpdesk.hosting.openapi.api_document import LONGEST_CHAIN
 from mcpdesk.plain_text import clean
 
 WIDTH = 100
-"""Of the lines that are written."""
+"""Line width of generated code."""
 DEEPEST = 12
-"""Objects in objects; what is deeper may be anything."""
+"""Depth limit of nested objects; deeper ones are `Any`."""
 MOST_MODELS = 300
 MOST_STEPS = 50_000
-"""Schemas that are looked at for one document; alternatives of alternatives multiply."""
+"""Limit of schemas visited per document, because nested alternatives multiply."""
 MOST_VALUES = 100
-"""An enumeration of more is a text."""
+"""Enumerations with more values become a text."""
 LONGEST_DOC = 1000
-"""Characters of a description; OpenAI's API takes 1,024."""
+"""Length limit of a description in characters; that of OpenAI's API is 1,024."""
 MODELS = "models"
-"""The module of the folder that has the types."""
+"""Module of the folder with the types."""
 _TAKEN = {"Any", "Annotated", "Literal", "NotRequired", "TypedDict", "Meta", "Context"}
 _LARGEST = 2**63
 
@@ -40,16 +40,16 @@ class Hint(Struct, frozen=True):
 
     text: str
     kind: str
-    """`str`, `int`, `float`, `bool`, `list`, `object` or `any`."""
+    """Kind of the value: `str`, `int`, `float`, `bool`, `list`, `object` or `any`."""
     uses: frozenset[str] = frozenset()
-    """What it needs imported, as `typing.Any` or `models.Pet`."""
+    """Required imports, as `typing.Any` or `models.Pet`."""
     is_nullable: bool = False
     bounds: tuple[str, ...] = ()
     """Keywords of `Meta`, as `ge=1`."""
 
     @property
     def whole(self) -> str:
-        """The hint with its bounds."""
+        """Hint including its bounds."""
         bare = f"Annotated[{self.text}, Meta({', '.join(self.bounds)})]" if self.bounds else self.text
         if not self.is_nullable or self.kind == "any":
             return bare
@@ -57,12 +57,12 @@ class Hint(Struct, frozen=True):
 
     @property
     def is_forward(self) -> bool:
-        """Whether it is the name of a class that is not finished yet."""
+        """True if it is the name of a class that is not complete yet."""
         return self.text.startswith('"')
 
     @property
     def imports(self) -> frozenset[str]:
-        """What `whole` needs imported."""
+        """Imports required by `whole`."""
         return self.uses | ({"typing.Annotated", "mcpdesk.Meta"} if self.bounds else set())
 
 
@@ -72,7 +72,7 @@ _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bo
 
 
 class ObjectMembers(Struct, frozen=True):
-    """What is said of an object, with all of its `allOf` together."""
+    """Members of an object, including those of its `allOf`."""
 
     properties: Mapping[str, Any] = {}
     required: frozenset[str] = frozenset()
@@ -81,12 +81,12 @@ class ObjectMembers(Struct, frozen=True):
 
 
 class TypeWriter:
-    """Writes the hints of one document, and the classes they need."""
+    """Writes the type hints of one document, and the classes they need."""
 
     def __init__(self, resolve: Callable[[Any], Any]) -> None:
         self._resolve = resolve
         self._class_names = dict[str, str]()
-        """Of references, and of names that were taken besides."""
+        """Class names by reference, together with other names in use."""
         self._open = set[str]()
         """Classes that are being written."""
         self._classes = dict[str, str]()
@@ -94,7 +94,7 @@ class TypeWriter:
         self._steps = 0
 
     def module(self) -> str:
-        """The module of all classes; empty without one."""
+        """Return the module of all classes; empty without classes."""
         if not self._classes:
             return ""
         head = '"""What the service takes."""\n\n' + import_lines(self._imports)
@@ -102,7 +102,7 @@ class TypeWriter:
         return f"{head}\n\n{body}" if body.startswith("#") else f"{head}\n\n\n{body}"
 
     def hint(self, schema: Any, name: str, depth: int = 0) -> Hint:
-        """The hint for a schema; `name` is for a class it may need. Raises: NotUsable for a bad reference."""
+        """Return the hint for a schema; `name` is for a class it may need. Raises: NotUsable."""
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
         schema = self._resolve(schema)
         if not isinstance(schema, Mapping) or depth > DEEPEST or self._is_enough():
@@ -112,7 +112,7 @@ class TypeWriter:
         return self._of(schema, name, str(reference or ""), depth)
 
     def members(self, schema: Any, depth: int = 0) -> ObjectMembers | None:
-        """What an object has; None for what is no object, or one whose members are not known.
+        """Return the members of an object; None if it is not an object or its members are unknown.
 
         Raises: NotUsable.
         """
@@ -137,12 +137,12 @@ class TypeWriter:
         return ObjectMembers(properties, frozenset(required & properties.keys()), additional, described)
 
     def _is_enough(self) -> bool:
-        """Whether so many schemas were looked at that the others may be anything."""
+        """Return True once the limit of visited schemas is reached; further ones are `Any`."""
         self._steps += 1
         return self._steps > MOST_STEPS
 
     def resolved(self, schema: Any) -> Mapping[str, Any]:
-        """A schema, or the one it refers to; empty for what is none. Raises: NotUsable."""
+        """Return a schema, or the one it refers to; empty if it is not an object. Raises: NotUsable."""
         found = self._resolve(schema)
         return found if isinstance(found, Mapping) else {}
 
@@ -245,7 +245,7 @@ class TypeWriter:
         return self._class_names[key]
 
     def _union(self, hints: Sequence[Hint]) -> Hint:
-        """One of several; what a type checker of arguments cannot tell apart becomes less exact."""
+        """Return a union of hints, less exact where argument checking cannot distinguish them."""
         distinct = list(dict.fromkeys(hints))
         kinds = [hint.kind for hint in distinct]
         if "int" in kinds and "float" in kinds:
@@ -272,7 +272,7 @@ def _nullable(hint: Hint, is_nullable: bool) -> Hint:
 
 
 def _literal(values: Sequence[Any], types: Sequence[str]) -> Hint:
-    """One of some values, where Python can say so: texts and whole numbers."""
+    """Return a `Literal` of texts or whole numbers; for other values, a less exact hint."""
     fit = [each for each in dict.fromkeys(map(_hashable, values)) if each is not None]
     kinds = {type(each) for each in fit}
     if not fit or len(fit) > MOST_VALUES or kinds not in ({str}, {int}):
@@ -288,7 +288,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _bounds(schema: Mapping[str, Any], kind: str) -> tuple[str, ...]:
-    """What a schema says about a value besides its type, as keywords of `Meta`."""
+    """Return the constraints of a schema besides its type, as keywords of `Meta`."""
     return tuple(f"{key}={value}" for key, value in _bound_values(schema, kind))
 
 
@@ -346,7 +346,7 @@ def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
 
 
 def _is_member(name: str) -> bool:
-    """Whether a class can have a member of that name."""
+    """Return True if a class can have a member with this name."""
     return (
         name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and not name.startswith("__")
     )
@@ -358,20 +358,20 @@ def _annotated(hint: str, told: str, is_required: bool) -> str:
 
 
 def words(name: str) -> list[str]:
-    """The words of a name in any style, ASCII only: `petId` is pet, Id."""
+    """Return the ASCII words of a name in any style: `petId` is pet, Id."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
     return re.findall(r"[A-Za-z0-9]+", spaced)
 
 
 def snake(name: str, otherwise: str) -> str:
-    """A name as Python writes variables; `otherwise` where nothing is left of it."""
+    """Return a name in the style of Python variables; `otherwise` if no characters remain."""
     found = "_".join(words(name)).lower() or otherwise
     found = f"{otherwise}_{found}" if found[0].isdigit() else found
     return f"{found}_" if keyword.iskeyword(found) or keyword.issoftkeyword(found) else found
 
 
 def unique(name: str, taken: set[str], longest: int = 80) -> str:
-    """The name, with a number where it is taken."""
+    """Return the name, with a number if it is in use."""
     wanted, count = name if len(name) <= longest else name[:longest].rstrip("_"), 1
     while wanted in taken:
         count += 1
@@ -381,17 +381,17 @@ def unique(name: str, taken: set[str], longest: int = 80) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a Python literal."""
+    """Return a text as a Python literal."""
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
 
 
 def one_line(text: str) -> str:
-    """A text without its line ends, and without characters that do something."""
+    """Return a text without line breaks and control characters."""
     return " ".join(clean(text).split())
 
 
 def docstring(text: str, described: Mapping[str, str], section: str, indent: str = "    ") -> str:
-    """A docstring with a text and a section about members; whatever the text is, it is only a text."""
+    """Return a docstring with a text and a section about members; the text is escaped."""
     safe = clean(text).replace("\\", "\\\\").replace('"""', "'''").strip()
     if len(safe) > LONGEST_DOC:
         safe = safe[:LONGEST_DOC].rsplit(" ", 1)[0].rstrip("\\") + " ..."
@@ -425,7 +425,7 @@ def docstring(text: str, described: Mapping[str, str], section: str, indent: str
 
 
 def import_lines(names: set[str]) -> str:
-    """The lines that import these names, by module, with those of the folder last."""
+    """Return import lines for these names, by module, with those of the folder last."""
     modules = dict[str, list[str]]()
     for each in sorted(names):
         module, _, name = each.rpartition(".")

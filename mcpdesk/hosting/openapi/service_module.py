@@ -1,4 +1,4 @@
-"""The text of `service.py` in a folder made from an OpenAPI document: how the service is called."""
+"""Text of `service.py` in a folder generated from an OpenAPI document. The module calls the service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcpdesk.hosting.openapi.api_types import one_line, quoted
 
 
 def service_module(document: ApiDocument, url_variable: str, variables: Mapping[str, str]) -> str:
-    """The module; `variables` are the environment variables of the keys that are used."""
+    """Return the module's text; `variables` are the environment variables of the keys in use."""
     keys = "".join(
         f"    {quoted(name)}: ({quoted(key.place)}, {quoted(key.parameter)}, {quoted(variable)}),\n"
         for name, variable in variables.items()

@@ -1,7 +1,7 @@
-"""A thread that sends what is over to a collector, in batches, and counts what it cannot send.
+"""Thread that sends finished records to a collector in batches, and counts records it cannot send.
 
-A call waits for none of it: what the loop does is to append to a bounded queue. A collector that is away,
-slow or refuses costs what it does not take, which is counted, and one line of the log.
+Calls never wait for it: the loop only appends to a bounded queue. If a collector is unreachable, slow or
+rejects records, those are counted as lost and one line is logged.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.telemetry.span_records import Delivery, SpanRecord
 
 MOST_WAITING = 16_384
-"""Records that wait to be sent; further ones are lost."""
+"""Capacity of the queue in records; further ones are lost."""
 BATCH = 256
 SEND_S = 1.0
-"""How often what waits is sent."""
+"""Seconds between batches."""
 SHARE = 4
-"""At most one part in so many of a processor is spent on it: calls come first."""
+"""Fraction of one processor for sending (1/SHARE), because calls have priority."""
 FLUSH_S = 2.0
-"""How long the end may take for what is left."""
+"""Seconds for sending the remaining records at the end."""
 SOURCE = "otel"
 GRPC_PORT = ":4317"
 INSTALL = "pip install 'mcpdesk[otel]'"
@@ -39,7 +39,7 @@ class OtlpSender:
 
     def __init__(self, endpoint: str, headers: str, journal: Journal) -> None:
         self.sent = 0
-        """Spans the collector took."""
+        """Spans the collector accepted."""
         self._failed = self._overflow = 0
         self._endpoint, self._headers, self._journal = endpoint, headers, journal
         self._waiting: deque[SpanRecord] = deque()
@@ -47,31 +47,31 @@ class OtlpSender:
         self._stirred = threading.Event()
         self._is_closing = self._is_off = False
         self._failing: set[str] = set()
-        """The signals the collector does not take now."""
+        """Signals that the collector rejects now."""
         self._collector: Collector | None = None
-        # It loads the libraries first, which takes a quarter of a second.
+        # It first loads the libraries, which takes a quarter of a second.
         self._thread = threading.Thread(target=self._run, name="mcpdesk-otel", daemon=True)
         self._thread.start()
 
     @property
     def lost(self) -> int:
-        """Spans the collector did not take, or that never came that far."""
+        """Spans that the collector did not accept, or that were never sent."""
         return self._failed + self._overflow
 
     def put(self, record: SpanRecord) -> None:
-        """Keep something that is over until it is sent."""
+        """Queue a finished record."""
         if len(self._waiting) < MOST_WAITING and not self._is_off:
             self._waiting.append(record)
         else:
             self._overflow += record.spans
 
     def measure(self, figures: Sequence[Figure]) -> None:
-        """Send these figures next, in place of any that still wait."""
+        """Send these metrics next, instead of any that are still queued."""
         self._figures = figures
         self._stirred.set()
 
     def close(self) -> None:
-        """Send what is left, and wait for that, at most `FLUSH_S`. For another thread than the loop's."""
+        """Send the remaining records, for at most `FLUSH_S`. Call it on another thread than the loop's."""
         self._is_closing = True
         self._stirred.set()
         if self._failing and self._collector is not None:
@@ -103,7 +103,7 @@ class OtlpSender:
         collector.close()
 
     def _send(self, collector: Collector, ends: float) -> None:
-        """Send all that waits, then the figures, which count what was sent."""
+        """Send the queued records, then the metrics, which include the number sent."""
         while self._waiting and monotonic() < ends:
             began = thread_time()
             batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]

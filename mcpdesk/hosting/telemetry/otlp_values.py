@@ -1,8 +1,8 @@
-"""What is over and what is counted, as values of OpenTelemetry, and the collector that takes them.
+"""Finished records and metrics as OpenTelemetry values, and the client of the collector.
 
-The only module that imports OpenTelemetry; the sender's thread loads it. The names are those of the semantic
-conventions for MCP (semantic-conventions-genai, docs/gen-ai/mcp.md), ours begin with `mcpdesk.`. No argument,
-no result, no message and no name that only a caller knows is in them.
+The only module that imports OpenTelemetry; the sender's thread loads it. Names follow the semantic
+conventions for MCP (semantic-conventions-genai, docs/gen-ai/mcp.md); our own begin with `mcpdesk.`. The
+values contain no arguments, results or messages, and no names that were invented by a caller.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ from mcpdesk.version import __version__
 
 Attributes = dict[str, Any]
 TIMEOUT_S = 3.0
-"""How long the collector may take for one batch, with what is tried again."""
+"""Seconds for sending one batch to the collector, including retries."""
 LONGEST_REASON = 200
 UNKNOWN = "it does not say why"
 LONGEST_ID = 64
 PREFIX = "mcpdesk."
 UNITS = (("_seconds", "s"), ("_bytes", "By"))
-"""How the name of a figure ends -> its unit."""
+"""Units by suffix of a metric's name."""
 DURATION, OUR_DURATION = "mcp.server.operation.duration", "mcp.client.operation.duration"
 BOUNDS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-"""Those the conventions advise for durations, in seconds."""
+"""Bounds that the conventions recommend for durations, in seconds."""
 TRANSPORTS: dict[str, Attributes] = {
     "http": {"network.transport": "tcp", "network.protocol.name": "http"},
     "sse": {"network.transport": "tcp", "network.protocol.name": "http"},
@@ -96,7 +96,7 @@ TARGETS = {
     "resources/read": "mcp.resource.uri",
 }
 DESK = {"question", "approval"}
-"""Questions a person at the desk answers; others the client does."""
+"""Questions answered by the person at the desk; the client answers all others."""
 REASONS = (
     (r"\[Errno -?\d+\] ([^'\")]+)", "{}"),
     (r"code: (\d+), reason: (.+)", "{} {}"),
@@ -104,11 +104,11 @@ REASONS = (
     (r"[A-Za-z]+\('([^']+)'\)\)? encountered while", "{}"),
     (r"Transient error (.+) encountered while", "{}"),
 )
-"""Patterns of what the exporters log, and what they say of it."""
+"""Patterns for log messages of the exporters, with a shorter form of each."""
 
 
 class Collector:
-    """Sends batches to one OTLP endpoint. Used on one thread, but for `close`."""
+    """Sends batches to one OTLP endpoint. Used on one thread, except for `give_up`."""
 
     def __init__(self, endpoint: str, headers: str) -> None:
         base = endpoint.rstrip("/")
@@ -125,7 +125,7 @@ class Collector:
             logging.getLogger(type(exporter).__module__).addFilter(self._reasons)
 
     def send_spans(self, records: Sequence[SpanRecord]) -> Delivery:
-        """Send what is over."""
+        """Send finished records."""
         for record in records:
             if isinstance(record, CallRecord):
                 self._durations.count(record)
@@ -138,7 +138,7 @@ class Collector:
         return Delivery("traces", len(spans), "" if is_taken else self._reasons.first or UNKNOWN)
 
     def send_figures(self, figures: Sequence[Figure]) -> Delivery:
-        """Send what is counted."""
+        """Send metrics."""
         now = time_ns()
         metrics = [each for figure in figures if (each := metric_of(figure, self._began, now)) is not None]
         scope = InstrumentationScope("mcpdesk", __version__)
@@ -150,13 +150,13 @@ class Collector:
         return Delivery("metrics", 0, "" if is_taken else self._reasons.first or UNKNOWN)
 
     def give_up(self) -> None:
-        """What is being sent is not tried again. From another thread."""
+        """Stop retrying the current batch. May be called on another thread."""
         self._is_closed = True
         for exporter in (self._spans, self._metrics):
             exporter.shutdown()
 
     def close(self) -> None:
-        """Nothing more is sent."""
+        """Stop sending."""
         if not self._is_closed:
             self.give_up()
         for exporter in (self._spans, self._metrics):
@@ -164,7 +164,7 @@ class Collector:
 
 
 class _Reasons(logging.Filter):
-    """Keeps why the exporters could not send, which they only log, and lets those lines end here."""
+    """Captures errors that the exporters only log, and removes these lines from the log."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -172,11 +172,11 @@ class _Reasons(logging.Filter):
         self._thread = get_ident()
 
     def listen(self) -> None:
-        """Forget what was said before."""
+        """Forget earlier messages."""
         self.first = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether somebody else, hosted code that uses OpenTelemetry itself, said it."""
+        """Return True to keep the record, if hosted code that uses OpenTelemetry itself logged it."""
         if record.thread != self._thread:
             return True
         self.first = self.first or reason_of(record.getMessage())
@@ -184,7 +184,7 @@ class _Reasons(logging.Filter):
 
 
 def reason_of(text: str) -> str:
-    """Why something was not sent, out of what the exporter logs."""
+    """Return the reason why a batch was not sent, from an exporter's log message."""
     for pattern, told in REASONS:
         if found := re.search(pattern, text):
             return told.format(*found.groups())[:LONGEST_REASON]
@@ -192,13 +192,13 @@ def reason_of(text: str) -> str:
 
 
 def read_headers(text: str) -> dict[str, str]:
-    """`NAME=VALUE,NAME=VALUE`, as the variable of the standard has them."""
+    """Parse `NAME=VALUE,NAME=VALUE`, the format of the standard variable."""
     pairs = (each.strip().partition("=") for each in text.split(",") if each.strip())
     return {name.strip().lower(): unquote(value.strip()) for name, _, value in pairs}
 
 
 def _resource() -> Resource:
-    """Who sends: `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` say more, or something else."""
+    """Return the attributes of this process, with `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`."""
     named = os.environ.get("OTEL_SERVICE_NAME", "") + os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     attributes = {"service.version": __version__}
     if "service.name" not in named and not os.environ.get("OTEL_SERVICE_NAME"):
@@ -207,7 +207,7 @@ def _resource() -> Resource:
 
 
 class _Ids(IdGenerator):
-    """Gives a span the id that was chosen when it began, and was passed on already."""
+    """Gives a span the id that was chosen, and passed on, when it began."""
 
     def __init__(self) -> None:
         self.trace_id = self.span_id = 0
@@ -220,7 +220,7 @@ class _Ids(IdGenerator):
 
 
 class _Ended(SpanProcessor):
-    """Collects the spans that ended."""
+    """Collects finished spans."""
 
     def __init__(self) -> None:
         self.spans: list[ReadableSpan] = []
@@ -230,7 +230,7 @@ class _Ended(SpanProcessor):
 
 
 class SpanFactory:
-    """Makes the spans of records."""
+    """Creates the spans of records."""
 
     def __init__(self, resource: Resource) -> None:
         self._ids, self._ended = _Ids(), _Ended()
@@ -240,7 +240,7 @@ class SpanFactory:
         self._next = iter(_fresh_ids())
 
     def spans(self, records: Sequence[SpanRecord]) -> list[ReadableSpan]:
-        """Those of the records whose traces are recorded; a call has one for its handler, too."""
+        """Return the spans of records whose traces are sampled; a call also has one for its handler."""
         for record in records:
             if isinstance(record, CallRecord):
                 if record.span.is_sampled:
@@ -341,12 +341,12 @@ def _fresh_ids() -> Iterator[int]:
 
 
 def _names_span(record: CallRecord) -> bool:
-    """Whether what it is about belongs to the span's name: there are too many resources for that."""
+    """Return True if the target is part of the span's name. Resources are excluded: there are too many."""
     return bool(record.target) and record.method != "resources/read"
 
 
 def _context(trace_id: int, span_id: int, state: str = "", *, is_remote: bool = False) -> Context:
-    """What a span begins in: its parent's context, or none."""
+    """Return the context of a span: its parent's, or an empty one."""
     if not span_id:
         return Context()
     held = TraceState.from_header([state]) if state else None
@@ -359,7 +359,7 @@ def _span_context(trace: Trace) -> SpanContext:
 
 
 def operation_attributes(record: CallRecord) -> Attributes:
-    """What a call is counted by: of each there is a bounded number."""
+    """Return the attributes for counting a call; each has a limited number of values."""
     attributes: Attributes = {
         "mcp.method.name": record.method,
         "mcp.protocol.version": record.revision,
@@ -378,12 +378,12 @@ def operation_attributes(record: CallRecord) -> Attributes:
 
 
 def call_attributes(record: CallRecord) -> Attributes:
-    """What the span of a call says: the same, its ids, and where its time went."""
+    """Return the attributes of a call's span: those for counting, its ids, and the time per phase."""
     attributes = operation_attributes(record) | {"jsonrpc.request.id": str(record.id)[:LONGEST_ID]}
     if record.method == "resources/read" and record.target:
         attributes["mcp.resource.uri"] = record.target
     if record.session:
-        # Whoever knows the id of a session may speak in it.
+        # The session id is hashed because it authorizes requests.
         attributes["mcp.session.id"] = sha256(record.session.encode()).hexdigest()[:32]
     if record.method == "tools/call" and (record.began or not record.code):
         attributes["mcpdesk.outcome"] = record.outcome.name.lower()
@@ -403,7 +403,7 @@ def call_attributes(record: CallRecord) -> Attributes:
 
 
 def error_type(record: CallRecord) -> str | None:
-    """How a call failed; None where it did not, or where only its caller was wrong or left."""
+    """Return the error type of a call; None if it succeeded, or if only its caller was at fault or left."""
     if record.code:
         is_ours = record.code == ErrorCode.INTERNAL_ERROR or -32099 <= record.code <= -32000
         return str(record.code) if is_ours else None
@@ -415,29 +415,29 @@ def error_type(record: CallRecord) -> str | None:
 
 
 class _Tally(Struct):
-    """The requests of one kind."""
+    """Number and durations of requests with the same attributes."""
 
     metric: str
     attributes: Attributes
     counts: list[int]
-    """By `BOUNDS`."""
+    """Counts by `BOUNDS`."""
     total_s: float = 0.0
     least_s: float = inf
     most_s: float = 0.0
 
 
 MOST_COUNTED = 2_000
-"""Combinations of attributes that are counted apart; further ones are counted together."""
+"""Combinations of attributes counted separately; further ones are counted together."""
 
 
 class Durations:
-    """How long requests took, by method, tool and how they ended: the histograms of the conventions."""
+    """Durations of requests by method, tool and outcome: the histograms of the conventions."""
 
     def __init__(self) -> None:
         self._counted: dict[tuple[object, ...], _Tally] = {}
 
     def count(self, record: CallRecord) -> None:
-        """Count a request that is over."""
+        """Count a finished request."""
         error = error_type(record)
         key: tuple[object, ...] = (
             record.server,
@@ -466,7 +466,7 @@ class Durations:
         tally.least_s, tally.most_s = min(tally.least_s, took_s), max(tally.most_s, took_s)
 
     def metrics(self, began: int, now: int) -> list[Metric]:
-        """The histograms; none before the first request."""
+        """Return the histograms; empty before the first request."""
         points: dict[str, list[HistogramDataPoint]] = {}
         for each in self._counted.values():
             points.setdefault(each.metric, []).append(
@@ -490,8 +490,10 @@ class Durations:
 
 
 def metric_of(figure: Figure, began: int, now: int) -> Metric | None:
-    """A figure of `/metrics` under its name there; None for one without values, and for a summary, which
-    OTLP has not any more."""
+    """Return the OTLP form of a metric of `/metrics`, with its name there.
+
+    None for a metric without values, and for a summary, which OTLP no longer supports.
+    """
     name, unit = figure.name.removesuffix("_total"), ""
     for ending, its in UNITS:
         if name.endswith(ending):
@@ -528,12 +530,12 @@ def _histogram(figure: Figure, began: int, now: int) -> Histogram:
 def _histogram_point(
     labels: Mapping[str, str], samples: Sequence[Sample], began: int, now: int
 ) -> HistogramDataPoint:
-    """A histogram of Prometheus counts what is below each bound, one of OTLP what lies between two."""
+    """Convert a Prometheus histogram (counts below each bound) to OTLP (counts between two bounds)."""
     below = [int(each.value) for each in samples if each.suffix == "_bucket"]
     bounds = [float(each.labels["le"]) for each in samples if each.suffix == "_bucket"][:-1]
     counts = [after - before for before, after in pairwise((0, *below))]
     total = next(each.value for each in samples if each.suffix == "_sum")
-    unknown: Any = None  # the least and the most, which nobody keeps
+    unknown: Any = None  # minimum and maximum, which are not recorded
     return HistogramDataPoint(dict(labels), began, now, below[-1], total, counts, bounds, unknown, unknown)
 
 

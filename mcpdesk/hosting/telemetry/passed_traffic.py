@@ -1,7 +1,7 @@
-"""Follows requests to servers that are not ours for OpenTelemetry: those of clients, and those of the desk.
+"""Traces requests to upstream servers for OpenTelemetry: those of clients and those of the desk.
 
-What a client sends goes on byte by byte, so the server stands beside our span below the caller's, not below
-ours. The desk's own requests carry a trace of ours, and the server's spans stand below them.
+Client requests are forwarded byte for byte, so the server's span is a child of the caller's span, next to
+ours. The desk's own requests carry our trace, and the server's spans are children of ours.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ from mcpdesk.server.calls.call_watch import AskedQuestion
 
 QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 MOST = 1_000
-"""Requests, and questions, that are followed at a time; older ones end as if nobody answered."""
+"""Maximum number of requests, and of questions, traced at a time; older ones end as unanswered."""
 SESSION, REVISION = "mcp-session-id", "mcp-protocol-version"
 GONE, REFUSED, WITHDRAWN = "not answered", "refused", "withdrawn"
 ACTIONS = frozenset({"accept", "decline", "cancel"})
 RESERVED = range(-32768, -31999)
-"""Error codes of JSON-RPC; a server may make up any others, which are not told apart."""
+"""JSON-RPC error codes. A server may define others, which are not counted separately."""
 
 
 class _PassedCall(Struct, eq=False):
-    """A request that is not answered yet."""
+    """A request without an answer so far."""
 
     connection: int
     record: CallRecord
-    """As if it ended now without an answer."""
+    """Record as if the request ended now without an answer."""
 
 
 class _Waiting(Struct):
-    """A question that is not answered yet."""
+    """A question without an answer so far."""
 
     asked: AskedQuestion
     of: _PassedCall | None
-    """The request it came with, if that is known."""
+    """Request it came with, if known."""
 
 
 class PassedExchange(Struct):
-    """A message, or a batch, on its way to a server; and what comes back."""
+    """A message or batch sent to a server, and the messages that come back."""
 
     traffic: PassedTraffic
     info: ConnectionInfo
     calls: list[_PassedCall] = field(default_factory=list)
 
     def came_back(self, message: object) -> None:
-        """The server sent a message with it."""
+        """Handle a message that the server sent in response."""
         self.traffic.came_back(self.info, message, self.calls)
 
     def over(self, status: int, may_go_on: bool) -> None:
-        """Nothing more comes with it: HTTP `status`, 0 when it broke off.
+        """End the exchange with the HTTP `status`, or 0 if it was cut off.
 
-        `may_go_on`: the client can come back for the answers that are missing.
+        With `may_go_on`, the client can return for the missing answers.
         """
         if not may_go_on:
             for call in self.calls:
@@ -70,7 +70,7 @@ class PassedExchange(Struct):
 
 
 class PassedTraffic:
-    """Used on the core's loop."""
+    """Traces of requests to upstream servers. Used on the core's loop."""
 
     def __init__(
         self,
@@ -79,20 +79,23 @@ class PassedTraffic:
         asked: Callable[[AskedQuestion], None],
         target: Callable[[str, str, Mapping[str, object]], str],
     ) -> None:
-        """`span` places a request in a trace by its metadata and headers; `target` gives what it is about,
-        by server, method and parameters, if that is offered."""
+        """Start without requests.
+
+        `span` creates the span of a request from its metadata and headers. `target` returns the name or URI
+        in a request, given server, method and parameters, if the server offers it.
+        """
         self._span, self._put, self._asked, self._target = span, put, asked, target
         self._calls: dict[_PassedCall, None] = {}
-        """The oldest first."""
+        """Running requests, oldest first."""
         self._questions: dict[tuple[int, Id], _Waiting] = {}
-        """By connection and id."""
+        """Open questions, by connection and id."""
         self._rounds: dict[tuple[int, str], dict[str, _Waiting]] = {}
-        """What the client answers with its next request, by connection and `requestState`."""
+        """Questions that the client answers in its next request, by connection and `requestState`."""
 
     def follow(
         self, info: ConnectionInfo, message: object, headers: Mapping[str, str] | None = None
     ) -> PassedExchange:
-        """A client sends a message or a batch, or None: it only listens."""
+        """Trace a message or batch that a client sends; None if the client only listens."""
         exchange = PassedExchange(self, info)
         for each in message if isinstance(message, list) else [message]:
             if not isinstance(each, dict):
@@ -107,7 +110,7 @@ class PassedTraffic:
         return exchange
 
     def ask(self, info: ConnectionInfo, request: JSONObject) -> tuple[JSONObject, PassedExchange]:
-        """The desk sends a request: what it sends, with a trace unless it has one."""
+        """Trace a request of the desk. Return the request, with a trace context added unless it has one."""
         exchange = PassedExchange(self, info)
         call = self._begun(info, request, None, is_outgoing=True)
         exchange.calls.append(call)
@@ -123,7 +126,7 @@ class PassedTraffic:
     def came_back(
         self, info: ConnectionInfo, message: object, calls: list[_PassedCall] | None = None
     ) -> None:
-        """A server sent a message: with one of these calls, or it is not known with which."""
+        """Handle a message of a server, in response to one of these calls or, without them, to any."""
         if isinstance(message, list):
             for each in message:
                 self.came_back(info, each, calls)
@@ -150,7 +153,7 @@ class PassedTraffic:
             self._questions[info.number, identifier] = self._question(info.server, method, of)
 
     def ended_unread(self, call: _PassedCall, status: int) -> None:
-        """An HTTP exchange ended, and there was no answer that could be read."""
+        """End a request whose HTTP exchange ended without a readable answer."""
         if call not in self._calls:
             return
         is_cut_off = not status
@@ -159,7 +162,7 @@ class PassedTraffic:
         self._end(call, replace(call.record, outcome=outcome, is_cut_off=is_cut_off, status=shown))
 
     def left(self, connection: int) -> None:
-        """A client is gone, and so is what it waits for."""
+        """End the requests and questions of a client that has disconnected."""
         for call in [each for each in self._calls if each.connection == connection]:
             self.ended_unread(call, 0)
         for key in [key for key in self._questions if key[0] == connection]:
@@ -189,7 +192,7 @@ class PassedTraffic:
             revision if revision in BY_NAME else OTHER,
             info.transport,
             given.get(SESSION, ""),
-            replace(span, handler_id=span.span_id),  # no handler of ours: questions stand below the call
+            replace(span, handler_id=span.span_id),  # no handler here: questions are children of the call
             time_ns(),
             0,
             outcome=OutcomeKind.CANCELLED,
@@ -220,7 +223,7 @@ class PassedTraffic:
         self._put(replace(record, ended=time_ns()))
 
     def _cancelled(self, connection: int, identifier: object) -> None:
-        """A client gave a request up."""
+        """End a request that a client cancelled."""
         for call in list(self._calls):
             if call.connection == connection and call.record.id == identifier:
                 self.ended_unread(call, 0)
@@ -233,7 +236,7 @@ class PassedTraffic:
         return _Waiting(AskedQuestion(method, server, tool, span, monotonic()), of)
 
     def _asked_in_result(self, call: _PassedCall, requests: JSONObject, state: object) -> None:
-        """Follow what a result asks, until the client comes back with the state it was given."""
+        """Trace the questions in a result until the client returns with its state."""
         if not isinstance(state, str):
             return
         asked = {
@@ -272,7 +275,7 @@ def _params(message: JSONObject) -> dict[str, Any]:
 
 
 def _outcome(answer: JSONObject) -> str:
-    """What became of a question, never what the answer was."""
+    """Return the outcome of a question, without its answer."""
     result = answer.get("result")
     action = result.get("action") if isinstance(result, dict) else None
     known = action if isinstance(action, str) and action in ACTIONS else "answered"

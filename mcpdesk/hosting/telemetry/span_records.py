@@ -1,4 +1,4 @@
-"""What is kept of something that is over until it is sent: small values without anything of a payload."""
+"""Records of finished calls, questions and work, kept until they are sent. They contain no payload."""
 
 from __future__ import annotations
 
@@ -13,57 +13,57 @@ from mcpdesk.protocol.trace import CallSpan
 from mcpdesk.server.calls.call_figures import OutcomeKind
 
 OTHER = "_OTHER"
-"""Stands for a method that is none, as the conventions have it: what callers send never names anything."""
+"""Replacement for an unknown method, from the conventions, so that callers cannot choose names."""
 
 
 class WorkKind(Enum):
-    """Kinds of what goes on after the request that began it."""
+    """Kind of work that continues after its request."""
 
     JOB = "job"
     """An asynchronous call of the gateway."""
     TASK = "task"
-    """A call that became a task of the protocol."""
+    """A call that became an MCP task."""
     PROGRAM = "program"
     """A program in the background."""
 
 
 class CallRecord(Struct, gc=False, frozen=True):
-    """A request that was answered or ended. Times are Unix nanoseconds."""
+    """A request that was answered or has ended. Times are Unix nanoseconds."""
 
     server: str
     method: str
     target: str
-    """The name of the tool or prompt, or the URI of the resource; empty for one that is not offered."""
+    """Name of the tool or prompt, or URI of the resource; empty if it is not offered."""
     id: Id
     revision: str
     transport: str
     session: str
-    """The id of its HTTP session: sent as a digest alone."""
+    """Id of its HTTP session, which is sent only as a digest."""
     span: CallSpan
     started: int
     ended: int
     began: int = 0
-    """When its handler began; 0: none did."""
+    """Time when its handler began; 0 without a handler."""
     handled: int = 0
     phases: Phases | None = None
     outcome: OutcomeKind = OutcomeKind.OK
     code: int = 0
-    """Of a JSON-RPC error."""
+    """JSON-RPC error code."""
     is_cut_off: bool = False
-    """Whether it ended without an answer: its caller cancelled it, or left."""
+    """True if it ended without an answer, because its caller cancelled it or left."""
     status: int = 0
-    """Of HTTP, where a server that is not ours answered with that alone."""
+    """HTTP status, if an upstream server answered with nothing else."""
     is_outgoing: bool = False
-    """Whether the desk asked a server that is not ours; else a client asked."""
+    """True for a request of the desk to an upstream server, False for one of a client."""
 
     @property
     def spans(self) -> int:
-        """How many spans are made of it."""
+        """Number of spans created from it."""
         return (1 + (self.began > 0)) * self.span.is_sampled
 
 
 class QuestionRecord(Struct, gc=False, frozen=True):
-    """A question that is over. Times are Unix nanoseconds."""
+    """A finished question. Times are Unix nanoseconds."""
 
     server: str
     tool: str
@@ -77,7 +77,7 @@ class QuestionRecord(Struct, gc=False, frozen=True):
 
 
 class WorkRecord(Struct, gc=False, frozen=True):
-    """Work that outlived its request, and is over. Times are Unix nanoseconds."""
+    """Work that outlived its request and has ended. Times are Unix nanoseconds."""
 
     server: str
     tool: str
@@ -95,10 +95,10 @@ SpanRecord = CallRecord | QuestionRecord | WorkRecord
 
 
 class Delivery(NamedTuple):
-    """What became of a batch."""
+    """Result of sending a batch."""
 
     signal: str
-    """`traces` or `metrics`."""
+    """Signal: `traces` or `metrics`."""
     spans: int
     reason: str
-    """Why the collector did not take it; empty: it did."""
+    """Reason why the collector did not accept it; empty if it did."""

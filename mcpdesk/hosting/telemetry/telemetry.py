@@ -1,6 +1,6 @@
-"""Follows calls and counts for OpenTelemetry: on the core's loop, where only small values are made.
+"""Records calls and metrics for OpenTelemetry on the core's loop, where only small values are created.
 
-A thread of `OtlpSender` makes spans of them and sends them. Nothing here imports OpenTelemetry.
+The thread of `OtlpSender` converts them to spans and sends them. This module does not import OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 SAMPLED, UNSAMPLED = "01", "00"
 SHARES = 1 << 56
-"""The random part of a trace id, of which a share is recorded (W3C Trace Context, level 2)."""
+"""Random part of a trace id, used for sampling (W3C Trace Context, level 2)."""
 
 
 class CountedCore(Protocol):
-    """What is needed of a core."""
+    """Parts of a core that telemetry uses."""
 
     settings: Settings
     journal: Journal
@@ -54,35 +54,35 @@ class CountedCore(Protocol):
 
     @property
     def uptime_s(self) -> float:
-        """Seconds since it started."""
+        """Seconds since the core started."""
 
     def endpoints(self) -> list[HostedEndpoint]:
-        """All servers."""
+        """Return all servers."""
 
 
 class Telemetry:
-    """A `CallWatch` that sends what it sees."""
+    """A `CallWatch` that sends records of calls."""
 
     def __init__(self, core: CountedCore) -> None:
-        """Begin to send what is seen, and what the core counts."""
+        """Start to send records and metrics."""
         settings = core.settings
         self._core = core
         self._sampled_below = SHARES * settings.otel_traces_percent // 100
         self._interval_s = settings.otel_metrics_ms / 1000
         self._sender = OtlpSender(settings.otel_endpoint, settings.otel_headers, core.journal)
         self.passed = PassedTraffic(self._span, self._sender.put, self.asked, self._passed_target)
-        """Follows what passes to servers that are not ours."""
+        """Traces requests to upstream servers."""
         self._measuring = asyncio.create_task(self._measure())
 
     async def close(self) -> None:
-        """Send what is left, as far as the collector takes it within a moment."""
+        """Send the remaining records, within a time limit."""
         self._measuring.cancel()
         self._sender.measure(self._counted())
         await asyncio.to_thread(self._sender.close)
 
     @property
     def figures(self) -> list[Figure]:
-        """What became of it, for `/metrics`."""
+        """Metrics of the sender, for `/metrics`."""
         sender = self._sender
         return [
             Figure("otel_spans_total", "counter", "Spans a collector took.", [Sample(sender.sent)]),
@@ -90,11 +90,11 @@ class Telemetry:
         ]
 
     def begin(self, call: Call) -> None:
-        """Give a call its place in the trace of its caller, or in a new one."""
+        """Create the span of a call in its caller's trace, or in a new one."""
         call.span = self._span(call.params.get("_meta"), call.headers)
 
     def end(self, server: Server, call: Call, reply: Reply) -> None:
-        """Keep a call that is over."""
+        """Record a finished call."""
         assert call.span is not None
         now, phases = monotonic(), reply[2]
         offset = (time() if phases is None else phases.ready) - now
@@ -129,7 +129,7 @@ class Telemetry:
         began: float,
         code: int,
     ) -> None:
-        """Keep a request of which nothing ran."""
+        """Record a request that was answered without a handler."""
         params = message.get("params")
         given = params if isinstance(params, dict) else {}
         named = canonical(message["method"])
@@ -153,7 +153,7 @@ class Telemetry:
         )
 
     def asked(self, question: AskedQuestion) -> None:
-        """Keep a question that is over."""
+        """Record a finished question."""
         if question.span is not None and question.span.is_sampled:
             offset = time() - monotonic()
             self._sender.put(
@@ -170,7 +170,7 @@ class Telemetry:
             )
 
     def follow(self, server: Server, call: Call, job: Job) -> None:
-        """Keep a job or a task once it is over."""
+        """Record a job or task when it ends."""
         span = call.span
         if span is None or not span.is_sampled:
             return
@@ -198,7 +198,7 @@ class Telemetry:
         forget = job.listen(changed)
 
     def program_over(self, server: str, program: Program) -> None:
-        """Keep a program in the background that has ended."""
+        """Record a background program that has ended."""
         trace = read_trace({"traceparent": program.traceparent})
         if trace.is_sampled:
             trace_id, parent_id, state = int(trace.id, 16), int(trace.parent, 16), program.state
@@ -210,7 +210,7 @@ class Telemetry:
             )
 
     def _span(self, meta: object, headers: Mapping[str, str] | None) -> CallSpan:
-        """The metadata of the message counts before the HTTP request, which may carry several.
+        """Create a span. Metadata of the message has priority over the HTTP request, which may have several.
 
         Source: OpenTelemetry semantic conventions for MCP, context propagation.
         """
@@ -233,7 +233,7 @@ class Telemetry:
         )
 
     def _passed_target(self, server: str, method: str, params: Mapping[str, object]) -> str:
-        """What a request to a server that is not ours is about, if that is among what it listed."""
+        """Return the name or URI in a request to an upstream server, if the server listed it."""
         upstream, (member, kind) = self._core.upstreams.get(server), _PASSED.get(method, ("", ""))
         name = params.get(member)
         is_listed = isinstance(name, str) and upstream is not None and upstream.offers(kind, name)
@@ -254,7 +254,7 @@ _PASSED = {
     "prompts/get": ("name", "prompt"),
     "resources/read": ("uri", "resource"),
 }
-"""Method -> the parameter that says what it is about, and which kind of offer that is."""
+"""Parameter with the name or URI, and kind of offer, by method."""
 
 
 def _unix(moment: float, offset: float) -> int:
@@ -262,7 +262,7 @@ def _unix(moment: float, offset: float) -> int:
 
 
 def _target(server: Server, method: str, params: Mapping[str, object]) -> str:
-    """What a request is about, if that is offered: a name that only a caller knows is told to nobody."""
+    """Return the name or URI in a request if it is offered. Names invented by callers are not sent."""
     offered: dict[str, tuple[str, Container[object]]] = {
         "tools/call": ("name", server.tools.items),
         "prompts/get": ("name", server.prompts.items),

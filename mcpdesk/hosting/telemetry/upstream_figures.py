@@ -1,6 +1,6 @@
-"""Figures of servers that run elsewhere, under the names that the figures of folders have.
+"""Metrics of upstream servers, with the same names as those of folders.
 
-They are counted in the recorded traffic, from the request to its answer.
+They are computed from the recorded traffic, from each request to its answer.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ OUTCOMES = {
     Status.LATE: OutcomeKind.CANCELLED.name.lower(),
     Status.LOST: "lost",
 }
-"""`outcome` of a call that ended in a status. A folder knows more about its own calls."""
+"""Value of `outcome` by status of a call. For its own calls, a folder has more detail."""
 
 
 def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstream]) -> list[Figure]:
-    """Figures of servers that run elsewhere. Calls of tools that they do not list are counted together."""
+    """Return the metrics of upstream servers. Calls of tools that they do not list are counted together."""
     listed = {(name, offer.name) for name, each in upstreams.items() for offer in each.status.offers}
     tools: dict[tuple[str, str], CallTally] = {}
     servers = {name: CallTally(statistics.times) for name in upstreams}
@@ -66,7 +66,7 @@ def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstrea
 
 
 def joined(known: list[Figure], more: list[Figure]) -> list[Figure]:
-    """Figures of both lists; one that is in both has the samples of both and the help of the first."""
+    """Join two lists of metrics. A metric in both has the samples of both and the help of the first."""
     added = {figure.name: figure for figure in more}
     whole = [
         Figure(each.name, each.kind, each.help, [*each.samples, *added.pop(each.name).samples])
