@@ -32,7 +32,7 @@ class ClientTool:
     async def __call__(self, **arguments: Any) -> str:
         """Call the tool.
 
-        Raises: CallError if there is no result. A failure of the tool is returned as text.
+        Raises: CallError. A failure of the tool is returned as text.
         """
         return format_result(await self.call(arguments))
 

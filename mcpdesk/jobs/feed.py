@@ -130,7 +130,7 @@ class CallFeed:
 
     @property
     def latest(self) -> ProgressReport | None:
-        """Latest progress, or None if there is none yet."""
+        """Latest progress, or None before the first report."""
         return self._progress
 
     @property

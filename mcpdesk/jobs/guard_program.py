@@ -49,7 +49,7 @@ def read_groups(lines: Iterable[bytes]) -> set[int]:
 
 
 def marked_processes(mark: bytes) -> list[int]:
-    """Return processes with the mark. Without /proc there are none, and only the process groups are ended."""
+    """Return processes with the mark. Without /proc the list is empty, and only process groups are ended."""
     return [pid for pid in _pids() if mark in marks(pid)]
 
 

@@ -232,7 +232,7 @@ class JobStore:
         return job
 
     def restore(self, job: Job) -> bool:
-        """Restore a job of an earlier core, or of another replica. Return False if there is no room."""
+        """Restore a job of an earlier core, or of another replica. Return False if it does not fit."""
         size = len(job.ending.result) + _written(job)
         if job.id in self._jobs or job.is_expired(self._clock()) or not self._make_room(job.server, size):
             return False
@@ -504,7 +504,7 @@ class JobStore:
         return NoRoom(f"{what} of {more} bytes would be more than is kept ({self._limit} bytes)")
 
     def _forget_oldest(self, server: str, owner: str | None) -> bool:
-        """Delete the call that ended first, of one owner or (None) of all. Return False if there is none."""
+        """Delete the call that ended first, of one owner or (None) of all. Return False without any."""
         over = [
             job
             for job in self._jobs.values()

@@ -131,7 +131,7 @@ class Output:
         `budget` is the disk space that all files share; None is unlimited.
         """
         self.file: Path | None = file
-        """File with the full output, or None if there is no file."""
+        """File with the full output, or None."""
         self.kept = 0
         """Bytes in the file."""
         self.problem = ""
@@ -374,7 +374,7 @@ class _Percent:
         kept = bytearray()
         progress: list[ProgressReport] = []
         *lines, rest = (self._line + data).split(b"\n")
-        if b"%" in data:  # without a new percent sign there are no new percentages
+        if b"%" in data:  # new percentages need a new percent sign
             for line in (*lines, rest):
                 self._look(line, progress)
         for line in lines:

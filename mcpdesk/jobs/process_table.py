@@ -165,7 +165,7 @@ class Family(NamedTuple):
 
     mark: str
     keeper: int = 0
-    """Process that adopts the job's orphans but is not part of it; 0 if there is none."""
+    """Process that adopts the job's orphans but is not part of it, or 0."""
 
 
 def members(jobs: Mapping[int, Family]) -> dict[int, list[ProcessRow]]:

@@ -47,7 +47,7 @@ class LoadResult(Struct, frozen=True):
     """Total duration."""
 
     def percentile(self, share: float) -> float | None:
-        """Return the percentile `share` of the times, or None if there are no times."""
+        """Return the percentile `share` of the times, or None if no call was answered."""
         if not self.times:
             return None
         return self.times[max(0, ceil(len(self.times) * share / 100) - 1)]

@@ -82,7 +82,7 @@ class ServerUnderTest:
         return self._ask("prompt", name, arguments, (), timeout_s)
 
     def request(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send any request and return its result. Raises: CallError if there is no result."""
+        """Send any request and return its result. Raises: CallError."""
         return self._run(self._subject.connection.result(method, params), DEFAULT_TIMEOUT_S)
 
     @property

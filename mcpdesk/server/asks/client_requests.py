@@ -54,7 +54,7 @@ class ClientRequests:
         self._numbers = count(1)
         self._prefix = ""
         self.session_mark = ""
-        """Mark of a session that outlives this conversation; empty if there is none."""
+        """Mark of a session that outlives this conversation, or empty."""
 
     async def ask(self, call: AskingCall, asking: ClientQuestion[T], limit_s: float) -> T:
         """Send a question on the stream of a call and wait for the answer.

@@ -92,7 +92,7 @@ class Conversation:
         self.terms = self.session.terms
         """Terms of the latest request."""
         self.latency: Latency | None = None
-        """Latency of finished calls, or None if there are none yet."""
+        """Latency of finished calls, or None before the first."""
         self.tools_listed: int | None = None
         """Fingerprint of the tool list that this client received last, or None."""
         self._push = push

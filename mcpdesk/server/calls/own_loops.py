@@ -162,7 +162,7 @@ class _LoopThread:
             raise
         if error is not None:
             raise error
-        return value  # type: ignore[return-value]  # there is an error if there is no value
+        return value  # type: ignore[return-value]  # without a value there is an error
 
     async def state(self, lifespan: Lifespan, context: Context) -> Any:
         """Return the value that the folder's `lifespan` yields on this loop.

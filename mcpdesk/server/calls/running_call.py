@@ -118,7 +118,7 @@ class Call(Struct, eq=False):
     outcome: OutcomeKind = OutcomeKind.OK
     """Outcome of a finished tool call."""
     code: int = 0
-    """Code of the JSON-RPC error in its response; 0 if there is none."""
+    """Code of the JSON-RPC error in its response, or 0."""
     span: CallSpan | None = None
     """Its span in a trace, or None if calls are not traced."""
     dialect: GatewayDialect | None = None
@@ -138,15 +138,14 @@ class Call(Struct, eq=False):
 
     @property
     def owner(self) -> str:
-        """Owner of the objects it creates: its principal or its session; empty if knowing the id is
-        enough."""
+        """Owner of the objects it creates: its principal or session; empty if their id is sufficient."""
         if self.principal.identity:
             return self.principal.identity
         return "" if self.requests is None else self.requests.owner
 
     @property
     def session(self) -> str:
-        """Session of the request; empty if there is none."""
+        """Session of the request, or empty."""
         return "" if self.home is None else self.home.owner
 
     @property

@@ -102,8 +102,7 @@ class Services:
         self.shared_ends: SharedEnds | None = None
         """Store for the ends of jobs, which are written before they take effect; None without replicas."""
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
-        """Called with True if a call has ended but its code still runs, and with False when that has
-        ended."""
+        """Called with True if an ended call's code still runs, and with False when that has ended."""
         self.starts = CallStarts()
         self._round_keys = round_keys
 

@@ -134,7 +134,7 @@ def check_count(resources: int, most: int) -> None:
 
 
 def resource_not_found(uri: str, revision: Revision) -> RemoteProtocolError:
-    """Error for a URI that names no resource, with the code that a revision has for it."""
+    """Return the error for an unknown resource, with the error code of the revision."""
     return RemoteProtocolError(revision.resource_not_found, f"Resource not found: {uri[:200]}", {"uri": uri})
 
 

@@ -1,8 +1,8 @@
-"""The resource or template that a client names: by its URI, or by the path of the file behind it.
+"""Lookup of resources and templates by URI, or by the path of a resource's file.
 
-A resource of a file is found by its path in the server folder as well: `resources/x.md`, `./resources/x.md`,
-its absolute path, and that as a `file:` URI. Paths are compared as text with those of registered resources;
-no path of a client is ever opened, so nothing outside of the folder can be reached.
+Accepted paths are relative to the server folder (`resources/x.md`, `./resources/x.md`), absolute, or absolute
+as a `file:` URI. They are compared as text with the paths of registered resources. A path from a client is
+never opened, so no file outside the folder can be read.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ HERE = ("", "localhost")
 
 
 class FoundResource(NamedTuple):
-    """A resource to read."""
+    """Resource to read, with its variables if it matched a template."""
 
     reader: Reader
     uri: str
-    """The URI under which it is listed, or that of the client for a template."""
+    """URI in the resource list, or the client's URI for a template."""
     variables: dict[str, str]
     mime_type: str
     is_folder_code: bool
 
 
 def find_resource(server: Server, uri: str) -> FoundResource | None:
-    """Return what is behind a URI or a path; None if it is unknown.
+    """Return the resource of a URI or a path; None if it is unknown.
 
-    An absolute path must begin with the server's folder as the server knows it, which is without links.
+    An absolute path must start with the server folder as the server knows it, with links resolved.
     """
     resource = server.resources.get(uri)
     if resource is None and (paths := _paths_of(uri)):
@@ -56,7 +56,7 @@ def _is_at(resource: Resource, paths: set[str], server: Server) -> bool:
 
 
 def _paths_of(uri: str) -> set[str]:
-    """Paths that a client may mean, without `.` and `..`; empty for a URI that is no path."""
+    """Return normalized paths that a client may mean; empty if the URI is not a path."""
     scheme, colon, _ = uri.partition(":")
     if colon and scheme.lower() == "file":
         try:

@@ -61,7 +61,7 @@ class Drawn:
 
 
 def find_browser() -> str | None:
-    """Return the path of a suitable browser, or None if there is none."""
+    """Return the path of a suitable browser, or None."""
     found = (shutil.which(name) for name in NAMES)
     return next((each for each in found if each), None) or next(
         (place for place in PLACES if Path(place).exists()), None

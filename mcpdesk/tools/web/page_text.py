@@ -17,7 +17,7 @@ MOST_ARTICLES = 100
 """Maximum number of article elements examined; some pages nest thousands of them."""
 LINKS = ("href", "src", "action", "poster")
 LEAST = 200
-"""Minimum characters of an article; if there is none, the whole body is used."""
+"""Minimum characters of an article; without such an article, the whole body is used."""
 MOST_CHARACTERS = 5_000_000
 """Maximum characters of HTML that are converted; the rest is cut off."""
 MOST_TAGS = 150_000
