@@ -30,10 +30,7 @@ class ClientTool:
         self._tool_schema = tool
 
     async def __call__(self, **arguments: Any) -> str:
-        """Call the tool.
-
-        Raises: CallError. A failure of the tool is returned as text.
-        """
+        """Call the tool. A failure of the tool is returned as text. Raises: CallError."""
         return format_result(await self.call(arguments))
 
     async def call(
