@@ -1,4 +1,4 @@
-"""The protocol's endpoints: `/mcp/<name>` over Streamable HTTP in both eras, and `/v1/mcp` for gateways.
+"""Endpoints of the protocol: `/mcp/<name>` over Streamable HTTP in both eras, and `/v1/mcp` for gateways.
 
 Source: MCP basic/versioning, basic/transports of 2025-11-25, basic/transports/streamable-http.
 """
@@ -74,17 +74,18 @@ from mcpdesk.transports.http.session_records import FOLDER, SessionRecords, hash
 from mcpdesk.transports.http.shared_copies import CHANGING, SharedCopies
 
 Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint, "Principal | None"], Awaitable[web.StreamResponse]]
-"""Answers a request of a caller; None: the caller is not known yet, as the body may hold a token."""
+"""Handler for a caller's request. The caller is None if the body must be read first, as it may have a
+token."""
 LAST_EVENT_HEADER = "Last-Event-ID"
 WRITTEN = CHANGING | {"notifications/initialized"}
-"""Messages after which a session that replicas share is written."""
+"""Messages after which a shared session is written."""
 LOST = "the machine that ran this call ended before it answered; it may or may not have run"
 NOTHING_KEPT = f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more"
 INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
 
 
 class McpRoutes:
-    """The protocol endpoint of every server of a site."""
+    """Protocol endpoints of all servers of a site."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -101,7 +102,7 @@ class McpRoutes:
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Answer one POSTed message or batch. Without a `caller` its body may hold a token."""
+        """Answer one POSTed message or batch. Without a `caller` the token may be in the body."""
         head = head_of(request)
         if head.content_type != JSON:
             return no_json(head.content_type)
@@ -129,8 +130,8 @@ class McpRoutes:
         except ProtocolError as error:
             return await self._undecodable(request, endpoint, body, error, caller)
         self._site.recorder.frame(dialogue.connection, Direction.IN, shown, True, head.said)
-        # Clients of SDK 1.x give the whole session up for a 401 or 403. It helps those alone who can be given
-        # another token; the others are told in the message only.
+        # Clients of SDK 1.x end the whole session on a 401 or 403. That only helps clients that can get
+        # another token; for the others the error is in the message only.
         is_told_inside = session is not None and not endpoint.access.authorization_servers
         answer = await self._answer(request, head, dialogue, message, session, caller, is_told_inside)
         if (
@@ -145,7 +146,7 @@ class McpRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Open a session's standing stream, or explain what this endpoint is."""
+        """Open a session's standing stream, or describe this endpoint."""
         refusal = _outside_sessions(request, endpoint)
         if refusal is not None:
             return refusal
@@ -160,7 +161,7 @@ class McpRoutes:
                 return await self._shared_stream(request, session, caller or OPEN, self._copies, last)
         except StorageError as error:
             return try_again(error)
-        # Nothing is kept of streams from before a restart: who asks for one goes on with a fresh one.
+        # Events of earlier processes are lost: clients that ask for them get a new stream.
         if not last or session.events.is_earlier(last):
             if session.standing.is_carried:
                 return plain_error(409, "This session has a standing stream already")
@@ -173,7 +174,7 @@ class McpRoutes:
     async def discover_or_get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Return the gateway's discovery document; clients with a session get its standing stream."""
+        """Return the gateway's discovery document, or the standing stream for clients with a session."""
         head = head_of(request)
         if head.session is not None or not head.accepted.json:
             return await self.get(request, endpoint.gateway, caller)
@@ -200,7 +201,7 @@ class McpRoutes:
     async def _dialogue(
         self, request: web.BaseRequest, head: RequestHead, endpoint: Endpoint, message: Any, caller: Principal
     ) -> tuple[Dialogue, HttpSession | None]:
-        """Return the dialogue a message belongs to, and its session; `initialize` begins a new one."""
+        """Return the dialogue of a message and its session. `initialize` begins a new session."""
         version = head.version
         if is_stateless(message, version):
             if head.repeated:
@@ -227,9 +228,9 @@ class McpRoutes:
     async def _session(
         self, request: web.BaseRequest, identifier: str, endpoint: Endpoint, caller: Principal
     ) -> HttpSession | None:
-        """Return the caller's session of that id, also one of another replica or from before a restart.
+        """Return the caller's session with that id, also from another replica or before a restart; else None.
 
-        Raises: StorageError while nobody can say whether there is one.
+        Raises: StorageError while the storage is unavailable.
         """
         found = self.sessions.get(identifier, endpoint.key, caller)
         if found is not None:
@@ -241,7 +242,7 @@ class McpRoutes:
     async def _answered_elsewhere(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Have another replica answer, at which that lives what a message is about; None: this one answers.
+        """Forward a message to the replica with the job, task or round that it names; None to answer here.
 
         Raises: StorageError.
         """
@@ -268,7 +269,8 @@ class McpRoutes:
         try:
             return await send_on(request, replicas, holder, body)
         except ReplicaSilent as silent:
-            # What was parked may go on there: it must not begin here as well. A task is known by its record.
+            # A parked call may continue there, so it must not begin here as well. The record of a task is
+            # known here.
             return None if task else try_again(silent, readable_id(message))
         except TransportError:  # it has ended just now
             second = "" if task else await replicas.round_holder(request_state(message))
@@ -282,7 +284,7 @@ class McpRoutes:
     async def _answer_for_another(
         self, request: web.BaseRequest, session: HttpSession | None, message: dict[str, Any], body: bytes
     ) -> web.StreamResponse | None:
-        """Have the replica take an answer of the client that asked; None: it was this one.
+        """Forward a client's response to the replica that sent the request; None if it was this one.
 
         Raises: StorageError.
         """
@@ -311,7 +313,7 @@ class McpRoutes:
         copies: SharedCopies,
         last: str | None,
     ) -> web.StreamResponse:
-        """Carry a stream of a session: one of this replica, of another one, or the standing one.
+        """Carry a stream of a session: one of this replica, of another one, or the standing stream.
 
         Raises: StorageError.
         """
@@ -332,9 +334,10 @@ class McpRoutes:
     async def _call_elsewhere(
         self, request: web.BaseRequest, session: HttpSession, caller: Principal, place: EventPlace, mark: str
     ) -> web.StreamResponse:
-        """Carry the stream of a call that another replica runs, or ran.
+        """Carry the stream of a call that another replica runs or has run.
 
-        What that one keeps is written once its client is gone, or is wanted here. Raises: StorageError.
+        That replica writes its events when its client disconnects, or when they are requested here. Raises:
+        StorageError.
         """
         replicas, identifier = self._site.replicas, hashed(session.id)
         assert replicas is not None
@@ -342,7 +345,7 @@ class McpRoutes:
         if holder == replicas.id:
             return plain_error(400, NOTHING_KEPT)
         lost = codec.error_response(marked_call(mark), ProtocolError(ErrorCode.INTERNAL_ERROR, LOST))
-        # An engine that lost its data knows no holder until it is heard of again.
+        # If the engine lost its data, the holder is unknown until that replica reports again.
         loop = asyncio.get_running_loop()
         patient_until = loop.time() + PROMPT_S
 
@@ -362,7 +365,7 @@ class McpRoutes:
         copies: SharedCopies,
         place: EventPlace,
     ) -> web.StreamResponse:
-        """Carry a standing stream that another replica carried: there, else here with what it left.
+        """Carry a standing stream of another replica: through that one, else here with the events it wrote.
 
         Raises: StorageError.
         """
@@ -464,12 +467,12 @@ class McpRoutes:
         return await outlet.conclude(body)
 
     def _is_for_want_of_engine(self, body: bytes | None) -> bool:
-        """Whether an answer may be an error because nothing shared can be used now."""
+        """Return True if an answer may be an error caused by the unavailable engine."""
         replicas = self._site.replicas
         return replicas is not None and bool(replicas.away) and body is not None and INTERNAL in body
 
     async def _settle(self, session: HttpSession, outlet: PostOutlet, message: Any) -> None:
-        """Keep a session that was begun, and write what the client changed. Raises: StorageError."""
+        """Add a session that was begun, or write what the client changed. Raises: StorageError."""
         copies = self._copies
         if session.is_kept:
             if copies is not None and isinstance(message, dict) and message.get("method") in WRITTEN:
@@ -508,7 +511,7 @@ class McpRoutes:
 
 
 def _outside_sessions(request: web.BaseRequest, endpoint: Endpoint) -> web.Response | None:
-    """Return the refusal of a GET or DELETE outside a session; None when the request names a session."""
+    """Return the error for a GET or DELETE without a session, or None if the request names a session."""
     head = head_of(request)
     known = BY_NAME.get(head.version)
     if head.version and known is None:
@@ -529,16 +532,17 @@ def _post_only(endpoint: Endpoint) -> web.Response:
 
 
 class GoingOn(NamedTuple):
-    """How the standing stream of a session that replicas share goes on here."""
+    """Continuation of the standing stream of a shared session on this replica."""
 
     copies: SharedCopies
     since: Heard | None
-    """How much its client had heard of with what is sent again first; None: that is not known."""
+    """Position of the client after the events that are sent again first, or None if unknown."""
     left: Collection[bytes] = ()
-    """Events that another replica left of it, which come first."""
+    """Events written by another replica, which are sent first."""
 
     async def catch_up(self, session: HttpSession) -> bool:
-        """Send what its client missed; False: it is to be opened again, at another replica or later."""
+        """Send the events that the client missed. Return False if the stream must be opened again later or
+        on another replica."""
         return not session.events.is_leaving and await self.copies.catch_up_on_stream(session, self.since)
 
 
@@ -550,11 +554,11 @@ async def _carry(
     after: int | None,
     going_on: GoingOn | None = None,
 ) -> web.StreamResponse:
-    """Send what follows event `after` on a stream, until the stream, the connection or the token ends.
+    """Send the events after `after` on a stream, until the stream, the connection or the token ends.
 
-    `going_on` is given for the standing stream of a session that replicas share. It ends at once where
-    another replica is to carry it, and while the engine is away, as nobody knows what its client has missed:
-    the client comes back.
+    `going_on` is set for the standing stream of a shared session. The stream ends at once if another replica
+    should carry it, or while the engine is unavailable, because missed events are then unknown. The client
+    reconnects.
     """
     stream = EventStream(request)
     if going_on is not None:
@@ -592,5 +596,5 @@ async def discover(
 
 
 def through_gateway(verb: Verb) -> Verb:
-    """Make a handler that serves clients of the gateway dialect."""
+    """Return a handler that serves clients of the gateway dialect."""
     return lambda request, endpoint, caller: verb(request, endpoint.gateway, caller)

@@ -1,4 +1,4 @@
-"""The body of a request: refused when too large or compressed, before any of it is read where that can be."""
+"""Reads request bodies. If possible, too large or compressed ones are rejected before any of it is read."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     """Return the whole body.
 
-    Raises: RequestRefused for one over `limit` bytes (413), compressed (415), cut off (400), too slow (408),
-    or too much beside those of all other requests (503).
+    Raises: RequestRefused for a body over `limit` bytes (413), compressed (415), incomplete (400), too slow
+    (408), or too large together with those of all other requests (503).
     """
     head, content, connection = head_of(request), request.content, connection_of(request)
     if head.body_size is not None and head.body_size > limit:
@@ -38,11 +38,12 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
 
 
 def begin_body(request: web.BaseRequest) -> None:
-    """Have the client send the body. Raises: RequestRefused (415) for a compressed one."""
+    """Ask the client to send the body. Raises: RequestRefused (415) for a compressed one."""
     if not head_of(request).is_plain:
         coding = request.headers.get("Content-Encoding", "identity")
         if coding.lower() != "identity":
-            # A few kilobytes may unfold to gigabytes, and the capture would not hold what was sent.
+            # A few kilobytes may expand to gigabytes, and the capture would not have the bytes that were
+            # sent.
             told = f"Content-Encoding {coding[:80]!r} is not taken: send the body as it is"
             raise _closing(plain_error(415, told))
         if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
@@ -50,7 +51,7 @@ def begin_body(request: web.BaseRequest) -> None:
 
 
 async def body_pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    """The body piece by piece, as fast as they are taken; every piece gives the rest more time.
+    """Yield the body in pieces, as fast as they are consumed. Each piece extends the deadline.
 
     Raises: TimeoutError, ConnectionError.
     """
@@ -67,7 +68,7 @@ async def body_pieces(request: web.BaseRequest) -> AsyncIterator[bytes]:
 
 
 async def _receive(content: StreamReader, connection: HttpConnection, limit: int) -> bytes:
-    """Wait for a body; every piece gives the rest more time.
+    """Receive a body. Each piece extends the deadline.
 
     Raises: RequestRefused, TimeoutError, ConnectionError.
     """
@@ -83,7 +84,7 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
                 patience.reschedule(deadline)
         return bytes(body)
     except (TimeoutError, ConnectionError, web.RequestPayloadError) as error:
-        # The stream keeps its error, the error its traceback, and that all that was received.
+        # The stream keeps its error, the error its traceback, and the traceback all received data.
         error.__traceback__ = None
         raise
     finally:
@@ -92,7 +93,7 @@ async def _receive(content: StreamReader, connection: HttpConnection, limit: int
 
 
 def _count(connection: HttpConnection, more: int, total: int, limit: int) -> None:
-    """Hold so many more bytes of a body. Raises: RequestRefused."""
+    """Reserve `more` bytes for a body. Raises: RequestRefused."""
     if total > limit:
         raise _too_large(None, limit)
     if not connection.hold(more):
@@ -106,6 +107,6 @@ def _too_large(size: int | None, limit: int) -> RequestRefused:
 
 
 def _closing(answer: web.Response) -> RequestRefused:
-    """A refusal after which the connection ends: the rest of the body is not wanted."""
+    """Return a refusal that closes the connection, because the rest of the body is not read."""
     answer.force_close()
     return RequestRefused(answer)

@@ -1,7 +1,7 @@
-"""What a request must pass before it is read, what pages may know of the answer, and the log of refusals.
+"""Checks of requests before they are read, CORS headers, and the log of rejected requests.
 
-Checked are its form, Host, Origin and the key of the desk.
-Source: MCP basic/transports of 2025-11-25, basic/security; Fetch, CORS.
+The checks cover the form of the request, Host, Origin and the API key. Source: MCP basic/transports of
+2025-11-25, basic/security; Fetch, CORS.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_o
 from mcpdesk.transports.http.responses import IS_RECORDED, WHY, plain_error
 
 FOREIGN = frozenset({"cross-site", "same-site"})
-"""What browsers say in `Sec-Fetch-Site` of requests that other pages cause. Another port of this machine is
-the same site."""
+"""Values of `Sec-Fetch-Site` for requests from other sites' pages. Another port of this machine is the
+same site."""
 
 
 FOR_SCRIPTS = frozenset({"empty", "websocket"})
-"""Values of `Sec-Fetch-Dest` of fetch, EventSource and WebSocket, whose answers a browser never renders."""
+"""Values of `Sec-Fetch-Dest` for fetch, EventSource and WebSocket, whose responses a browser never
+renders."""
 PROTOCOL = ("/mcp/", "/v1/", "/jobs", "/ws/")
-"""Paths for clients alone, besides the endpoints that `place_of` knows."""
+"""Paths for clients only, besides the endpoints that `place_of` knows."""
 SAVED = re.compile(r"(?:/v1)?/jobs/[^/]+/download/?")
-"""Paths whose answer a browser saves: it is an attachment."""
+"""Paths whose response a browser saves, because it is an attachment."""
 INTERPRETED = frozenset(
     {
         "accept", "accept-encoding", "access-control-request-headers", "access-control-request-method",
@@ -41,14 +42,14 @@ INTERPRETED = frozenset(
         "sec-fetch-site", "traceparent", "tracestate", "upgrade",
     }
 )  # fmt: skip
-"""Headers that this program interprets, in lower case; besides these all that begin with `Mcp-`."""
+"""Headers that this program interprets, in lower case, besides all that begin with `Mcp-`."""
 NOT_OPENED = "This address is for MCP clients: a browser cannot open or embed it"
 
 
 class RequestGuard:
     """Checks requests that arrive on one address.
 
-    `bound` and `port` are that address; on a Unix socket they are empty and 0.
+    `bound` and `port` are that address; empty and 0 on a Unix socket.
     """
 
     def __init__(self, bound: str, port: int = 0) -> None:
@@ -56,27 +57,27 @@ class RequestGuard:
         self._port = port
 
     def refuse(self, request: web.BaseRequest, rules: Rules) -> web.Response | None:
-        """Return the refusal of a request of doubtful form, from a foreign page or to a foreign name.
+        """Return the error for a malformed request, or one with a forbidden Host or Origin.
 
-        None to go on.
+        None if the request is valid.
         """
         headers = request.headers
         if request.version not in (HttpVersion10, HttpVersion11):
             return _closing(505, "the request line must say HTTP/1.1 or HTTP/1.0")
         codings = headers.getall("Transfer-Encoding", ())
         if codings and [each.strip().lower() for each in codings] != ["chunked"]:
-            # Whoever is asked in front of us may see the body end elsewhere.
+            # A proxy in front of us may see the body end at another position.
             return _closing(501, "Transfer-Encoding must be chunked alone, or left out")
         if wrong := _malformed(request, rules.api_key_header.lower()):
             return plain_error(400, wrong)
         host, origin = headers.get("Host"), headers.get("Origin")
         target = head_of(request).authority
         if len(headers.getall("Origin", ())) > 1:
-            # Whoever is asked in front of us may have looked at the other one.
+            # A proxy in front of us may have checked the other one.
             return plain_error(400, "Origin is given more than once")
         if origin is None and _is_hidden_page(headers):
             return plain_error(403, "Another site's page may not load this", hint="see allowed_origins")
-        # A target may name whom it is for as well: whichever of the two somebody looks at is no stranger.
+        # A target may contain a host, too. Both must be allowed, because either may be used.
         for name in (host, target) if target else (host,):
             if not (check_host(name, rules.allowed_hosts, self._bound) or _is_probe(request, name)):
                 return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
@@ -89,9 +90,9 @@ class RequestGuard:
     def refuse_caller(
         self, request: web.BaseRequest, rules: Rules, in_query: bool = False, status: int = 401
     ) -> web.Response | None:
-        """Return the refusal of a missing or wrong key, with this status; None to go on.
+        """Return the error for a missing or wrong key, with this status, or None if the key is right.
 
-        `in_query`: `?api_key=` may carry it too.
+        With `in_query`, `?api_key=` may carry the key, too.
         """
         if not rules.api_key:
             return None
@@ -106,12 +107,13 @@ class RequestGuard:
 
 
 def _is_probe(request: web.BaseRequest, host: str | None) -> bool:
-    """Whether a balancer asks how we are, and names nobody: it may in HTTP/1.0, and no browser does."""
+    """Return True for a health probe without a Host, as load balancers send in HTTP/1.0. Browsers never
+    do."""
     return host is None and request.version == HttpVersion10 and request.path in PROBES
 
 
 def _malformed(request: web.BaseRequest, key_header: str) -> str:
-    """The sentence about a target or header that is not UTF-8, or a session id of no valid form; or none."""
+    """Return the error for a target or header that is not UTF-8, or for an invalid session id; else empty."""
     if not _is_text(request.path_qs):
         return "The request target is not UTF-8; percent-encode other octets"
     for name, value in request.headers.items():
@@ -127,33 +129,33 @@ def _malformed(request: web.BaseRequest, key_header: str) -> str:
 
 
 def _is_text(value: str) -> bool:
-    """True if a decoded value has no octets that were not UTF-8."""
+    """True if all octets of a decoded value were UTF-8."""
     return value.isascii() or not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _closing(status: int, message: str) -> web.Response:
-    """Refuse and read nothing more: where the next request begins is not certain."""
+    """Return an error that closes the connection, because the start of the next request is uncertain."""
     answer = plain_error(status, message)
     answer.force_close()
     return answer
 
 
 def _is_hidden_page(headers: Mapping[str, str]) -> bool:
-    """Whether another site's page causes this request without naming its origin, as for an image.
+    """True if another site's page caused this request without an `Origin`, as for an image.
 
-    A link that somebody follows is no such request.
+    A link that a person follows is not such a request.
     """
     return headers.get("Sec-Fetch-Site") in FOREIGN and headers.get("Sec-Fetch-Mode") != "navigate"
 
 
 def _is_opened(headers: Mapping[str, str]) -> bool:
-    """Whether a browser opens or embeds the answer, instead of giving it to the script that asked for it."""
+    """True if a browser opens or embeds the response instead of passing it to a script."""
     is_navigation = headers.get("Sec-Fetch-Mode") in ("navigate", "nested-navigate")
     return is_navigation or headers.get("Sec-Fetch-Dest", "empty") not in FOR_SCRIPTS
 
 
 def _is_protocol(request: web.BaseRequest) -> bool:
-    """Whether a path is for clients alone. A link to a job's files is not: a browser saves them."""
+    """True if a path is for clients only. Links to a job's files are not, because browsers save them."""
     head = head_of(request)
     if head.way is None and not head.path.startswith(PROTOCOL):
         return False
@@ -166,24 +168,24 @@ def _shown(value: str | None) -> str:
 
 
 FACT_PATHS = ("/health", "/ready", "/status", "/metrics")
-"""Where facts about the core are read; `http_service` says what answers each."""
+"""Paths of facts about the core; `http_service` maps them to handlers."""
 PROBES = frozenset({"/health", "/ready"})
-"""Those that balancers ask again and again."""
+"""Paths that load balancers poll."""
 SHARED = ("/mcp", "/v1/", "/jobs", *FACT_PATHS, "/.well-known/")
 """Paths that pages of listed origins may use. The dashboard is not among them."""
 ASKS_FIRST = "Access-Control-Request-Method"
-"""What makes an OPTIONS request a browser's question rather than a client's."""
+"""Header that distinguishes a browser's preflight request from a client's OPTIONS request."""
 METHODS = "GET, POST, DELETE, OPTIONS"
 READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Content-Disposition"
-"""Headers of answers that a page may read besides the few it always may."""
+"""Response headers that a page may read besides the default ones."""
 HOLDS_S = 600
-"""How long a browser need not ask again."""
+"""Time for which a browser may cache a preflight response."""
 LONGEST = 2_000
-"""Characters of the headers a page asks for."""
+"""Maximum number of characters in the headers a page asks for."""
 
 
 def page_headers(request: web.BaseRequest, origins: tuple[str, ...]) -> dict[str, str]:
-    """Return the headers that let the page of a listed origin read the answer; none for all others."""
+    """Return the CORS headers for a page of a listed origin; empty for all others."""
     origin = request.headers.get("Origin")
     if origin is None or not _is_shared(request.path) or not is_listed(origin, origins):
         return {}
@@ -196,12 +198,12 @@ def page_headers(request: web.BaseRequest, origins: tuple[str, ...]) -> dict[str
 
 
 def is_question(request: web.BaseRequest) -> bool:
-    """Whether a browser asks what its page may send."""
+    """Return True for a CORS preflight request."""
     return request.method == "OPTIONS" and ASKS_FIRST in request.headers
 
 
 def permission(request: web.BaseRequest) -> web.Response:
-    """Answer what a browser asks before it sends a request. The question carries neither key nor token."""
+    """Answer a preflight request, which has neither key nor token."""
     told = {"Access-Control-Allow-Methods": METHODS, "Access-Control-Max-Age": str(HOLDS_S)}
     wanted = request.headers.get("Access-Control-Request-Headers", "")
     if wanted and len(wanted) <= LONGEST:
@@ -218,21 +220,21 @@ def _is_shared(path: str) -> bool:
 LOGGERS = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {
     status: logging.getLogger("mcpdesk.http") for status in (400, 404, 406, 413, 415)
 }
-"""Statuses that are logged, as the traffic shows nothing of these refusals."""
+"""Loggers by status. These refusals are logged because the traffic does not show them."""
 MAX_A_SECOND = 5
-"""Causes of which a line is written in one second: a client that tries again cannot fill the log."""
+"""Maximum number of causes logged in one second, so that a retrying client cannot fill the log."""
 
 
 class RefusalLog:
-    """Logs the refusals of one listener: one a second of each cause, then the number of the others."""
+    """Logs rejected requests of one listener: one per second and cause, then the number of the others."""
 
     def __init__(self) -> None:
         self._second = self._left_out = 0
         self._counts: dict[tuple[int, str, str], int] = {}
-        """By cause, refusals of this second that were left out."""
+        """Number of omitted refusals of this second, by cause."""
 
     def log(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
-        """Log an answer if it is a refusal, unless one of its cause was a moment ago; return it."""
+        """Log and return an answer. Skip it if it is no refusal, or if its cause was logged this second."""
         logger = LOGGERS.get(answer.status)
         if logger is None or IS_RECORDED in answer:
             return answer
@@ -241,7 +243,7 @@ class RefusalLog:
             self._log_left_out()
             self._second = second
         reason, peer = _reason(answer), sendable(peer_of(request))
-        # What cannot be done now concerns every client alike.
+        # Temporary failures concern all clients alike.
         cause = answer.status, reason, "" if answer.status == 503 else peer
         if cause in self._counts:
             self._counts[cause] += 1
@@ -254,7 +256,7 @@ class RefusalLog:
         return answer
 
     def _log_left_out(self) -> None:
-        """Log how many refusals of the last second were left out."""
+        """Log the number of omitted refusals of the last second."""
         for (status, reason, _), count in self._counts.items():
             if count:
                 LOGGERS[status].warning("refused %d more requests: %d %s", count, status, reason)
@@ -265,7 +267,7 @@ class RefusalLog:
 
 
 def _reason(answer: web.Response) -> str:
-    """Return the text of an HTTP or JSON-RPC error, with the unknown thing that was asked for."""
+    """Return the text of an HTTP or JSON-RPC error, with the requested unknown value."""
     if not isinstance(answer.body, bytes):
         return ""
     error = codec.decode(answer.body).get("error", "")

@@ -1,4 +1,4 @@
-"""What the head of a request says. It is worked out once for equal heads: clients repeat theirs."""
+"""Parsed request heads. Equal heads are parsed once, because clients repeat theirs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 SESSION_HEADER = "Mcp-Session-Id"
 VERSION_HEADER = "MCP-Protocol-Version"
 MAX_SHARED = 4 << 10
-"""Bytes of headers beyond which a head is not kept for the next request with the same."""
+"""Bytes of headers above which a head is not cached."""
 MAX_HEADS = 512
-"""Heads kept of one listener."""
+"""Maximum number of cached heads of one listener."""
 GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
-"""The `way` of the gateway dialect's paths. No real path can have these values."""
+"""Values of `way` for the paths of the gateway dialect. No real path can have them."""
 GATEWAY_WAYS = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
 IN_QUERY = "access_token"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
@@ -41,51 +41,52 @@ class RequestHead:
         if "?" in self.asked or "=" in self.asked or "%" in self.asked:
             self.line = mask_text(self.line)
         self.also_secret = ""
-        """A further header whose value is not recorded."""
+        """Another header whose value is not recorded."""
         self.noted = _noted(headers)
-        """The headers as they are recorded: without keys and tokens."""
+        """Headers for the record, without keys and tokens."""
         self.said = HttpNote(self.line, self.noted)
         self.carried = headers
-        """The headers. Equal heads share this object, so that results can be kept by its identity."""
+        """Headers. Equal heads share this object, so that results can be cached by its identity."""
         self.authority, target = _target(self.asked)
         """Host and port of a target in absolute form; empty for the usual form."""
         self.path, _, query = target.partition("?")
         self.server, self.way = place_of(self.path)
-        """The server in the path and what follows its name; `way` is None when the path is no endpoint's."""
+        """Name of the server in the path and the rest after it; `way` is None if the path is not an
+        endpoint's."""
         self.content_type = headers.get("Content-Type", "")
-        """Empty: none was given."""
+        """Content type; empty if missing."""
         self.accepted = accepted(headers.get("Accept", ""))
         self.names_stream = STREAM in headers.get("Accept", "").lower()
-        """Whether `Accept` names event streams, not only a wildcard."""
+        """True if `Accept` names event streams, not only a wildcard."""
         self.version = headers.get(VERSION_HEADER, "")
         self.session = headers.get(SESSION_HEADER)
         self.body_size = _body_size(headers)
-        """Bytes of the body; None when the head does not say."""
+        """Size of the body in bytes, or None if the head does not contain it."""
         self.is_plain = "Content-Encoding" not in headers and "Expect" not in headers
-        """Whether the body is neither encoded nor held back until we answer `100 Continue`."""
+        """True if the body is neither encoded nor delayed until we send `100 Continue`."""
         self.page_headers: dict[str, str] = {}
-        """CORS headers for every answer to it."""
+        """CORS headers for every answer to this request."""
         asked = parse_qs(query) if query else {}
         self.bearer, self.misplaced = _token(headers, IN_QUERY in asked)
-        """The token of its `Authorization` header, and what is wrong with how it was sent."""
+        """Token of the `Authorization` header, and the error in how it was sent."""
         if self.way in (GATEWAY, GATEWAY_SOCKET):
             self.server = asked.get("server", ("",))[0]
         self.wants_stream = not SWITCHED_ON.isdisjoint(asked.get("stream", ()))
         self.mode = asked.get("mode", ("",))[0]
-        """The mode of the server it asks for; empty: none."""
+        """Requested mode of the server; empty for none."""
         repeated = [name for name in ROUTING_HEADERS if len(headers.getall(name, ())) > 1]
         self.repeated = repeated[0] if repeated else ""
-        """A routing header given more than once: intermediaries may have read the other one."""
+        """Routing header that is repeated, or empty. An intermediary may have read the other value."""
         self.passed: Rules | None = None
-        """The rules under which such a request was let in."""
+        """Rules under which a request with this head was admitted."""
         self.sent_on: dict[str, str] | None = None
-        """The headers that go on to a server elsewhere under these rules, once that is known."""
+        """Headers to forward to a pass-through server under these rules, once computed."""
         if self.content_type != JSON and self.content_type.partition(";")[0].strip().lower() == JSON:
             self.content_type = JSON
 
     @property
     def key_status(self) -> int:
-        """The status for a missing key. On the protocol's own endpoints a 401 would start OAuth."""
+        """Status for a missing key. On the protocol's own endpoints a 401 would start OAuth."""
         return 401 if self.way in (GATEWAY, GATEWAY_SOCKET) else 403
 
     def hide(self, name: str) -> None:
@@ -100,7 +101,7 @@ HEAD = web.RequestKey("head", RequestHead)
 
 
 class RequestHeads:
-    """Heads by their method, path and headers, the oldest forgotten first: clients repeat theirs."""
+    """Cache of heads by method, path and headers. The oldest one is dropped first."""
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, str, tuple[tuple[bytes, bytes], ...]], RequestHead] = {}
@@ -109,7 +110,7 @@ class RequestHeads:
         return len(self._heads)
 
     def find(self, request: web.BaseRequest) -> RequestHead:
-        """Return the head of a request, the same value for equal ones."""
+        """Return the head of a request; equal requests share one object."""
         key = (request.method, request.raw_path, request.raw_headers)
         head = self._heads.get(key)
         if head is None:
@@ -122,18 +123,18 @@ class RequestHeads:
 
 
 def head_of(request: web.BaseRequest) -> RequestHead:
-    """Return what the head of a request says."""
+    """Return the parsed head of a request."""
     return request[HEAD]
 
 
 def peer_of(request: web.BaseRequest) -> str:
-    """Return what the client calls itself, or its address, until it introduces itself."""
+    """Return the client's `User-Agent`, else its address. Used until the client introduces itself."""
     agent = head_of(request).carried.get("User-Agent", "").partition(" ")[0].replace("/", " ")
     return agent[:60] or (request.remote or "unix")
 
 
 def _noted(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple[str, str], ...]:
-    """Return the headers as they are recorded, with secrets, tokens and keys in addresses masked."""
+    """Return the headers for the record, with secrets, tokens and keys in URLs masked."""
     more = also_secret.lower()
     return tuple(
         [
@@ -151,7 +152,7 @@ def _noted(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple
 
 
 def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | None, str]:
-    """Return the bearer token of a request, and what is wrong with how it was sent. Source: RFC 6750, 2."""
+    """Return the bearer token of a request, and the error in how it was sent. Source: RFC 6750, 2."""
     given = headers.getall("Authorization", ())
     tokens = [
         value[6:].strip() for value in given if value[:6].lower() == "bearer" and value[6:7] in ("", " ")
@@ -171,7 +172,7 @@ def _body_size(headers: CIMultiDictProxy[str]) -> int | None:
 
 
 def _target(asked: str) -> tuple[str, str]:
-    """Split a target into authority and path with query; proxies are sent both. Source: RFC 9112, 3.2.2."""
+    """Split a target into authority and path with query. Proxies receive both. Source: RFC 9112, 3.2.2."""
     found = None if asked.startswith("/") else _ABSOLUTE.fullmatch(asked)
     if found is None:
         return "", asked
@@ -179,9 +180,10 @@ def _target(asked: str) -> tuple[str, str]:
 
 
 def place_of(path: str) -> tuple[str, str | None]:
-    """Return the server a path names and what follows its name, which is None when it is no endpoint's.
+    """Return the server in a path and the rest after its name, which is None if it is not an endpoint's path.
 
-    `/<name>/mcp` is the same as `/mcp/<name>`: some clients know an endpoint by how its address ends.
+    `/<name>/mcp` is the same as `/mcp/<name>`, because some clients recognize an endpoint by the end of its
+    URL.
     """
     if path == "/mcp":
         return "", ""

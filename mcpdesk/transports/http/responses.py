@@ -1,4 +1,4 @@
-"""Small HTTP answers: JSON bodies, errors, and what a client's Accept header allows."""
+"""HTTP responses: JSON bodies, errors, and the types that an Accept header allows."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ PIECE = 1 << 20
 """Bytes of a large body that are written at once."""
 STREAM = "text/event-stream"
 WHY = web.ResponseKey("why", str)
-"""The reason of a refusal for the log; clients are not told."""
+"""Reason of a refusal for the log. Clients do not receive it."""
 IS_RECORDED = web.ResponseKey("recorded", bool)
-"""Marks an answer that the traffic shows, so that it is not logged."""
+"""Marks a response that is in the traffic, so it is not logged."""
 CONFINED = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""Headers of every answer but those of the dashboard's page: a browser neither runs nor embeds it."""
+"""Headers of every response except the dashboard's page: browsers neither run nor embed it."""
 JSON_HEADERS = {"Content-Type": JSON, **CONFINED}
 
 
 class AcceptedTypes(NamedTuple):
-    """Which forms of answer a client takes."""
+    """Response types that a client accepts."""
 
     json: bool
     stream: bool
@@ -40,7 +40,7 @@ class AcceptedTypes(NamedTuple):
 
 @lru_cache(maxsize=256)
 def accepted(header: str) -> AcceptedTypes:
-    """Read an Accept header; an empty one takes anything."""
+    """Parse an Accept header; an empty one accepts anything."""
     if not header.strip():
         return AcceptedTypes(True, True)
     kinds = {part.partition(";")[0].strip().lower() for part in header.split(",")}
@@ -52,7 +52,8 @@ def accepted(header: str) -> AcceptedTypes:
 
 
 def answer_said(status: int, kind: str = JSON, headers: dict[str, str] | None = None) -> HttpNote:
-    """Status line and headers of an answer as they are recorded: what the protocol gives a meaning."""
+    """Return the status line and headers of an answer for the record, limited to those with a meaning in
+    MCP."""
     return (
         HttpNote(_line(status), (("Content-Type", kind), *headers.items()))
         if headers
@@ -62,7 +63,7 @@ def answer_said(status: int, kind: str = JSON, headers: dict[str, str] | None = 
 
 @lru_cache(maxsize=64)
 def _bare(status: int, kind: str) -> HttpNote:
-    """Return the same value for equal answers, which the recorder writes once."""
+    """Return the same object for equal answers, which the recorder writes once."""
     return HttpNote(_line(status), (("Content-Type", kind),))
 
 
@@ -80,7 +81,7 @@ def status_text(status: int) -> str:
 
 
 def json_answer(status: int, body: bytes | None, headers: dict[str, str] | None = None) -> web.Response:
-    """An answer with an encoded JSON body, or none."""
+    """Return a response with an encoded JSON body, or without a body."""
     if body is None:
         return web.Response(status=status, headers=headers)
     merged = JSON_HEADERS if headers is None else JSON_HEADERS | headers
@@ -90,7 +91,7 @@ def json_answer(status: int, body: bytes | None, headers: dict[str, str] | None 
 async def large_answer(
     request: web.BaseRequest, status: int, body: bytes, headers: Mapping[str, str]
 ) -> web.StreamResponse:
-    """Write a large body while its connection counts it, and return the finished answer."""
+    """Write a large body while its connection counts it, and return the finished response."""
     response = web.StreamResponse(status=status, headers=headers)
     response.content_length = len(body)
     await response.prepare(request)
@@ -101,9 +102,9 @@ async def large_answer(
 
 
 async def write_pieces(response: web.StreamResponse, pieces: Iterable[bytes]) -> None:
-    """Write a large body, each piece once the client has read most of the one before.
+    """Write a large body, each piece after the client has read most of the one before.
 
-    What is written at once is copied when the client does not read it.
+    Data that the client does not read is copied, so it is written in pieces.
     """
     for piece in pieces:
         whole = memoryview(piece)
@@ -114,28 +115,29 @@ async def write_pieces(response: web.StreamResponse, pieces: Iterable[bytes]) ->
 def plain_error(
     status: int, message: str, headers: dict[str, str] | None = None, **more: Any
 ) -> web.Response:
-    """An HTTP-level refusal with a readable body."""
+    """Return an HTTP error with a readable JSON body."""
     return json_answer(status, codec.encode({"error": message, **more}), headers)
 
 
 def no_json(content_type: str) -> web.Response:
-    """Refuse a body that is not declared as JSON. Browsers let foreign pages send any other kind."""
+    """Return the error for a body that is not declared as JSON. Other types can be sent by pages of other
+    sites."""
     given = f"not {content_type[:80]!r}" if content_type else "and the request has none"
     return plain_error(415, f"Content-Type must be application/json, {given}")
 
 
 def no_method(request: web.BaseRequest, allowed: Iterable[str]) -> web.Response:
-    """Refuse a method and name the allowed ones."""
+    """Return the error for a method, with the allowed ones."""
     return plain_error(405, f"{request.method} means nothing here", {"Allow": ", ".join(allowed)})
 
 
 def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -> web.Response:
-    """Refuse a request with a JSON-RPC error."""
+    """Return a JSON-RPC error response."""
     return json_answer(status, codec.error_response(identifier, error))
 
 
 def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
-    """Refuse an unknown mode and name the known ones; `is_message` for a JSON-RPC message."""
+    """Return the error for an unknown mode, with the known ones; `is_message` for a JSON-RPC message."""
     modes = list(error.known)
     if is_message:
         return rpc_error(404, RemoteProtocolError(ErrorCode.INVALID_PARAMS, error.message, {"modes": modes}))
@@ -143,14 +145,14 @@ def no_mode(error: UnknownMode, is_message: bool) -> web.Response:
 
 
 def no_service(told: str, is_message: bool) -> web.Response:
-    """Refuse a request for a server that does not serve now; `is_message` for a JSON-RPC message."""
+    """Return the error for a server that is not served now; `is_message` for a JSON-RPC message."""
     if is_message:
         return rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
     return plain_error(503, told)
 
 
 class RequestRefused(Exception):
-    """A request is refused; `answer` is what the client gets."""
+    """A request is rejected; `answer` is the response for the client."""
 
     def __init__(self, answer: web.Response) -> None:
         super().__init__(answer.status)

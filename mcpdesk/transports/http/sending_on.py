@@ -1,4 +1,4 @@
-"""Requests answered by another replica, at which the thing lives that they are about."""
+"""Forwards requests to the replica that holds the session, job or round they concern."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.responses import CONFINED, plain_error, rpc_error
 
 MOVED = "X-Mcpdesk-Moved"
-"""Header of the answer of a replica that does not have a thing any more: the replica that has it."""
+"""Response header with the replica that has taken over the requested object."""
 OF_ONE_HOP = frozenset(
     {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"}
     | {"trailer", "transfer-encoding", "upgrade"}
 )
-"""Headers that say something of one connection only."""
+"""Hop-by-hop headers."""
 NOT_COPIED = OF_ONE_HOP | {"content-length", "expect"}
 RETRY_AFTER = {"Retry-After": "1"}
-"""Header of an answer to what may be tried again, in seconds."""
+"""Headers for a retry after a number of seconds."""
 PROMPT_S = 2.0
-"""How long another replica may take to answer what needs no thought."""
+"""Time another replica may take for a simple response."""
 LISTEN = "subscriptions/listen"
 ABOUT_TASKS = frozenset({"tasks/get", "tasks/result", "tasks/update", "tasks/cancel", LISTEN})
-"""Requests that the replica answers which has the task they name; a listener's are where its first one is."""
+"""Requests answered by the replica with the named task; for a listener, with the first one."""
 ABOUT_PROGRAMS = ("ReadBgOutput", "KillBgTask")
-"""Built-in tools that the replica runs which has the program that their argument `task_id` names."""
+"""Built-in tools that run on the replica with the program in the argument `task_id`."""
 
 
 def may_be_sent_on(request: web.BaseRequest) -> bool:
-    """Whether a request comes from a client, and not from a replica that sent it on."""
+    """Return True if a request comes from a client, rather than from a replica that forwarded it."""
     return FORWARDED not in request.headers
 
 
 def sent_headers(request: web.BaseRequest) -> dict[str, str]:
-    """The headers of a request that another replica gets."""
+    """Return the headers that are forwarded to another replica."""
     return {name: value for name, value in request.headers.items() if name.lower() not in NOT_COPIED}
 
 
@@ -52,9 +52,9 @@ async def send_on(
     body: bytes = b"",
     within_s: float | None = None,
 ) -> web.StreamResponse:
-    """Answer as another replica does, or as the one does that it names; it must begin to answer `within_s`.
+    """Forward a request to a replica, or to the one that this replica names. It must respond in `within_s`.
 
-    Raises: TransportError when it cannot be reached; ReplicaSilent when it gives no answer; StorageError.
+    Raises: TransportError if the replica is unreachable; ReplicaSilent if it does not respond; StorageError.
     """
     response, moved = await _answer_of(request, replicas, replica, body, within_s)
     if moved and replicas.is_alive(moved) and moved != replicas.id:
@@ -67,7 +67,7 @@ async def send_on(
 async def _answer_of(
     request: web.BaseRequest, replicas: Replicas, replica: str, body: bytes, within_s: float | None
 ) -> tuple[web.StreamResponse, str]:
-    """Answer as another replica does; nothing is sent if it names another one, which is returned, too."""
+    """Relay the response of another replica. If it names a further replica, return that, and send nothing."""
     response, connection = web.StreamResponse(), connection_of(request)
     headers = sent_headers(request)
     try:
@@ -88,17 +88,17 @@ async def _answer_of(
     except TransportError:
         if not response.prepared:
             raise
-        connection.abort()  # the client must not take what it has for a whole answer
+        connection.abort()  # the client must not take this for a complete response
     return response, ""
 
 
 async def holder_of_job(
     request: web.BaseRequest, replicas: Replicas, identifier: str
 ) -> tuple[str, web.Response | None]:
-    """The replica that a request about a job which is not here is sent on to; empty: none has it.
+    """Return the replica to which a request about an absent job is forwarded; empty if none has it.
 
-    A request that was sent on already gets the answer that names the replica which has the job by now.
-    Raises: StorageError.
+    A request that was already forwarded gets a response instead, which names the replica that now has the
+    job. Raises: StorageError.
     """
     first = mark_of(identifier)
     is_first_hop = may_be_sent_on(request)
@@ -111,19 +111,20 @@ async def holder_of_job(
 
 
 async def holder_of_running(message: dict[str, Any], replicas: Replicas) -> str:
-    """The replica that runs what a request goes on with or is about; empty: none. Raises: StorageError."""
+    """Return the replica that runs the program or round in a request, or an empty string. Raises:
+    StorageError."""
     if program := _program_of(message):
         return replicas.holder_of(program)
     state = request_state(message)
     parked = mark_of(round_of(state)) if state else ""
     if not parked or replicas.is_alive(parked):
         return parked
-    # Its replica has ended. Another one may have run the round again: a repeated request gets that result.
+    # Its replica has ended. Another one may have run the round again, so a repeated request gets that result.
     return await replicas.round_holder(state)
 
 
 def task_of(message: dict[str, Any]) -> str:
-    """The task that a request is about; empty: about none, or about none in particular."""
+    """Return the task that a request concerns; empty if it concerns none or no specific one."""
     method, params = message["method"], message.get("params")
     if method not in ABOUT_TASKS or not isinstance(params, dict):
         return ""
@@ -134,7 +135,7 @@ def task_of(message: dict[str, Any]) -> str:
 
 
 def _program_of(message: dict[str, Any]) -> int:
-    """The number of the program in the background that a call is about; 0: about none."""
+    """Return the number of the background program that a call concerns, or 0."""
     params = message.get("params")
     if not isinstance(params, dict) or params.get("name") not in ABOUT_PROGRAMS:
         return 0
@@ -144,14 +145,14 @@ def _program_of(message: dict[str, Any]) -> int:
 
 
 def request_state(message: dict[str, Any]) -> str:
-    """The state that a request returns; empty: none."""
+    """Return the `requestState` of a request, or an empty string."""
     params = message.get("params")
     state = params.get("requestState") if isinstance(params, dict) else None
     return state if isinstance(state, str) else ""
 
 
 def try_again(error: StorageError | ReplicaSilent, identifier: Id | None = None) -> web.Response:
-    """The answer to what cannot be done while the engine is away, or another replica gives no answer."""
+    """Return the response for an unavailable engine or an unresponsive replica."""
     answer = rpc_error(503, ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)), identifier)
     answer.headers.update(RETRY_AFTER)
     return answer

@@ -1,4 +1,4 @@
-"""The outlet of a request in a session: what it sends is kept, and the call outlives its connection."""
+"""Outlet of a request in a session: its messages are kept, and the call outlives its connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcpdesk.transports.http.event_stream import KEEP_ALIVE, TURN_S, EventStream
 
 
 class SessionOutlet(PostOutlet):
-    """Sends over whichever connection carries its stream."""
+    """Sends over the connection that carries its stream at the time."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class SessionOutlet(PostOutlet):
         store: EventStore[EventStream],
         mark: str | None = None,
     ) -> None:
-        """`mark` names the call in the ids of its events."""
+        """`mark` identifies the call in the ids of its events."""
         super().__init__(request, may_stream, record, connection)
         self._store = store
         self._mark = mark
@@ -35,7 +35,7 @@ class SessionOutlet(PostOutlet):
 
     @property
     def primes(self) -> bool:
-        """Whether the client understands an event id without a message."""
+        """True if the client understands an event id without a message."""
         return self.may_send and self._store.primes
 
     async def drain(self) -> None:
@@ -58,9 +58,9 @@ class SessionOutlet(PostOutlet):
                 live.put(KEEP_ALIVE)
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """Close the connection and go on; the client is told to come back after `retry_ms`.
+        """Close the connection and continue the call. The client should reconnect after `retry_ms`.
 
-        False when it would not know how: it takes no stream, or speaks an older revision.
+        Return False if the client cannot: it accepts no stream, or speaks an older revision.
         """
         if not (self.may_send and self._store.primes):
             return False
@@ -78,14 +78,15 @@ class SessionOutlet(PostOutlet):
         return True
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Break the connection in the middle of an answer; who can resume the stream gets it then."""
+        """Close the connection in the middle of an answer. Clients that can resume the stream get it
+        later."""
         await super().cut_off(answer)
         if self._events is not None:
             self._events.put(answer)
         return True
 
     async def conclude(self, body: bytes | None) -> web.StreamResponse:
-        """Send the last message wherever the stream is carried now, and end it."""
+        """Send the last message on the connection that carries the stream now, and end the stream."""
         self.flush()
         events, stream = self._opened(), self.begin()
         if body is not None:
@@ -98,7 +99,7 @@ class SessionOutlet(PostOutlet):
         return answer
 
     def begin(self) -> EventStream:
-        """Return the stream over the request's own connection; begin it if need be."""
+        """Return the stream on the request's own connection, starting it if necessary."""
         if self.stream is None:
             self.stream = EventStream(self.request, self.headers)
             self._events = events = self._store.open(self._mark)

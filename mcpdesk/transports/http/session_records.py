@@ -1,9 +1,9 @@
-"""HTTP sessions on disk, so that clients can go on after a restart.
+"""HTTP sessions on disk, so that clients can continue after a restart.
 
-One SQLite file in the state folder has the sessions of all processes, each with its holder: the process that
-serves it. A process has a lock on a small file of its own while it lives. The sessions of a holder without a
-lock are taken over one by one, by whichever process their clients come to. Nothing on disk says what the id
-of a session is, or who owns it.
+One SQLite file in the state folder has the sessions of all processes, each with its holder, the process that
+serves it. A process holds a lock on a file of its own while it lives. Sessions of a holder without a lock are
+taken over one by one, by the process that receives a request of the client. The disk contains neither session
+ids nor owners, only hashes.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 FOLDER = "sessions"
-"""Where the files are, in the state folder."""
+"""Folder of the files, in the state folder."""
 FILE = "sessions.sqlite"
 WRITE_PATIENCE_S = 5.0
 """Time another process may hold the file before a write fails."""
 READ_PATIENCE_S = 1.0
 """Time another process may keep the file from being read."""
 MAX_STATE_BYTES = 64 * 1024
-"""A session whose state needs more is not kept."""
+"""Maximum size of a session's state; larger ones are not stored."""
 SCHEMA = """
     CREATE TABLE IF NOT EXISTS sessions (
         id TEXT PRIMARY KEY,
@@ -54,40 +54,39 @@ log = logging.getLogger(__name__)
 
 
 class SessionRecord(Struct, frozen=True):
-    """One session as it is on disk."""
+    """One session as stored on disk."""
 
     id: str
-    """The hash of the session's id."""
+    """Hash of the session's id."""
     used: float
-    """Time of last use, Unix time in seconds."""
+    """Time of the last use: Unix time in seconds."""
     server: str
-    """The server's place and mode."""
+    """Place and mode of the server."""
     owner: str
-    """What `seal` makes of its owner."""
+    """Sealed owner, as returned by `seal`."""
     restarts: int
-    """How many processes served it before."""
+    """Number of processes that served the session before."""
     state: SessionState
 
 
 def hashed(identifier: str) -> str:
-    """Return the hash that stands for a session's id on disk."""
+    """Return the hash that replaces a session's id on disk."""
     return hashlib.sha256(identifier.encode()).hexdigest()
 
 
 def seal(identifier: str, owner: str, key: str) -> str:
-    """Return the hash of who may use a session: its owner's identity and the desk's key, if it has one.
+    """Return a hash of the owner's identity and the API key, which decides who may use a session.
 
-    The id of the session is part of it, which is not on disk: nobody can try out keys against it.
+    It includes the session id, which is not on disk, so keys cannot be guessed against it.
     """
     return hashlib.sha256("\0".join((identifier, owner, key)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class SessionRecords:
-    """The sessions of this process on disk, and those of ended processes. Safe on any thread.
+    """Sessions of this process and of ended processes on disk. Thread-safe.
 
-    Every method waits for the disk: call them on another thread than the event loop's.
-
-    What cannot be written is logged once, and tried again with the next change.
+    Every method blocks on the disk: call them on a worker thread. Failed writes are logged once and retried
+    with the next change.
     """
 
     def __init__(self, folder: Path, ttl_s: float) -> None:
@@ -98,12 +97,12 @@ class SessionRecords:
         """Descriptor of this process's lock file."""
         self._connection: Connection | None = None
         self._pending: dict[str, SessionRecord | None] = {}
-        """What is not yet on disk, by the hash of the id; None: the session has ended."""
+        """Changes that are not on disk, by the hash of the id. None means that the session has ended."""
         self._is_failing = self._is_closed = False
         self._lock = Lock()
 
     def write(self, records: Iterable[SessionRecord], ended: Iterable[str] = ()) -> None:
-        """Write sessions that changed, and remove those that ended, by the hashes of their ids."""
+        """Write changed sessions, and remove ended ones by the hashes of their ids."""
         with self._lock:
             if self._is_closed:
                 return
@@ -113,7 +112,7 @@ class SessionRecords:
                 self._pending.clear()
 
     def may_have(self, identifier: str, server: str, owners: Collection[str]) -> bool:
-        """Whether `take` may find a session. Writes nothing, and waits for no writer.
+        """Return True if `take` may find a session. Writes nothing, and does not wait for writers.
 
         Raises: StorageError while another process keeps the file from being read.
         """
@@ -123,7 +122,7 @@ class SessionRecords:
         if self._is_closed or not path.exists():
             return False
         try:
-            # Opened each time: another process may have replaced a damaged file.
+            # Opened each time, because another process may have replaced a damaged file.
             with closing(
                 sqlite3.connect(f"{path.as_uri()}?mode=ro", timeout=READ_PATIENCE_S, uri=True)
             ) as connection:
@@ -136,11 +135,10 @@ class SessionRecords:
         return found is not None and found[0] == server and found[1] in owners
 
     def take(self, identifier: str, server: str, owners: Collection[str]) -> SessionRecord | None:
-        """Take over the session of an ended process, by the hash of its id; None: it cannot be had.
+        """Take over the session of an ended process, by the hash of its id; None if that is impossible.
 
-        It must be of that server, sealed for one of `owners`, and not expired.
-
-        Raises: StorageError while another process holds the file.
+        It must belong to that server, be sealed for one of `owners`, and not have expired. Raises:
+        StorageError while another process holds the file.
         """
 
         def update(connection: Connection) -> SessionRecord | None:
@@ -164,7 +162,7 @@ class SessionRecords:
             return self._try(update, is_wanted=True)
 
     def close(self, records: Iterable[SessionRecord], ended: Iterable[str]) -> None:
-        """Write these last changes, leave the sessions to the next process, and write nothing more."""
+        """Write the last changes and release the sessions for the next process. Later writes are ignored."""
         self.write(records, ended)
         with self._lock:
             self._is_closed = True
@@ -188,9 +186,9 @@ class SessionRecords:
         return True
 
     def _try(self, work: Callable[[Connection], T], is_wanted: bool = False) -> T | None:
-        """Do work in one transaction. None, and a line in the log, where that fails.
+        """Run `work` in one transaction. If it fails, log that and return None.
 
-        Raises: StorageError for work that `is_wanted` now, while another process holds the file.
+        Raises: StorageError if the result `is_wanted` now and another process holds the file.
         """
         import sqlite3
 
@@ -224,7 +222,7 @@ class SessionRecords:
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-            # A process that is killed loses nothing, only a system that crashes may.
+            # No data is lost if a process is killed, only if the system crashes.
             connection.execute("PRAGMA synchronous = OFF")
             connection.execute(SCHEMA)
             connection.execute("DELETE FROM sessions WHERE used < ?", (time.time() - self._ttl_s,))
@@ -234,7 +232,7 @@ class SessionRecords:
         return connection
 
     def _discard(self) -> None:
-        """Remove a damaged file; the next change begins a new one."""
+        """Remove a damaged file; the next change creates a new one."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -242,7 +240,7 @@ class SessionRecords:
             (self._folder / f"{FILE}{suffix}").unlink(missing_ok=True)
 
     def _is_alive(self, holder: str) -> bool:
-        """Whether a process still has its lock. What a dead one left of it is removed."""
+        """Return True if a process still holds its lock. The lock file of an ended one is removed."""
         path = self._lock_file(holder)
         with suppress(FileNotFoundError):
             handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -266,7 +264,7 @@ def _is_busy(error: Exception) -> bool:
 
 
 def _encode(state: SessionState) -> bytes | None:
-    """A state in JSON; None where it is too large, or a client said what JSON cannot hold."""
+    """Return a state as JSON, or None if it is too large or has values that JSON cannot represent."""
     try:
         data = msgspec.json.encode(state)
     except (ValueError, RecursionError):
