@@ -1,7 +1,7 @@
-"""This replica's copies of the sessions that all replicas serve.
+"""Copies on this replica of sessions that all replicas serve.
 
-A copy is made when a request of the session comes here first. What its client changes is written before that
-is answered; what it changed elsewhere is told by the other replica. Calls touch nothing shared.
+A copy is created by the first request of the session on this replica. Changes by the client are written
+before they are answered; other replicas report theirs over the event bus. Calls access no shared state.
 """
 
 from __future__ import annotations
@@ -32,41 +32,41 @@ RELAYED = frozenset({"list-changed", "resource-updated", "log"})
 READ_AGAIN_S = 0.5
 """Time between two attempts to read a session that another replica wrote."""
 BLOCKS = 1000
-"""Blocks of numbers in a session; a replica that meets it later begins with the first one again."""
+"""Number of blocks in a session. Replicas that join later start again with the first block."""
 
 log = logging.getLogger(__name__)
 
 
 class LocalSessions(Protocol):
-    """What is needed of the sessions in this process."""
+    """Sessions of this process, as far as copies use them."""
 
     ttl_s: float
 
     def make(
         self, endpoint: Endpoint, peer: str, caller: Principal, identifier: str, block: int
     ) -> HttpSession:
-        """A session that goes on here."""
+        """Create a session that continues here."""
 
     def keep(self, session: HttpSession) -> None:
         """Add a session."""
 
     def drop(self, session: HttpSession) -> None:
-        """Forget a session that goes on elsewhere."""
+        """Remove a session that another replica continues."""
 
     def close_copy(self, session: HttpSession, reason: str) -> None:
-        """Forget and close a session that was ended elsewhere."""
+        """Remove and close a session that was ended on another replica."""
 
     def end(self, session: HttpSession, reason: str) -> None:
-        """Forget and close a session, on every replica."""
+        """Remove and close a session, on every replica."""
 
 
 class SharedCopies:
-    """The copies of one listener."""
+    """Copies of one listener."""
 
     def __init__(self, sessions: LocalSessions, replicas: Replicas, key: Callable[[], str]) -> None:
         self._sessions, self._replicas, self._key = sessions, replicas, key
         self._copies: dict[str, HttpSession] = {}
-        """By the hashes of their ids."""
+        """Copies by the hashes of their session ids."""
         self._chores: set[asyncio.Task[None]] = set()
         replicas.sessions.listen(self._told)
 
@@ -81,14 +81,14 @@ class SharedCopies:
     async def join(
         self, identifier: str, endpoint: Endpoint, peer: str, caller: Principal
     ) -> HttpSession | None:
-        """Make a copy of a session, if it belongs to that server and that caller. Raises: StorageError."""
-        # One that nobody owned is whose token comes first, as ever.
+        """Create a copy of a session if it belongs to that server and caller. Raises: StorageError."""
+        # The first caller with a token becomes the owner of a session without an owner.
         owners = [seal(identifier, each, self._key()) for each in (caller.identity, "")]
         found = await self._replicas.sessions.join(hashed(identifier), endpoint.key, owners)
         if found is None:
             return None
         if (known := self._copies.get(found.id)) is not None:
-            return known if known.is_for(caller) else None  # made while we waited
+            return known if known.is_for(caller) else None  # created while we waited
         session = self._sessions.make(endpoint, peer, caller, identifier, found.block % BLOCKS)
         self._take(session, found)
         try:
@@ -101,7 +101,7 @@ class SharedCopies:
         return session
 
     async def write(self, session: HttpSession) -> None:
-        """Write a session if it stands otherwise than it was written. Raises: StorageError."""
+        """Write the changes of a session. Raises: StorageError."""
         known = session.shared
         assert known is not None
         owner = seal(session.id, session.owner, self._key())
@@ -114,7 +114,7 @@ class SharedCopies:
         session.shared = written
 
     def is_changed(self, session: HttpSession) -> bool:
-        """Whether a session stands otherwise than it was written, or was written long ago."""
+        """Return True if a session differs from its last write, or was written long ago."""
         known = session.shared
         if known is None:
             return False
@@ -130,20 +130,21 @@ class SharedCopies:
             session.shared = None
 
     def end_soon(self, session: HttpSession) -> None:
-        """End a session on every replica, without waiting for that."""
+        """Schedule the end of a session on every replica."""
         if session.shared is not None:
             self.start_chore(self._end_quietly(session.shared.id))
 
     def write_soon(self, session: HttpSession) -> None:
-        """Write a session that was used or changed, without waiting for that."""
+        """Schedule a write of a used or changed session."""
         self.start_chore(self._write_quietly(session))
 
     def expire_soon(self, session: HttpSession) -> None:
-        """End a session that was not used here for long, unless it was used elsewhere."""
+        """Schedule the end of a session that has been unused here for long, unless another replica used
+        it."""
         self.start_chore(self.expire(session))
 
     async def expire(self, session: HttpSession) -> None:
-        """End a session that was not used here for long, unless it was used elsewhere."""
+        """End a session that has been unused here for long, unless another replica used it."""
         assert session.shared is not None
         try:
             found = await self._replicas.sessions.read(session.shared.id)
@@ -158,32 +159,33 @@ class SharedCopies:
             session.touched = time.monotonic() - self._sessions.ttl_s + left_s
 
     def forget(self, session: HttpSession) -> None:
-        """The copy is gone."""
+        """Remove the copy of a session."""
         identifier = hashed(session.id)
         if self._copies.get(identifier) is session:
             del self._copies[identifier]
             self._replicas.streams.let_go(identifier)
 
     def forget_streams(self, session: HttpSession) -> None:
-        """Nobody serves the session any more: what is written of its streams may go."""
+        """Delete the stored streams of a session that no replica serves."""
         if session.events.archive is not None:
             session.events.archive = None
             self._replicas.streams.remove_soon(hashed(session.id), session.events.archived)
 
     def push(self, session: HttpSession, message: bytes) -> None:
-        """Have the replica send a message that carries the stream of a session; else who carries it next."""
+        """Have a message sent by the replica that carries the session's stream, now or next."""
         if session.shared is not None:
             self._replicas.sessions.tell("message", session.shared.id, message=message)
 
     def pass_on(self, session: HttpSession, message: Mapping[str, Any]) -> None:
-        """Tell the others what the client notified us of: its call may run at another one."""
+        """Send a client's notification to the other replicas, because its call may run there."""
         if session.shared is not None:
             self._replicas.sessions.tell("said", session.shared.id, message=codec.encode(message))
 
     async def catch_up_on_stream(self, session: HttpSession, since: Heard | None) -> bool:
-        """Put on a session's stream, which this replica carries from now on, what its client has missed.
+        """Send the missed events on a session's stream, which this replica carries from now on.
 
-        `since` is how much it had heard, if that is known. False while nobody can say what it missed.
+        `since` is the client's position, or None if unknown. Return False if the missed events cannot be
+        read.
         """
         assert session.shared is not None
         shared, identifier = self._replicas.sessions, session.shared.id
@@ -204,7 +206,7 @@ class SharedCopies:
         return True
 
     async def note_heard(self, session: HttpSession) -> None:
-        """Note that the client of a session has heard of everything until now."""
+        """Store that the client of a session has received all events so far."""
         if session.shared is not None:
             try:
                 await self._replicas.sessions.note_heard(session.shared.id)
@@ -225,7 +227,7 @@ class SharedCopies:
             log.info("a session is written later: %s", error)
 
     def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something for which nobody waits."""
+        """Run work in the background."""
         chore = asyncio.get_running_loop().create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
@@ -255,7 +257,7 @@ class SharedCopies:
             session.dialogue.accept_message(codec.decode(facts["message"]), NULL_OUTLET, {})
 
     def _hand_over(self, session: HttpSession | None, identifier: str, facts: Mapping[str, Any]) -> None:
-        """Have another replica carry a stream, if it is one of here: its client came there."""
+        """End a local stream so that another replica can carry it, because its client reconnected there."""
         number, after = facts["stream"], facts["after"]
         found = None if session is None else session.events.find(f"{number}:{after}")
         if found is None:
@@ -263,12 +265,12 @@ class SharedCopies:
                 self._replicas.streams.deny_soon(identifier, number, after)
             return
         stream, _ = found
-        stream.archived = -1  # all of it once more: the engine may have lost what it had
+        stream.archived = -1  # All of it again, because the engine may have lost its data.
         stream.release()
         stream.archive()
 
     async def _read_again(self, session: HttpSession) -> None:
-        """Take over what another replica wrote, as soon as the engine tells."""
+        """Read the changes that another replica wrote, retrying until the engine is available."""
         while not session.is_closed:
             try:
                 return await self._refresh(session)
@@ -276,7 +278,7 @@ class SharedCopies:
                 await asyncio.sleep(READ_AGAIN_S)
 
     async def _refresh(self, session: HttpSession) -> None:
-        """Take over what is written of a session. Raises: StorageError."""
+        """Read the stored state of a session. Raises: StorageError."""
         known = session.shared
         assert known is not None
         found = await self._replicas.sessions.read(known.id)

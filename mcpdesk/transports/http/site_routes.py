@@ -1,4 +1,5 @@
-"""Facts about a core: `/health`, `/ready`, `/status`, `/metrics`, the front page, token givers (RFC 9728)."""
+"""Facts about a core: `/health`, `/ready`, `/status`, `/metrics`, the front page, OAuth metadata (RFC
+9728)."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def health(site: Site) -> web.Response:
-    """Return that the core is alive; with replicas also whether it is ready, and what it can share."""
+    """Return that the core is alive; with replicas also whether it is ready, and the state of the engine."""
     if site.replicas is None:
         return json_answer(200, b'{"status":"ok"}')
     reason = site.unready or site.replicas.away
@@ -39,22 +40,22 @@ def health(site: Site) -> web.Response:
 
 
 def ready(site: Site) -> web.Response:
-    """Return whether new requests should be sent here; 503 with the reason when they should not."""
+    """Return whether new requests should be sent here; 503 with the reason if they should not."""
     if site.unready:
         return json_answer(503, codec.encode({"status": "not ready", "reason": site.unready}))
     return json_answer(200, b'{"status":"ready"}')
 
 
 FACTS = ("name", "version", "token_required", "tools", "resources", "templates", "prompts")
-"""What `/status` says of a server to a caller who did not show the key."""
+"""Facts about a server that `/status` shows to callers without the key."""
 
 
 def status(site: Site, passed: Iterable[str], is_known: bool) -> web.Response:
     """Return counts per server and in total, uptime, and whether a key or a token is required.
 
-    A caller who `is_known` also gets the state of the capture, of other servers and of replicas. The totals
-    include what servers elsewhere listed.
-    `passed` are the servers elsewhere of those who reach them through here, each as often as it has clients.
+    A caller who `is_known` also gets the state of the capture, of upstream servers and of replicas. The
+    totals include the items that pass-through servers listed. `passed` has the name of a pass-through server
+    once per client.
     """
     servers = [endpoint.facts() for endpoint in site.endpoints()]
     listed = {
@@ -107,14 +108,14 @@ def front(site: Site) -> web.Response:
 
 
 class DashboardEntry:
-    """The dashboard of one listener, if its core has one. It is made when a browser first asks for it."""
+    """Dashboard of one listener, if its core has one. It is created at the first request of a browser."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._routes: DashboardRoutes | None = None
 
     async def answer(self, request: web.BaseRequest, path: str) -> web.StreamResponse | None:
-        """Answer a request for the dashboard; None: it is for something else."""
+        """Answer a request for the dashboard; None for any other request."""
         accept = request.headers.get("Accept", "").lower()
         is_page = path == "/" and request.method in ("GET", "HEAD") and "text/html" in accept
         if not (is_page or path == PATH or path.startswith(f"{PATH}/")):
@@ -125,12 +126,12 @@ class DashboardEntry:
             from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes, page_files
 
             files = await asyncio.to_thread(page_files)
-            if self._routes is None:  # another request may have made it
+            if self._routes is None:  # another request may have created it
                 self._routes = DashboardRoutes(self._site, self._site.board, files)
         return await self._routes.answer(request, path)
 
     async def close(self) -> None:
-        """End all pages."""
+        """Close all pages."""
         if self._routes is not None:
             await self._routes.close()
 
@@ -168,7 +169,7 @@ async def metrics(
         for name, help, value in counted
     ]
     counting = site.figures()
-    # The library takes a tenth of a second to import, once; calls must not wait for that.
+    # The library takes a tenth of a second to import, once; calls must not wait for it.
     text = await asyncio.to_thread(
         lambda: written([*(counting() if is_known else map(_total, counting())), *figures])
     )
@@ -190,11 +191,11 @@ OPEN_LABELS = frozenset(
         "reason",
     }
 )
-"""Labels that name neither a server nor a tool."""
+"""Labels that contain neither a server nor a tool."""
 
 
 def _total(figure: Figure) -> Figure:
-    """Return a figure with the samples of all servers and tools added up; quantiles cannot be."""
+    """Return a figure with the samples of all servers and tools added up; quantiles cannot be added."""
     sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     for sample in figure.samples:
         shown = tuple((name, text) for name, text in sample.labels.items() if name in OPEN_LABELS)
@@ -206,7 +207,7 @@ def _total(figure: Figure) -> Figure:
 
 
 def written(figures: Iterable[Figure]) -> bytes:
-    """Return figures, and those of the process, in the format of Prometheus."""
+    """Return the figures and those of the process in the Prometheus format."""
     from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()
@@ -216,7 +217,7 @@ def written(figures: Iterable[Figure]) -> bytes:
 
 
 class _Figures:
-    """Converts figures for the library."""
+    """Collector that converts figures for the Prometheus library."""
 
     def __init__(self, figures: Iterable[Figure]) -> None:
         self._figures = figures
@@ -237,19 +238,19 @@ def _family(figure: Figure) -> Metric:
 
 
 def is_metadata(path: str) -> bool:
-    """Whether a path is that of such a description."""
+    """Return True if a path is that of OAuth protected-resource metadata."""
     return path == WELL_KNOWN or path.startswith(f"{WELL_KNOWN}/")
 
 
 def metadata(site: Site, request: web.BaseRequest, path: str) -> web.Response:
-    """Return the description of the endpoint behind the path's prefix, else of the first server."""
+    """Return the OAuth metadata of the endpoint in the path, else of the first server."""
     if request.method not in ("GET", "HEAD"):
         return no_method(request, ("GET",))
     resource = path.removeprefix(WELL_KNOWN).rstrip("/")
     endpoint = _endpoint(site, resource)
     if endpoint is None or not endpoint.access.authorization_servers:
         return plain_error(404, "No authorization server is named for this (auth.authorization_servers)")
-    # Without a path the answer is about all endpoints below the one it names.
+    # Without a path the answer applies to all endpoints below it.
     found = endpoint.access.metadata(f"{origin_of(request)}{resource or '/mcp'}", endpoint.name)
     return json_answer(200, codec.encode(found), {"Cache-Control": "max-age=60"})
 

@@ -1,7 +1,7 @@
-"""The HTTP transport of 2024-11-05: messages are posted, and everything comes back on one event stream.
+"""HTTP+SSE transport of 2024-11-05: messages are POSTed, and all answers arrive on one event stream.
 
-Closing the stream ends the connection and what it runs; nothing is resumed.
-Source: MCP basic/transports of 2024-11-05.
+Closing the stream ends the connection and its calls; nothing can be resumed. Source: MCP basic/transports of
+2024-11-05.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ID_BYTES = 24
 
 
 class SseRoutes:
-    """The 2024-11-05 connections of a site, by their unguessable ids."""
+    """Connections of a site over the 2024-11-05 transport, by their secret ids."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -54,9 +54,9 @@ class SseRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Open a connection: its first event says where to post, and it lasts as long as the stream.
+        """Open a connection. Its first event has the URL to post to, and it ends with the stream.
 
-        That is at most as long as the token it was opened with.
+        The token with which it was opened limits its lifetime.
         """
         if not head_of(request).accepted.stream:
             return plain_error(406, "Accept must allow text/event-stream")
@@ -79,7 +79,7 @@ class SseRoutes:
     async def post(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Accept one message; its answer goes to the stream."""
+        """Accept one message. Its answer is sent on the stream."""
         identifier = request.query.get("connection", "")
         listening = self._open.get(identifier)
         if listening is None and (elsewhere := await self._of_another(request, mark_of(identifier))):
@@ -112,7 +112,7 @@ class SseRoutes:
         return json_answer(202, None)
 
     async def _of_another(self, request: web.BaseRequest, replica: str) -> web.StreamResponse | None:
-        """Have the replica take a message that has the stream of its connection; None: there is none."""
+        """Forward a message to the replica with the stream of its connection; None if there is none."""
         replicas = self._site.replicas
         if replicas is None or replica in ("", replicas.id) or not may_be_sent_on(request):
             return None
@@ -127,7 +127,7 @@ class SseRoutes:
             return None
 
     def hang_up(self, connection: int) -> bool:
-        """End one connection; False when there is none of that number."""
+        """End one connection; return False if the number is unknown."""
         found = [each for each in self._open.values() if each.channel.connection == connection]
         for listening in found:
             listening.over.set()
@@ -140,12 +140,12 @@ class SseRoutes:
 
 
 class _Listening:
-    """One connection: the stream toward the client, and the dialogue behind it."""
+    """One connection: the stream to the client, and the dialogue."""
 
     def __init__(self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal) -> None:
         self.endpoint = endpoint
         self.owner = caller.identity
-        """The identity of who opened it: nobody else may post to it."""
+        """Identity of the caller that opened it. Other callers may not post to it."""
         self.stream = EventStream(request)
         self.over = asyncio.Event()
         self.channel: Channel = endpoint.channel(
@@ -166,7 +166,7 @@ class _Listening:
             connection.on_lost(None)
 
     async def relieve(self) -> None:
-        """Wait until the client has read enough to accept more of its messages."""
+        """Wait until the client has read enough for more of its messages to be accepted."""
         if self._relief_aio is not None:
             await asyncio.wait({self._relief_aio})
 

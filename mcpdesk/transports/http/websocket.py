@@ -1,4 +1,5 @@
-"""WebSocket: one JSON-RPC message per text frame, both eras as on a pipe. A closed socket ends its calls."""
+"""WebSocket transport: one JSON-RPC message per text frame, in both eras. Closing the socket ends its
+calls."""
 
 from __future__ import annotations
 
@@ -25,9 +26,9 @@ from mcpdesk.transports.pipe import HIGH_WATER
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
 HEARTBEAT_S = 30.0
-"""Time between two pings; a peer that does not answer within half of it is disconnected."""
+"""Time between two pings. A peer that does not answer within half of it is disconnected."""
 FAREWELL_S = 1.0
-"""How long a peer may take to answer our closing frame."""
+"""Time a peer may take to answer our closing frame."""
 SUBPROTOCOL = "mcp"
 STOPPING = b"the server stops"
 HUNG_UP = b"disconnected at the desk"
@@ -40,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class SocketRoutes:
-    """The WebSockets of a site."""
+    """WebSockets of a site."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -51,10 +52,10 @@ class SocketRoutes:
     async def get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
-        """Upgrade the connection and serve it until one side closes, or its token expires."""
+        """Upgrade the connection and serve it until one side closes it, or its token expires."""
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
-        # aiohttp refuses a message of exactly its limit.
+        # aiohttp rejects a message of exactly its limit.
         limit = self._site.rules.max_body_bytes + 1
         socket: Socket = web.WebSocketResponse(
             heartbeat=HEARTBEAT_S,
@@ -77,7 +78,7 @@ class SocketRoutes:
         return socket
 
     def hang_up(self, connection: int) -> bool:
-        """Close one socket; False when there is none of that number."""
+        """Close one socket; return False if the number is unknown."""
         socket = self._served.get(connection)
         if socket is None:
             return False
@@ -128,14 +129,14 @@ class SocketRoutes:
 
 
 class _Names:
-    """Finds the sender of each message: who opened the socket, unless the message brings a token."""
+    """Identifies the sender of each message: by its token, else the caller that opened the socket."""
 
     def __init__(self, endpoint: Endpoint, opener: Principal) -> None:
         self._endpoint = endpoint
         self._opener = opener
 
     async def sender(self, frame: bytes) -> tuple[bytes, Principal | None]:
-        """Return a frame without its token, and the caller of that token; None: it has none."""
+        """Return a frame without its token, and the token's principal, or None without a token."""
         if not _may_hold_token(frame):
             return frame, None
         try:
@@ -169,7 +170,7 @@ async def _dismiss(
 
 
 class SocketWriter:
-    """Sends the frames of one socket. While too much is unread, the peer's requests are not read."""
+    """Sends the frames of one socket. While too much is unread, no requests of the peer are read."""
 
     def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
         self.channel: Channel | None = None
@@ -178,7 +179,7 @@ class SocketWriter:
         self._frames: deque[bytes] = deque()
         self._queued = 0
         self._is_sending = False
-        """Whether a task or the reader sends what is queued."""
+        """True while a task or the reader sends the queue."""
         self._is_over = False
         self._sender_aio: asyncio.Task[None] | None = None
         self._has_room = asyncio.Event()
@@ -186,7 +187,7 @@ class SocketWriter:
 
     @property
     def unread(self) -> int:
-        """Bytes that are queued."""
+        """Bytes in the queue."""
         return self._queued
 
     def give_up(self) -> None:
@@ -217,12 +218,12 @@ class SocketWriter:
             await self._send(may_wait=False)
 
     async def caught_up(self) -> None:
-        """Wait until the peer has read enough to accept more of its requests."""
+        """Wait until the peer has read enough for more of its requests to be accepted."""
         if not self._has_room.is_set():
             await self._has_room.wait()
 
     def close(self) -> None:
-        """Send nothing any more, and wake who waits."""
+        """Stop sending, and wake waiting tasks."""
         self._is_over = True
         self._frames.clear()
         self._queued = 0
@@ -232,7 +233,7 @@ class SocketWriter:
             self._sender_aio.cancel()
 
     async def _send(self, may_wait: bool = True) -> None:
-        """Send what is queued. When it may not wait for the peer to read, a task does that."""
+        """Send the queue. If it may not wait for the peer to read, a task continues."""
         frames, connection = self._frames, self._connection
         try:
             while frames:

@@ -1,1 +1,1 @@
-"""The dashboard in a browser: its page, the stream that keeps it up to date, and who may see it."""
+"""Browser dashboard: its page, the stream that updates it, and sign-in."""

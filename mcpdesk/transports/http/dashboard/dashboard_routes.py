@@ -1,7 +1,7 @@
-"""The dashboard: the page at `/`, the stream that keeps it up to date, and what can be done on it.
+"""Routes of the dashboard: the page at `/`, the stream that updates it, and its actions.
 
 The page itself is open to all, because it contains no data. Everything else needs the operator's sign-in,
-with or without a key for callers, because it shows all traffic and answers questions.
+with or without an API key for callers, because it shows all traffic and answers questions.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_me
 COOKIE = "mcpdesk-dashboard"
 MAX_BODY = 1 << 20
 MAX_FILTER = 2_000
-"""Characters of a filter."""
+"""Maximum number of characters in a filter."""
 OLDER = 200
-"""Older lines sent at a time."""
+"""Number of older lines sent at a time."""
 DOWNLOAD = re.compile(r"jobs/([A-Za-z0-9_-]{1,64})/download")
-"""The path of a job's files. Browsers cannot use that of clients: they send neither key nor token."""
+"""Path of a job's files. Browsers cannot use the clients' path, because they send neither key nor token."""
 
 MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
@@ -54,14 +54,14 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Forbids everything from elsewhere, inline scripts, and turning text into markup."""
+"""Content security policy: forbids other origins, inline scripts, and turning text into markup."""
 SAFE = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 PRIVATE = SAFE | {"Cache-Control": "no-store"}
-"""Headers of everything but the page's files."""
+"""Headers of all responses except the page's files."""
 CONFINED = SAFE | {
     "Content-Security-Policy": POLICY,
     "X-Frame-Options": "DENY",
@@ -80,10 +80,10 @@ class PageFile(NamedTuple):
     body: bytes
     media_type: str
     tag: str
-    """The `ETag`: a hash of the contents."""
+    """`ETag`: a hash of the contents."""
 
     def answer(self, request: web.BaseRequest) -> web.Response:
-        """Return the file, or that it did not change."""
+        """Return the file, or 304 if the browser has it."""
         headers = CONFINED | {"ETag": self.tag}
         if request.headers.get("If-None-Match") == self.tag:
             return web.Response(status=304, headers=headers)
@@ -91,7 +91,7 @@ class PageFile(NamedTuple):
 
 
 def page_files() -> dict[str, PageFile]:
-    """Read the files of the page from the package. Returns them by their names."""
+    """Read the files of the page from the package, by name."""
     found = {}
     for place in files("mcpdesk").joinpath("web").iterdir():
         media_type = MEDIA_TYPES.get(place.name.rpartition(".")[2])
@@ -102,7 +102,7 @@ def page_files() -> dict[str, PageFile]:
 
 
 class DashboardRoutes:
-    """The dashboard of one listener."""
+    """Dashboard of one listener."""
 
     def __init__(self, site: Site, make_board: Callable[[], Board], page: dict[str, PageFile]) -> None:
         self._site = site
@@ -133,7 +133,7 @@ class DashboardRoutes:
         return answer
 
     async def close(self) -> None:
-        """End all pages."""
+        """Close all pages."""
         if self._updates is not None:
             await self._updates.close()
 
@@ -178,14 +178,14 @@ class DashboardRoutes:
         return json_answer(status, encode(outcome))
 
     async def _running(self) -> PageUpdates:
-        """Return the updates of pages, made on a thread when the first page opens."""
+        """Return the page updates, created on a thread when the first page opens."""
         async with self._making:
             if self._updates is None:
                 self._updates = PageUpdates(await asyncio.to_thread(self._make_board))
             return self._updates
 
     def _session(self, request: web.BaseRequest) -> web.Response:
-        """Return whether the browser is signed in: the page asks before it opens the stream."""
+        """Return whether the browser is signed in. The page asks this before it opens the stream."""
         try:
             self._sign_in.admit(request)
         except RequestRefused:
@@ -232,7 +232,7 @@ class DashboardRoutes:
         return json_answer(200, encode({"text": text}))
 
     async def _file(self, request: web.BaseRequest, identifier: str) -> web.StreamResponse:
-        """Send the files of a job. A link cannot send the page key, so it has a ticket instead."""
+        """Send the files of a job. Links cannot send the page key, so they have a ticket instead."""
         self._sign_in.admit_ticket(request, identifier)
         job = self._site.jobs.known(identifier)
         if job is None:

@@ -1,6 +1,6 @@
-"""Keeps all open pages of the dashboard up to date by looking at the core a few times a second.
+"""Updates all open pages of the dashboard by polling the core a few times a second.
 
-A thread of its own does the looking, so that calls do not wait for it. Without a page nothing runs.
+A separate thread does the polling, so calls do not wait for it. Nothing runs without an open page.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from mcpdesk.transports.http.event_stream import KEEP_ALIVE, KEEP_ALIVE_S, Event
 PERIOD_S = 0.25
 """Time between two updates of the pages, and between two checks for silent and signed-out ones."""
 SOON_S = 0.03
-"""Time between two updates while older traffic is still being read."""
+"""Time between two updates while older traffic is being read."""
 MAX_PAGES = 32
-"""Pages open at a time; a further one closes another."""
+"""Maximum number of open pages; a further one closes the oldest."""
 MAX_UNREAD = 1 << 20
-"""Bytes a page may leave unread. Beyond that it is sent nothing, and later everything anew."""
+"""Bytes a page may leave unread. Beyond them it receives no updates, and later all data again."""
 RETRY = b"retry: 2000\n\n"
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class DashboardPage:
-    """One open page: what it watches, and the stream to it."""
+    """One open page: its stream, and what it watches."""
 
     def __init__(self, stream: EventStream, is_welcome: Callable[[], bool]) -> None:
         self.id = secrets.token_urlsafe(12)
@@ -43,10 +43,10 @@ class DashboardPage:
         self.filter_text = ""
         self.job = ""
         self.job_end = -1
-        """Where the output it was sent ends."""
+        """Position up to which the job's output was sent."""
         self.knows_core = False
         self.knows_lines = False
-        """Whether it was sent everything once, and now needs changes only."""
+        """True once the page has received all data, so it needs changes only."""
         self.is_welcome = is_welcome
 
     def send(self, name: str, data: bytes) -> None:
@@ -54,7 +54,7 @@ class DashboardPage:
         self.stream.put(b"event: %b\ndata: %b\n\n" % (name.encode(), data))
 
     def keeps_up(self) -> bool:
-        """Whether the page reads fast enough; if not, it is sent everything anew later."""
+        """Return True if the page reads fast enough. If not, it receives all data again later."""
         if self.stream.queued < MAX_UNREAD:
             return True
         self.knows_core = self.knows_lines = False
@@ -62,13 +62,13 @@ class DashboardPage:
 
 
 class PageUpdates:
-    """Sends all open pages of one board what changes."""
+    """Sends changes of one board to all open pages."""
 
     def __init__(self, board: Board) -> None:
         self.board = board
         self.pages: dict[str, DashboardPage] = {}
         self.lines: dict[str, TrafficLines] = {}
-        """The traffic that open pages watch, by filter."""
+        """Traffic that open pages watch, by filter."""
         self._sections: dict[str, tuple[object, bytes]] = {}
         self._thread = ThreadPoolExecutor(1, "dashboard")
         self._running: asyncio.Task[None] | None = None
@@ -76,7 +76,7 @@ class PageUpdates:
         self._kept_alive = time.monotonic()
 
     def add(self, page: DashboardPage) -> None:
-        """Add a page that was opened."""
+        """Add an opened page."""
         self.pages[page.id] = page
         self.board.attend(1)
         page.stream.put(RETRY)
@@ -93,13 +93,13 @@ class PageUpdates:
         self.remove(page)
 
     def remove(self, page: DashboardPage) -> None:
-        """Remove a page that was closed."""
+        """Remove a closed page."""
         if self.pages.pop(page.id, None) is not None:
             self.board.attend(-1)
         self._wake.set()
 
     async def watch(self, page: DashboardPage, filter_text: str, job: str) -> None:
-        """Change what a page watches. Raises: DeskError for a wrong filter."""
+        """Change what a page watches. Raises: DeskError for an invalid filter."""
         await self._lines(filter_text)
         page.knows_lines = page.knows_lines and filter_text == page.filter_text
         page.filter_text = filter_text
@@ -112,7 +112,7 @@ class PageUpdates:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     async def close(self) -> None:
-        """End all pages."""
+        """Close all pages."""
         for page in self.pages.values():
             page.over.set()
         if self._running is not None:
@@ -135,7 +135,7 @@ class PageUpdates:
                 try:
                     is_behind = await self._update()
                 except Exception:
-                    # A page that shows old things is better than none; what went wrong is news for the log.
+                    # A page with outdated data is better than none; the error is logged.
                     log.exception("the dashboard could not be brought up to date")
                 await self._pause(SOON_S if is_behind else PERIOD_S)
         finally:
@@ -143,7 +143,8 @@ class PageUpdates:
             self.lines.clear()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait until the next update; a page that opens or watches something else is served at once."""
+        """Wait until the next update is due. A page that opens or watches something else is served at
+        once."""
         await asyncio.sleep(SOON_S)  # but not more often than pages can be drawn
         try:
             async with asyncio.timeout(seconds - SOON_S):
@@ -152,7 +153,7 @@ class PageUpdates:
             return
 
     async def _update(self) -> bool:
-        """Update all pages once; True when there is more older traffic to read."""
+        """Update all pages once; return True while there is more older traffic to read."""
         now = time.monotonic()
         is_due = now - self._kept_alive > KEEP_ALIVE_S
         if is_due:
@@ -217,7 +218,7 @@ class PageUpdates:
 
 
 def encode(value: Any) -> bytes:
-    """Encode any value as JSON, also one with numbers and half characters that messages cannot have."""
+    """Encode any value as JSON, including numbers and lone surrogates that are invalid in messages."""
     try:
         return codec.encode(value)
     except ProtocolError:

@@ -1,8 +1,8 @@
-"""Sign-in of the operator's browser: the same for the dashboard and the desk in a browser.
+"""Sign-in of the operator's browser, for the dashboard and for the desk in a browser.
 
 A browser sends a cookie to every port of a host, so another server on this machine can receive it. The cookie
-counts only together with a second word, the page key. The page receives it once, keeps it for its tab, and
-sends it in a header or in the path of a WebSocket.
+is therefore valid only together with a second secret, the page key. The page receives it once, keeps it for
+its tab, and sends it in a header or in the path of a WebSocket.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcpdesk.transports.http.responses import JSON, RequestRefused, json_answer,
 PAGE_HEADER = "X-Mcpdesk-Page"
 """Header with the page key of a browser."""
 MAX_BODY = 10_000
-"""Bytes of a sign-in."""
+"""Maximum bytes of a sign-in request."""
 NOT_SIGNED_IN = "Unauthorized: sign in as the operator"
 HINT = (
     "the desk gives a sign-in link (W); `mcpdesk serve` says on stderr which file contains the operator's key"
@@ -32,16 +32,16 @@ HINT = (
 
 
 class SignIn:
-    """The sign-ins of the pages of one listener."""
+    """Sign-ins of the pages of one listener."""
 
     def __init__(self, operator: Operator, cookie: str, path: str) -> None:
-        """`cookie` is the name of the cookie without the port, `path` the only path it is sent to."""
+        """`cookie` is the name of the cookie without the port; `path` is the only path it is sent to."""
         self.operator = operator
         self._cookie = cookie
         self._path = path
 
     def admit(self, request: web.BaseRequest, page_key: str = "") -> Callable[[], bool]:
-        """Return a function that says whether the operator who sent this request is still signed in.
+        """Return a function that returns True while the operator who sent this request is signed in.
 
         `page_key` is the one in the path, if it is not in a header. Raises: RequestRefused.
         """
@@ -59,12 +59,12 @@ class SignIn:
         return self.operator.find(cookie, page_key or request.headers.get(PAGE_HEADER, ""))
 
     def ticket(self, request: web.BaseRequest, purpose: str) -> str:
-        """Return the ticket of the browser that sent a request; empty if it is a program."""
+        """Return a ticket for the browser that sent a request, or an empty string for a program."""
         session = self.session(request)
         return "" if session is None else self.operator.ticket(session, purpose)
 
     def admit_ticket(self, request: web.BaseRequest, purpose: str) -> None:
-        """Let a link with a ticket through, besides what `admit` does. Raises: RequestRefused."""
+        """Admit a link with a valid ticket, or any request that `admit` accepts. Raises: RequestRefused."""
         cookie = request.cookies.get(self.cookie_name(request), "")
         if self.operator.accepts_ticket(cookie, request.query.get("ticket", ""), purpose):
             refuse_other_sites(request)
@@ -108,13 +108,13 @@ class SignIn:
 
 
 def refuse_other_sites(request: web.BaseRequest) -> None:
-    """Raises: RequestRefused for a request that another site's page caused."""
+    """Raises: RequestRefused if another site's page caused the request."""
     if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
         raise RequestRefused(plain_error(403, "this is for the listener's own page"))
 
 
 def require_own_page(request: web.BaseRequest) -> None:
-    """Raises: RequestRefused unless this listener's page sent the request, as its `Origin` says."""
+    """Raises: RequestRefused unless this listener's page sent the request, according to its `Origin`."""
     if not is_same_site(request.headers.get("Origin", ""), request.headers.get("Host")):
         raise RequestRefused(plain_error(403, "only the listener's own page may do that (Origin)"))
 

@@ -1,1 +1,1 @@
-"""Requests of clients that pass through the desk to an upstream server, and the answers to them."""
+"""Requests of clients that are forwarded to an upstream server, and the responses."""

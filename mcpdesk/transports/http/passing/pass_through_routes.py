@@ -1,4 +1,4 @@
-"""Requests for a server that is not ours: sent on, answered as it answers, and recorded."""
+"""Forwards requests to upstream servers, relays the responses, and records both."""
 
 from __future__ import annotations
 
@@ -64,38 +64,38 @@ from mcpdesk.transports.http.sending_on import RETRY_AFTER
 
 METHODS = ("POST", "GET", "DELETE")
 WHOLE_BYTES = 64 << 20
-"""The largest request body that goes on as one message, where `max_body_bytes` does not allow more."""
+"""Maximum size of a request body that is forwarded as one message, if `max_body_bytes` allows no more."""
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 WHOLE_PIECE_BYTES = 1 << 20
-"""Pieces of a body from this size on are whole messages of a channel, which need room."""
+"""Size from which a piece of a body is a whole message of a channel and needs a reservation."""
 SMALL = 64 << 10
-"""Bytes of an answer that is given in one piece, with its head."""
+"""Maximum size of an answer that is sent in one piece with its head."""
 
 
 MOST_UNCLAIMED = 1_000
-"""Messages that wait to be recorded until a request has its answer."""
+"""Number of messages that may wait to be recorded until a request is answered."""
 MOST_UNCLAIMED_BYTES = 4 << 20
-"""Bytes of them."""
+"""Maximum bytes of these messages."""
 KEPT_STEP = 1 << 20
-"""Bytes by which the room for the start of an answer grows."""
+"""Step in which the space for the start of an answer grows, in bytes."""
 
 
 class Seen:
-    """What is kept of a body that passes: `most` bytes of its start, its last ones, and its size."""
+    """Recorded part of a body: up to `most` bytes of its start, its end, and its size."""
 
     def __init__(self, most: int, may_keep: Callable[[int], bool] | None = None) -> None:
-        """`may_keep` says whether so many bytes more may be kept of a large start; None: all of them."""
+        """`may_keep` returns True if so many more bytes of a large start may be kept; None keeps all."""
         self.start = bytearray()
         self._room = LARGE
         self._may_keep = may_keep
         self.end = b""
         self.size = 0
         self.most = most
-        """Bytes that are kept, less than were wanted if memory is short."""
+        """Maximum bytes kept; less than requested if memory is short."""
 
     def add(self, piece: bytes) -> None:
-        """Note the next piece."""
+        """Add the next piece."""
         self.size += len(piece)
         self.end = (self.end + piece[-END_BYTES:])[-END_BYTES:]
         if (room := self.most - len(self.start)) <= 0:
@@ -109,9 +109,10 @@ class Seen:
 
 
 class UnclaimedMessages:
-    """Messages of a server that the client of a request does not receive, on their way to the recorder.
+    """Messages of a server that the client of a request does not receive, to be recorded.
 
-    Responses are recorded after the answer to the request: which one is the first decides what answers it.
+    Responses are recorded after the answer to the request, because the first recorded response counts as the
+    answer.
     """
 
     def __init__(self, record: Callable[[bytes], None]) -> None:
@@ -120,7 +121,7 @@ class UnclaimedMessages:
         self._size = 0
 
     def add(self, data: bytes) -> None:
-        """Take a message."""
+        """Add a message."""
         message = _decoded(data)
         is_request = isinstance(message, dict) and "method" in message
         is_full = self._size + len(data) > MOST_UNCLAIMED_BYTES
@@ -131,14 +132,14 @@ class UnclaimedMessages:
             self._size += len(data)
 
     def answered(self) -> None:
-        """Note that the answer to the request is recorded, if there is one."""
+        """Record the waiting messages, because the answer to the request, if any, is recorded."""
         waiting, self._waiting = self._waiting, None
         for data in waiting or ():
             self._record(data)
 
 
 class Talk:
-    """A request of a client that is sent on, while messages may wait for a person."""
+    """One forwarded request of a client, whose messages may be held for a person."""
 
     def __init__(
         self,
@@ -150,10 +151,10 @@ class Talk:
         followed: FollowedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> None:
-        """`came` is its Unix time in seconds; `followed` is told what comes back, if somebody follows it."""
+        """`came` is its Unix time in seconds. `followed` observes the answers, or is None."""
         self.client = client
         self.has_lines = passed.has_lines
-        """Whether each message of the server is to be one line."""
+        """True if each message of the server must be one line."""
         self.came = came
         self.followed = followed
         self._passed = passed
@@ -163,18 +164,18 @@ class Talk:
 
     @cached_property
     def request(self) -> dict[str, Any] | None:
-        """The JSON-RPC request it carries; None where it is something else."""
+        """JSON-RPC request in the body, or None for any other body."""
         message = _decoded(self._body)
         return message if _is_request(message) else None
 
     @property
     def is_one_way(self) -> bool:
-        """Whether it carries a notification or a response, to which no message is due."""
+        """True for a notification or a response, which has no answer."""
         message = _decoded(self._body)
         return isinstance(message, dict) and not _is_request(message)
 
     async def tell(self, message: dict[str, Any]) -> None:
-        """Send a message to the server in the client's stead."""
+        """Send a message to the server on behalf of the client."""
         headers = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
         headers |= {name: it for name, it in self._headers.items() if name.lower() not in _OF_ONE_MESSAGE}
         with suppress(CallError):
@@ -183,7 +184,7 @@ class Talk:
 
 
 class PassThroughRoutes:
-    """Passes requests on for one listener."""
+    """Forwards requests of one listener."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -191,7 +192,7 @@ class PassThroughRoutes:
         self._chores: set[asyncio.Task[None]] = set()
 
     async def answer(self, request: web.BaseRequest, passed: PassThrough) -> web.StreamResponse:
-        """Send a request on and answer as the server does; a client that leaves ends it there.
+        """Forward a request and relay the response. The request is cancelled if the client disconnects.
 
         Raises: RequestRefused.
         """
@@ -234,7 +235,7 @@ class PassThroughRoutes:
         except asyncio.CancelledError:
             if not work.is_ended:
                 raise
-            connection.abort()  # the client is gone, or was disconnected at the desk
+            connection.abort()  # the client has disconnected, or was disconnected at the desk
             return web.Response(status=400)
         finally:
             unclaimed.answered()
@@ -248,12 +249,12 @@ class PassThroughRoutes:
             connection.on_lost(None)
 
     def close(self) -> None:
-        """Note that every client is gone."""
+        """Note that all clients have disconnected."""
         for client in self.clients.known():
             self.clients.end(client)
 
     def hang_up(self, connection: int) -> bool:
-        """End what a client waits for, and its session; False when there is no client of that number."""
+        """Cancel a client's requests and end its session; return False if the number is unknown."""
         client = self.clients.find(connection)
         if client is None:
             return False
@@ -317,7 +318,7 @@ class PassThroughRoutes:
                 if holds.is_on:
                     kept_headers.popall("Content-Length", None)
                 chunks = _counted(answer.chunks(), connection_of(request))
-                if kind == JSON:  # while nothing is sent, it can be refused
+                if kind == JSON:  # while nothing is sent, it can be rejected
                     chunks = _resumed(await anext(chunks, b""), chunks)
                 response = web.StreamResponse(status=answer.status, headers=kept_headers)
                 await response.prepare(request)
@@ -347,7 +348,7 @@ class PassThroughRoutes:
             return response
         except (CallError, ConnectionError, ClientConnectionResetError) as error:
             if response is not None and response.prepared:
-                connection_of(request).abort()  # the client must not take what it has for a whole answer
+                connection_of(request).abort()  # the client must not take this for a complete answer
                 return response
             told = f"{passed.name} cannot be asked: {error}"
             internal = ProtocolError(ErrorCode.INTERNAL_ERROR, told)
@@ -359,7 +360,7 @@ class PassThroughRoutes:
     async def _held_message(
         self, talk: Talk, message: dict[str, Any], in_session: bool
     ) -> dict[str, Any] | web.Response:
-        """What is to be sent on in the place of a client's message, or what the client gets at once."""
+        """Return the message to forward, as edited by a person, or the immediate response to the client."""
         holds, number = self._site.holds, talk.client.info.number
         if not _is_request(message):
             kept = await holds.hold_told(number, message)
@@ -382,7 +383,8 @@ class PassThroughRoutes:
     async def _whole_answer(
         self, answer: ForwardedAnswer, headers: CIMultiDict[str], talk: Talk
     ) -> web.StreamResponse:
-        """Give an answer of one JSON value in one piece; one to a request when a person let it go."""
+        """Relay an answer that is one JSON value. An answer to a request is held until a person releases
+        it."""
         body, holds, client = (
             b"".join([piece async for piece in answer.chunks()]),
             self._site.holds,
@@ -402,7 +404,8 @@ class PassThroughRoutes:
     async def _quoted(
         self, answer: ForwardedAnswer, kind: str, headers: CIMultiDict[str], talk: Talk, method: str
     ) -> web.Response:
-        """Stand in for an answer that is not relayed: an error, or the status alone if no body is due."""
+        """Replace an answer that is not relayed by an error, or by the status alone if no body is
+        expected."""
         status, is_answer = answer.status, 200 <= answer.status < 300 or 400 <= answer.status < 600
         body = await quoted(answer.chunks())
         headers.popall("Content-Length", None)
@@ -427,9 +430,9 @@ class PassThroughRoutes:
         framer: EventFramer,
         talk: Talk,
     ) -> bool:
-        """Pass events on one by one, each when a person let it go, until nothing is to be held any more.
+        """Relay events one by one, each when a person releases it, until nothing is held any longer.
 
-        False when the answer was dropped: nothing comes after it.
+        Return False if the answer was dropped; nothing follows it.
         """
         rest, holds, said = piece, self._site.holds, answer_said(response.status, STREAM)
         while True:
@@ -463,7 +466,7 @@ class PassThroughRoutes:
                 return True
 
     async def _held_event(self, data: bytes, talk: Talk) -> bytes | None:
-        """What is to be passed back in the place of a message; None: nothing."""
+        """Hold a message of an event. Return the data to send instead, or None for nothing."""
         message, holds, number = _decoded(data), self._site.holds, talk.client.info.number
         if not isinstance(message, dict):
             return data
@@ -483,7 +486,7 @@ class PassThroughRoutes:
         talk: Talk,
         may_keep: Callable[[int], bool],
     ) -> None:
-        """Pass a body back piece by piece, and record the messages in it."""
+        """Relay a body in pieces, and record the messages in it."""
         most, client, holds = self._site.rules.max_body_bytes, talk.client, self._site.holds
         kind = _kind(response.headers)
         said = answer_said(status, kind)
@@ -503,7 +506,7 @@ class PassThroughRoutes:
                     if b"\n\n" in piece:
                         seen, part = Seen(KEPT_BYTES), piece.rpartition(b"\n\n")[2]
                 except ValueError:
-                    framer = None  # an event beyond what is kept: the rest passes unread
+                    framer = None  # an event is too large: the rest passes unparsed
             seen.add(part)
             await write_pieces(response, (piece,))
         note = None if status == 200 else said
@@ -517,7 +520,7 @@ class PassThroughRoutes:
             await self._record_relayed(talk, bytes(seen.start), note)
 
     async def _sent(self, request: web.BaseRequest, client: PassedClient) -> AsyncIterator[bytes]:
-        """A body that is not held, piece by piece; it is recorded when it has passed, or broke off."""
+        """Yield a body in pieces without storing it. It is recorded when it is complete or broken off."""
         seen = Seen(KEPT_BYTES)
         try:
             async for piece in body_pieces(request):
@@ -536,7 +539,7 @@ class PassThroughRoutes:
         self._take(talk, data, said, _decoded(data))
 
     async def _record_relayed(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
-        """Record a message of the server. One that takes long to read is read on a thread."""
+        """Record a message of the server. One that takes long to parse is parsed on a thread."""
         message, read = _decoded(data), None
         if message is None and len(data) > QUICK_BYTES:
             read = await asyncio.to_thread(read_frame, data, is_line=talk.has_lines)
@@ -557,7 +560,7 @@ class PassThroughRoutes:
         self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json, said)
 
     def _end_unanswered(self, client: PassedClient, request: Id, *, is_gone: bool) -> None:
-        """Record that a request got no response, if none passed."""
+        """Record that a request got no response, if that is so."""
         if request in client.awaited:
             client.awaited.discard(request)
             why = "the client left before the response" if is_gone else "the server sent no response"
@@ -570,7 +573,7 @@ class PassThroughRoutes:
         self._site.recorder.frame(client.info.number, Direction.OUT, shown, is_json)
 
     def _remark(self, client: PassedClient, read: ReadFrame) -> Any:
-        """Record what is wrong with a message; returns it as far as it can be read."""
+        """Record the faults of a message, and return it as far as it can be read."""
         given = read.value.get("id") if isinstance(read.value, dict) else read.id
         for remark in (*read.remarks, *filter(None, (read.fault,))):
             about = given if is_id(given) else None
@@ -578,7 +581,7 @@ class PassThroughRoutes:
         return read.value
 
     def _note_session(self, head: RequestHead, client: PassedClient, answer: ForwardedAnswer) -> None:
-        """Follow the beginning and the end of a session."""
+        """Track the beginning and the end of a session."""
         begun = next((value for name, value in answer.headers if name.lower() == SESSION_HEADER.lower()), "")
         if begun and head.session is None:
             self.clients.begin_session(client, begun)
@@ -589,15 +592,15 @@ class PassThroughRoutes:
 
 
 def is_failure(message: dict[str, Any]) -> bool:
-    """Whether a message is an error, or the result of a tool that failed."""
+    """Return True if a message is an error, or the result of a tool that failed."""
     result = message.get("result")
     return "error" in message or (isinstance(result, dict) and result.get("isError") is True)
 
 
 async def _counted(chunks: AsyncIterator[bytes], connection: HttpConnection) -> AsyncIterator[bytes]:
-    """The pieces of a body, the large ones counted until the next is asked for. Raises: AnswerRefused.
+    """Yield the pieces of a body. A large one is reserved until the next is requested. Raises: AnswerRefused.
 
-    A body that comes in small pieces needs no room: the next one is read when the client has read the last.
+    Small pieces need no reservation: the next one is read when the client has read the last.
     """
     async for piece in chunks:
         if len(piece) < WHOLE_PIECE_BYTES:
@@ -630,13 +633,13 @@ def _is_request(message: Any) -> bool:
 
 
 def _is_answer(message: Any, request: dict[str, Any] | None) -> bool:
-    """Whether a message answers a request."""
+    """Return True if a message answers a request."""
     is_response = isinstance(message, dict) and "method" not in message
     return is_response and request is not None and message.get("id") == request["id"]
 
 
 def _decoded(data: bytes) -> Any:
-    """The JSON value of a body; None where it is none."""
+    """Return the JSON value of a body, or None if it is not JSON."""
     try:
         return codec.decode(data)
     except ProtocolError:

@@ -1,4 +1,4 @@
-"""The clients that reach servers elsewhere through this listener, and when they were last heard of."""
+"""Clients of pass-through servers on this listener, and the times they were last active."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mcpdesk.protocol.stateless import CLIENT_KEY, VERSION_KEY
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 
 MOST = 1_000
-"""Clients that are known at a time; the longest unused one makes room."""
+"""Maximum number of known clients; the longest unused one is dropped first."""
 MOST_CALLED = 1_000
-"""Calls of a client whose answers are waited for."""
+"""Maximum number of tracked calls of a client."""
 
 
 class ClientKey(NamedTuple):
-    """What tells clients apart: a session, or the name and address of one whose requests stand alone."""
+    """Key of a client: its session, or its name and address if its requests have no session."""
 
     server: str
     session: str = ""
@@ -31,14 +31,14 @@ class ClientKey(NamedTuple):
 
 
 class Work:
-    """An answer that is being made by the task that asks for this."""
+    """A response that the current task is producing."""
 
     def __init__(self) -> None:
         self.is_ended = False
         self._task = asyncio.current_task()
 
     def end(self) -> None:
-        """Break it off: nobody waits for it any more."""
+        """Cancel it, because the response is no longer needed."""
         if self._task is not None and not self.is_ended:
             self.is_ended = True
             self._task.cancel()
@@ -54,21 +54,21 @@ class PassedClient(Struct):
     errors: int = 0
     capabilities: JSONObject = {}
     works: set[Work] = field(default_factory=set)
-    """What answers its requests now."""
+    """Responses to its requests that are being produced."""
     called: set[Id] = field(default_factory=set)
-    """The ids of calls that were not answered yet."""
+    """Ids of calls without an answer."""
     awaited: set[Id] = field(default_factory=set)
-    """The ids of all requests that wait for a response now."""
+    """Ids of all requests without a response."""
 
     def note_call(self, identifier: Id) -> None:
-        """It called something."""
+        """Note a call of the client."""
         self.calls += 1
         if len(self.called) >= MOST_CALLED:
-            self.called.clear()  # of a client whose answers nobody sees
+            self.called.clear()  # a client whose answers do not pass here
         self.called.add(identifier)
 
     def note_answer(self, identifier: Id, is_failure: bool) -> None:
-        """One of its requests was answered."""
+        """Note the answer to one of its requests."""
         self.awaited.discard(identifier)
         if identifier in self.called:
             self.called.discard(identifier)
@@ -76,31 +76,31 @@ class PassedClient(Struct):
 
 
 class PassedClients:
-    """Used on one loop; `known` is for any thread."""
+    """Known clients. Used on one loop; `known` is thread-safe."""
 
     def __init__(
         self, recorder: Recorder, ttl_s: Callable[[], float], on_left: Callable[[int], None]
     ) -> None:
-        """`on_left` is told the number of a client that is gone."""
+        """`on_left` is called with the connection number of a client that has left."""
         self._recorder = recorder
         self._on_left = on_left
         self._ttl_s = ttl_s
         self._by_key: dict[ClientKey, PassedClient] = {}
-        """The longest unused first."""
+        """Clients by key, the longest unused first."""
         self._looking: asyncio.TimerHandle | None = None
 
     def known(self) -> list[PassedClient]:
-        """Every client, in no order."""
+        """Return all clients, in no particular order."""
         return list(self._by_key.values())
 
     def find(self, connection: int) -> PassedClient | None:
-        """The client of that number in the record."""
+        """Return the client with that connection number in the record, or None."""
         return next((each for each in self.known() if each.info.number == connection), None)
 
     def sender(
         self, server: str, session: str, address: str, message: object, number: Callable[[], int]
     ) -> PassedClient:
-        """Who sent a message; `number` gives the record's number of one more client."""
+        """Return the sender of a message; `number` returns the connection number for a new client."""
         about = _introduction(message)
         key = ClientKey(server, session) if session else ClientKey(server, "", about.name, address)
         client = self._by_key.pop(key, None)
@@ -118,13 +118,13 @@ class PassedClients:
         return client
 
     def begin_session(self, client: PassedClient, session: str) -> None:
-        """From now on a client is known by its session."""
+        """Identify a client by its session from now on."""
         self._by_key.pop(client.key, None)
         client.key = ClientKey(client.key.server, session)
         self._by_key[client.key] = client
 
     def end(self, client: PassedClient) -> None:
-        """A client has left."""
+        """Note that a client has left."""
         if self._by_key.pop(client.key, None) is not None:
             client.info = replace(client.info, closed=time.time())
             self._recorder.connect(client.info)
@@ -155,7 +155,7 @@ class _Introduction(NamedTuple):
 
 
 def _introduction(message: object) -> _Introduction:
-    """What a message says of its sender: one that stands alone, or the first of a session."""
+    """Return name, revision and capabilities in a message: a stateless request, or `initialize`."""
     params = message.get("params") if isinstance(message, dict) else None
     if not isinstance(params, dict):
         return _Introduction()

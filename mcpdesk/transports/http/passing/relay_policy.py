@@ -1,7 +1,8 @@
-"""Headers and bodies that pass between clients and an upstream server.
+"""Headers and bodies that are relayed between clients and an upstream server.
 
-Whatever an upstream server answers is read on the desk's own origin. Only JSON and event streams are relayed,
-with a fixed content type and a short list of headers. Everything else becomes a JSON error that quotes it.
+A browser would read any upstream response as part of the desk's own origin. Therefore only JSON and event
+streams are relayed, with a fixed content type and a short list of headers. Any other body becomes a JSON
+error that quotes it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RELAYED = frozenset(
     {"allow", "content-length", "mcp-protocol-version", "mcp-session-id", "request-id", "retry-after"}
     | {"traceresponse", "www-authenticate", "x-accel-buffering", "x-request-id"}
 )
-"""Headers of an upstream's answer that reach the client, besides `RELAYED_PREFIXES`."""
+"""Headers of an upstream response that reach the client, besides `RELAYED_PREFIXES`."""
 RELAYED_PREFIXES = ("ratelimit", "x-ratelimit-")
 FIXED = {JSON: {"Content-Type": JSON, "Cache-Control": "no-store"},
          STREAM: {"Content-Type": STREAM, "Cache-Control": "no-cache, no-transform"}}  # fmt: skip
@@ -35,19 +36,19 @@ NOT_SENT = OF_ONE_HOP | {
     "accept-encoding", "content-length", "cookie", "cookie2", "dnt", "expect", "forwarded", "host", "origin",
     "referer", "upgrade-insecure-requests", "via", "x-real-ip", OPERATOR_HEADER.lower(),
 }  # fmt: skip
-"""Headers of a client's request that do not reach the upstream server: its connection, page and browser,
-and the operator's key."""
+"""Headers of a client's request that are not forwarded: those about its connection, page and browser, and
+the operator's key."""
 NOT_SENT_PREFIXES = ("access-control-", "sec-", "x-forwarded-", "x-mcpdesk-")
 QUOTED_BYTES = 8 << 10
-"""Bytes of a body that is not relayed that are read, to be quoted as text."""
+"""Bytes read of a body that is not relayed, to quote it as text."""
 QUOTED_S = 5.0
 """Seconds that reading them may take."""
 SHOWN = 300
-"""Characters of it that an error message repeats. Its `data` has all that was read."""
+"""Characters of it in an error message. Its `data` has all that was read."""
 
 
 def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) -> dict[str, str]:
-    """Return the headers of a client that go to the upstream server; repeated ones are joined.
+    """Return the headers of a client that are forwarded to the upstream server; repeated ones are joined.
 
     The desk's own API key is removed under any name.
     """
@@ -64,7 +65,7 @@ def sent_headers(headers: Mapping[str, str], api_key_header: str, api_key: str) 
 
 
 def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDict[str]:
-    """Return the headers of an upstream's answer that reach the client; `kind` is that of its body."""
+    """Return the headers of an upstream response that reach the client; `kind` is that of its body."""
     kept = CIMultiDict(
         (name, value)
         for name, value in headers
@@ -76,7 +77,7 @@ def relayed_headers(headers: Iterable[tuple[str, str]], kind: str) -> CIMultiDic
 
 
 def body_kind(headers: Iterable[tuple[str, str]]) -> str:
-    """Return the kind of an upstream's body: `JSON`, `STREAM`, or its own media type, which is not relayed.
+    """Return the kind of an upstream body: `JSON`, `STREAM`, or its own media type, which is not relayed.
 
     A type with the suffix `+json`, such as that of RFC 9457 problem details, is JSON.
     """
@@ -86,7 +87,7 @@ def body_kind(headers: Iterable[tuple[str, str]]) -> str:
 
 
 async def quoted(chunks: AsyncIterator[bytes]) -> bytes:
-    """Return the beginning of a body, at most `QUOTED_BYTES`, or what came within `QUOTED_S`."""
+    """Return the beginning of a body: at most `QUOTED_BYTES`, or what arrived within `QUOTED_S`."""
     body = bytearray()
     with suppress(TimeoutError):
         async with asyncio.timeout(QUOTED_S):
@@ -98,7 +99,7 @@ async def quoted(chunks: AsyncIterator[bytes]) -> bytes:
 
 
 def not_relayed(server: str, status: int, kind: str, body: bytes, location: str) -> ProtocolError:
-    """Return the error that stands in for an answer that is not relayed. It quotes the answer as text."""
+    """Return the error that replaces a response that is not relayed. It quotes the response as text."""
     text = clean(body.decode("utf-8", "replace")).strip()
     data = {"status": status, "contentType": kind[:100], "body": text}
     if 300 <= status < 400:
