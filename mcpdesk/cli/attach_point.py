@@ -1,4 +1,4 @@
-"""Where screens of the same user attach to a core. Imports no more than a listener needs."""
+"""Socket through which screens of the same user attach to a core. Imports only what a listener needs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 class AttachPoint:
-    """Listens for screens on threads of its own while the block runs: a stuck core can be looked at, too."""
+    """Listens for screens while the block runs, on its own threads, so that even a stuck core can be
+    inspected."""
 
     def __init__(self, host: Host, kind: str) -> None:
-        """`kind` is the command the core was started with."""
+        """`kind` is the command that started the core."""
         self._host = host
         self._kind = kind
         self._since = time.time()
@@ -31,7 +32,7 @@ class AttachPoint:
         self._is_over = False
         self._lock = threading.Lock()
         self._publisher: EnginePublisher | None = None
-        """Serves desks on other machines; None where nothing is shared."""
+        """Serves desks on other machines; None if no shared engine is configured."""
 
     def __enter__(self) -> AttachPoint:
         threading.Thread(target=self._listen, name="attach", daemon=True).start()
@@ -49,7 +50,7 @@ class AttachPoint:
             place.withdraw()
         for each in [*screens, *([place.listener] if place else [])]:
             with suppress(OSError):
-                each.shutdown(SHUT_RDWR)  # ends what waits for it on another thread
+                each.shutdown(SHUT_RDWR)  # wakes a thread that waits for it
         if place is not None:
             place.listener.close()
 
@@ -90,7 +91,7 @@ class AttachPoint:
     def _serve(self, visitor: socket) -> None:
         with suppress(OSError):
             if not visitor.recv(1, MSG_PEEK):
-                return visitor.close()  # another core looked whether somebody is here
+                return visitor.close()  # another core checked whether this one is alive
         from mcpdesk.link.link_server import serve_screen
         from mcpdesk.link.local import LocalLink
 

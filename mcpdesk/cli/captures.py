@@ -50,7 +50,7 @@ Examples:
 FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", "cases", "csv", "json")
 SIGNS = {"differs": "~", "only in a": "-", "only in b": "+", "slower": "~", "faster": "~"}
 LONGEST = 120
-"""Characters of a value that a line shows."""
+"""Characters of a value in an output line."""
 
 
 @click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
@@ -140,7 +140,7 @@ def _tell_of_servers(names: set[str]) -> None:
 
 @contextmanager
 def _redacted_copy(file: Path) -> Iterator[Path]:
-    """A capture with everything masked, from which other formats are written."""
+    """Yield a fully redacted copy of a capture, from which other formats are written."""
     from mcpdesk.recorder.redaction import redacted
 
     with TemporaryDirectory(prefix="mcpdesk-") as folder:
@@ -151,7 +151,7 @@ def _redacted_copy(file: Path) -> Iterator[Path]:
 
 
 def _redactor() -> Redactor:
-    """Knows the keys of this desk, and the secrets in its environment."""
+    """Return a redactor that knows the keys of this desk and the secrets in its environment."""
     from mcpdesk.recorder.redaction import Redactor, secrets_here
     from mcpdesk.settings import resolve
 
@@ -181,7 +181,7 @@ def _export_statistics(file: Path, ending: str, output: Path | None) -> None:
 
 @contextmanager
 def opened(file: Path) -> Iterator[Archive]:
-    """A capture, read to its end; what it lacks is said on stderr. Raises: DeskUserError for none."""
+    """Yield a capture, read to its end. Problems are reported on stderr. Raises: DeskUserError."""
     from mcpdesk.cli.core_process import require_unix
 
     require_unix("Reading a capture")
@@ -216,7 +216,7 @@ def _to_stdout(pieces: Iterator[bytes]) -> None:
 
 
 def _to_file(path: Path, pieces: Iterator[bytes]) -> None:
-    """Raises: DeskUserError for a file that is there, or cannot be written."""
+    """Write a new file. Raises: DeskUserError if it exists or cannot be written."""
     from mcpdesk import private_files
 
     try:
@@ -279,7 +279,7 @@ def _lines(found: CaptureDiff) -> Iterator[str]:
 
 
 def _short(value: Any) -> str:
-    """A value in one line of JSON; nothing where there is none."""
+    """Value as one line of JSON, or `nothing` for None."""
     import json
 
     if value is None:

@@ -1,8 +1,7 @@
-"""The client through which commands ask a server: a folder or a program that runs meanwhile, or a URL.
+"""Client with which commands call a server: a folder or program that runs for the duration, or a URL.
 
-A folder that a desk or `mcpdesk serve` hosts is asked there, over its Unix socket; any other one is hosted
-here for as long as the command runs. Questions of tools are asked in the terminal the command was typed in,
-on stderr.
+A folder that a desk or `mcpdesk serve` hosts is called there, over its Unix socket. Any other folder is
+hosted in this process while the command runs. Questions of tools are asked in the terminal, on stderr.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ POLL_S = 0.1
 """Seconds between two checks for questions and progress."""
 CLOSE_S = 5.0
 LINE_BYTES = 65_536
-"""Bytes of an answer that is typed."""
+"""Most bytes of a typed answer."""
 DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
 SLOW = (
@@ -92,16 +91,16 @@ def client(
     lists: bool = False,
     is_alone: bool = False,
 ) -> AbstractContextManager[CommandClient]:
-    """Return a client of any server; one that is a program runs for as long as the block does.
+    """Return a client of any server. A program runs as long as the block does.
 
-    So does one that is a folder, unless a process hosts it already, which is asked instead; with `is_alone`
-    the folder is hosted here all the same. What a server prints here goes to stderr.
+    A folder that another process already hosts is called there. Otherwise, or with `is_alone`, it is hosted
+    here while the block runs. The output of a server that runs here is printed on stderr.
 
-    With `watches`, log messages are asked for, and a folder is read again when its files change. `connect_s`
-    is how long connecting may take, if not as the setting says. With `lists`, the same is declared whether or
-    not a person can be asked: servers offer what fits their client.
+    With `watches`, log messages are requested, and a folder is reloaded when its files change. `connect_s`
+    overrides the setting's time limit for connecting. With `lists`, the declared capabilities do not depend
+    on whether a person can be asked, because servers may adapt their lists to them.
 
-    Raises: DeskError when it cannot be hosted, started or reached.
+    Raises: DeskError if the server cannot be hosted, started or reached.
     """
     found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
     if not isinstance(found, FolderTarget):
@@ -125,7 +124,7 @@ def client(
 
 
 class Notification(NamedTuple):
-    """What a server said without being asked; `time` is Unix time in seconds."""
+    """Notification from a server. `time` is Unix time in seconds."""
 
     time: float
     method: str
@@ -133,7 +132,7 @@ class Notification(NamedTuple):
 
 
 class CommandClient:
-    """Sends requests on the loop of another thread; a person at a terminal is asked on this one."""
+    """Sends requests on the event loop of another thread, and asks the person at the terminal on this one."""
 
     def __init__(
         self,
@@ -142,34 +141,34 @@ class CommandClient:
         questions: TerminalQuestions | None = None,
         unavailable: Callable[[], Sequence[CatalogueItem]] = tuple,
     ) -> None:
-        """`questions` asks the person at the terminal; None when there is none."""
+        """`questions` asks the person at the terminal; None without a terminal."""
         self.unavailable = unavailable
-        """Returns what the server would offer, and does not."""
+        """Returns the items of the server that are not offered."""
         self._remarks = RemarkLines()
         connection.remark_listeners.append(self._remarks.add)
         self._connection = connection
         self._loop = loop
         self.output_fd = 1
-        """Where results can be written meanwhile: a hosted folder does not get at the descriptor."""
+        """Descriptor for printing results while the client is open. Hosted code cannot access it."""
         self._questions = questions
         self._heard: SimpleQueue[Notification] = SimpleQueue()
 
     def remarks(self) -> list[dict[str, Any]]:
-        """Return what was wrong so far with what the server sent, as JSON values."""
+        """Return the faults found so far in the server's messages, as JSON values."""
         return [
             {"kind": str(each.kind), "text": each.text} | ({} if each.at is None else {"at": each.at})
             for each in list(self._remarks.remarks)
         ]
 
     def remark(self, remark: Remark) -> None:
-        """Print what is wrong with what the server sent, and keep it for `remarks`."""
+        """Print a fault of the server's messages, and keep it for `remarks`."""
         self._remarks.add(remark)
 
     def request(self, method: str, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """Return the result of one request.
 
-        Raises: RemoteProtocolError for a JSON-RPC error; CallError without an answer; DeskUserError when none
-        came in time, or the server wants a key or token.
+        Raises: RemoteProtocolError for a JSON-RPC error; CallError if no answer arrives; DeskUserError on a
+        timeout, or if the server requires a key or token.
         """
         progress = _ProgressLines() if is_terminal() else None
         work = self._connection.result(method, params, observer=progress)
@@ -178,9 +177,9 @@ class CommandClient:
     def request_all(
         self, method: str, key: str, timeout_s: float, faults: list[str] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the items of all pages of a list; none when the server does not offer this kind.
+        """Return the items of all pages of a list; empty if the server does not support this list.
 
-        Malformed items are left out; what is wrong with them is added to `faults`.
+        Invalid items are omitted, and the reasons are added to `faults`.
         """
         wrong = [] if faults is None else faults
         try:
@@ -191,16 +190,17 @@ class CommandClient:
             raise
 
     def skills(self, timeout_s: float, faults: list[str]) -> list[dict[str, Any]]:
-        """Return the entries of the skills it publishes; what is read of these from now on is verified.
+        """Return the entries of the server's skills. Later reads of their files are verified.
 
-        Those that cannot be relied on are left out; what is wrong with them is added to `faults`.
+        Invalid entries are omitted, and the reasons are added to `faults`.
         """
         return self._run(self._connection.skills.listed(faults), "skills/list", timeout_s)
 
     def verify_skill(self, uri: str, timeout_s: float) -> list[str]:
-        """Have what is read at a URI verified if it may be a file of a skill; return what is malformed.
+        """Load the entries against which a URI's content will be verified if it may belong to a skill.
 
-        Raises: InvalidAnswer like `request`, when its own entry cannot be relied on.
+        Return the faults of the list. Raises: InvalidAnswer, like `request`, if the skill's own entry is
+        invalid.
         """
         if not uri.startswith("skill://") and not uri.endswith(MAIN):
             return []
@@ -210,14 +210,14 @@ class CommandClient:
             if any(each["uri"] == uri for each in await self._connection.skills.listed(faults)):
                 return
             if uri.endswith(MAIN) and await self._connection.skills.is_offered():
-                with suppress(RpcError):  # it is a resource like any other
+                with suppress(RpcError):  # an ordinary resource
                     await self._connection.skills.entry(uri)
 
         self._run(hold(), "skills/list", timeout_s)
         return faults
 
     def offers(self, timeout_s: float) -> tuple[Agreement, tuple[Offer, ...], tuple[str, ...]]:
-        """Return what was agreed on, what the server offers, and what is malformed in its lists."""
+        """Return the agreement, the server's items, and the faults of its lists."""
         from mcpdesk.upstream.offers import read_offers
 
         async def read() -> tuple[Agreement, tuple[Offer, ...], tuple[str, ...]]:
@@ -233,9 +233,10 @@ class CommandClient:
         )
 
     def notifications(self, uris: Sequence[str], begun: Callable[[], None]) -> Iterator[Notification]:
-        """Yield what the server has notified of since `hear`, also about these resources, until it ends that.
+        """Subscribe, also to these resources, and yield all notifications since `hear` until the subscription
+        ends.
 
-        `begun` is called once it may come, on another thread. Raises: DeskError like `request`.
+        `begun` is called on another thread once notifications can arrive. Raises: DeskError like `request`.
         """
         found = self._heard
         future = asyncio.run_coroutine_threadsafe(self._connection.watch(uris, begun), self._loop)
@@ -271,9 +272,9 @@ class CommandClient:
             future.cancel()
 
     def _wait(self, future: Future[T], timeout_s: float, progress: _ProgressLines | None) -> T:
-        """Wait for the outcome. Meanwhile ask what tools ask, and print the progress.
+        """Wait for the result. In the meantime ask the questions of tools, and print progress.
 
-        Raises: TimeoutError when it does not come in time, waiting for answers not counted.
+        Raises: TimeoutError when the time limit expires, which excludes the time spent on answers.
         """
         end = time.monotonic() + timeout_s
         while True:
@@ -289,24 +290,26 @@ class CommandClient:
 
 
 class _ProgressLines(CallObserver):
-    """Prints the latest progress of a call, each once."""
+    """Prints the latest progress of a call if it has changed."""
 
     def __init__(self) -> None:
         self._latest = self._printed = ""
 
     def progressed(self, progress: float, total: float | None, message: str) -> None:
-        """Keep the latest."""
+        """Store the latest progress."""
         self._latest = progress_line(progress, total, message)
 
     def print(self, was_asked: bool) -> None:
-        """Print what is new, unless it only said that the tool waits for the person, who was asked."""
+        """Print new progress, unless it only reports the wait for an answer that the person has just
+        given.
+        """
         if self._latest != self._printed and not was_asked:
             print_message(self._latest)
         self._printed = self._latest
 
 
 def progress_line(progress: float, total: float | None, message: str) -> str:
-    """Return progress in words: `3/10 reading`."""
+    """Format progress: `3/10 reading`."""
     of = f"/{total:g}" if total is not None else ""
     return f"{progress:g}{of} {clean(message, newlines=False)}".rstrip()
 
@@ -315,7 +318,7 @@ def progress_line(progress: float, total: float | None, message: str) -> str:
 def _remote(
     target: UrlTarget | CommandTarget, reach: Reach, watches: bool, connect_s: float | None, lists: bool
 ) -> Iterator[CommandClient]:
-    """A client of a server that is not ours. Raises: DeskUserError for no URL."""
+    """Client of a remote server or a program. Raises: DeskUserError for an invalid URL."""
     from mcpdesk.protocol.revisions import BY_NAME
     from mcpdesk.settings import resolve
 
@@ -336,7 +339,7 @@ def _through_core(
     connect_s: float | None,
     lists: bool,
 ) -> Iterator[CommandClient]:
-    """A client of the process that hosts a folder. Raises: DeskUserError when it does not answer."""
+    """Client of the process that hosts a folder. Raises: DeskUserError if it does not answer."""
     from mcpdesk.client.unix_pipe import UnixPipe
     from mcpdesk.protocol.revisions import BY_NAME
 
@@ -348,7 +351,10 @@ def _through_core(
 
 
 def _unavailable(folder: Path, mode: str) -> list[CatalogueItem]:
-    """Items of a folder that are not offered, by its files: its code is imported, and none of it called."""
+    """Items of a folder that are not offered.
+
+    The folder's code is imported, but none of its tools are called.
+    """
     from mcpdesk.cli.core_process import loaded
     from mcpdesk.link.local_catalogue import ServerCatalogue
 
@@ -369,7 +375,7 @@ def _connected(
     lists: bool,
     folder: Path | None = None,
 ) -> Iterator[CommandClient]:
-    """A client over a transport; `folder` is named to the server as the only root, if there is one."""
+    """Client over a transport. `folder` is reported to the server as its only root, if given."""
     from mcpdesk.client.person_answers import PersonAnswers
     from mcpdesk.client.roots import folder_roots
     from mcpdesk.inbox.inbox import Inbox
@@ -385,7 +391,7 @@ def _connected(
     asked = {"elicitation/create": answers.elicit, "sampling/createMessage": answers.sample}
     questions: Questions = asked if can_ask() else dict.fromkeys(asked, _refuse) if lists else {}
     if folder is not None:
-        questions = {**answers.offered(), **questions}  # of the first these are the roots
+        questions = {**answers.offered(), **questions}  # offers only the roots where no person can be asked
     identity = {"name": "mcpdesk", "version": __version__}
     connection = ServerConnection(
         transport,
@@ -406,14 +412,14 @@ def _connected(
 
 
 async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
-    """Stands for a person where there is none. Raises: ProtocolError."""
+    """Refuse a question because no person can be asked. Raises: ProtocolError."""
     raise ProtocolError(ErrorCode.METHOD_NOT_FOUND, "Nobody is there to answer")
 
 
 def _open(
     connection: ServerConnection, loop: asyncio.AbstractEventLoop, limit_s: float, lines: ProgramLines
 ) -> None:
-    """Connect. Raises: DeskUserError when the server cannot be reached, or does not answer in time."""
+    """Connect. Raises: DeskUserError if the server cannot be reached, or does not answer in time."""
     opening = asyncio.run_coroutine_threadsafe(connection.open(), loop)
     is_connected = False
     try:
@@ -431,7 +437,7 @@ def _open(
 
 @contextmanager
 def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop on a thread of its own, while the block runs."""
+    """Event loop on a separate thread while the block runs."""
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
@@ -451,9 +457,9 @@ def _loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
 
 @contextmanager
 def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> Iterator[CommandClient]:
-    """A client of a server folder, acting as the owner of the token. What its code prints goes to stderr.
+    """Client of a server folder, acting as the owner of the token. Output of its code goes to stderr.
 
-    Raises: DeskError when it cannot be hosted, or the token does not count there.
+    Raises: DeskError if the folder cannot be hosted, or rejects the token.
     """
     from msgspec.structs import replace
 
@@ -469,8 +475,8 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
     plan = HostPlan((folder,), settings, http=False, meet=False, watch=watches, mode=reach.mode)
     host = Host(replace(plan, is_brief=not watches))
     with capture_output(host, "wire") as claimed:
-        # The core's thread imports the folder as well as running it: some objects, like a connection of
-        # sqlite3, can be used only by the thread that made them.
+        # The core's thread also imports the folder, because some objects, such as a connection of sqlite3,
+        # can be used only on the thread that created them.
         core = CoreThread(host)
         core.start()
         try:
@@ -503,7 +509,10 @@ def _hosted(folder: Path, settings: Settings, reach: Reach, watches: bool) -> It
 
 
 def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
-    """Raises: DeskUserError for an invalid token, or a server that checks none."""
+    """Use the token for the desk's calls.
+
+    Raises: DeskUserError if it is invalid, or the server checks no tokens.
+    """
     if endpoint.access.verifier is None:
         raise needless_token(endpoint.name)
     try:
@@ -514,7 +523,7 @@ def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
 
 
 def _waiting_callbacks(host: Host) -> set[int]:
-    """Ids of the callbacks that have not fired yet, of the folder of a host."""
+    """Ids of a host's callbacks that have not fired yet."""
     state = host.endpoints()[0].server.hosted
     if state is None or not state.has_made("callbacks"):
         return set()
@@ -522,7 +531,7 @@ def _waiting_callbacks(host: Host) -> set[int]:
 
 
 def _left_waiting(host: Host, folder: Path, count: int) -> str:
-    """The line about callbacks that a call has set in a process that ends with it."""
+    """Message about callbacks that outlive this process, because a call has scheduled them."""
     told = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
     if others := host.peers.pids(host.endpoints()[0].name):
         return f"{told}; process {min(others)}, which hosts {folder} as well, fires what is due"
@@ -532,7 +541,7 @@ def _left_waiting(host: Host, folder: Path, count: int) -> str:
 def _terminal(
     inbox: Inbox, run: Callable[[Callable[[], object]], object], stdin_fd: int
 ) -> TerminalQuestions | None:
-    """What asks the person at this terminal, if there is one."""
+    """Return the questioner for the person at this terminal, or None without a terminal."""
     if not can_ask(stdin_fd):
         return None
     questions = TerminalQuestions(inbox, run, stdin_fd)
@@ -541,7 +550,7 @@ def _terminal(
 
 
 def print_stray_output(host: Host) -> None:
-    """Print on stderr what the folder's code printed, and what is wrong with the folder."""
+    """Print the output of the folder's code, and warnings about the folder, on stderr."""
     for line in host.journal.lines():
         if line.source in PRINTED or line.level in TROUBLE:
             place = f"{line.where}: " if line.where else ""
@@ -549,20 +558,20 @@ def print_stray_output(host: Host) -> None:
 
 
 class AnswerDeclined(Exception):
-    """The person does not want to answer; says why, if they said."""
+    """The person declined to answer. The text is their reason, if any."""
 
 
 class TerminalQuestions:
-    """Asks the person at a terminal whatever waits in an inbox, which another thread may own."""
+    """Asks the person at a terminal the questions of an inbox, which another thread may own."""
 
     def __init__(self, inbox: Inbox, run: Callable[[Callable[[], object]], object], terminal_fd: int) -> None:
-        """`run` runs a function soon where the inbox is used; `terminal_fd` is where the person types."""
+        """`run` schedules a function on the inbox's thread. `terminal_fd` is the descriptor for input."""
         self._inbox = inbox
         self._run = run
         self._fd = terminal_fd
 
     def attend(self) -> None:
-        """Register the person with the inbox. A call that begins earlier reports that nobody can be asked."""
+        """Register the person with the inbox. Calls that begin earlier find no person to ask."""
 
         def register() -> None:
             self._inbox.audience += 1
@@ -570,7 +579,7 @@ class TerminalQuestions:
         self._run_and_wait(register)
 
     def ask_waiting(self) -> float:
-        """Ask what waits, one after another; returns how many seconds that took.
+        """Ask the waiting questions one after another. Return the seconds that this took.
 
         Raises: KeyboardInterrupt on ctrl+c.
         """
@@ -592,7 +601,7 @@ class TerminalQuestions:
             self._run_and_wait(lambda: self._inbox.answer(question.id, answers, "the terminal"))
 
     def _run_and_wait(self, act: Callable[[], object]) -> None:
-        """Run a function where the inbox is used; on return its effect can be seen here."""
+        """Run a function on the inbox's thread and wait for it to finish."""
         is_done = threading.Event()
 
         def run() -> None:
@@ -605,11 +614,14 @@ class TerminalQuestions:
         is_done.wait()
 
     def _waiting(self) -> list[Question]:
-        """The questions that wait, the oldest first."""
+        """Waiting questions, oldest first."""
         return [each for each in self._inbox.questions() if each.state is QuestionState.WAITING]
 
     def _answer(self, question: Question, page: Page) -> Answer:
-        """Ask one page until the answer fits. Raises: AnswerDeclined; TimeoutError when it has ended."""
+        """Ask one page until the answer is valid.
+
+        Raises: AnswerDeclined; TimeoutError if the question has ended.
+        """
         from mcpdesk.inbox.answers import problem
 
         for line in page_lines(page):
@@ -626,7 +638,10 @@ class TerminalQuestions:
             print_message(f"  {wrong}")
 
     def _line(self, question: Question) -> str:
-        """What the person types. Raises: AnswerDeclined at the end of input; TimeoutError at its end."""
+        """Read a line from the person.
+
+        Raises: AnswerDeclined at the end of input; TimeoutError if the question has ended.
+        """
         os.write(2, b"> ")
         while not select.select([self._fd], [], [], POLL_S)[0]:
             if question.id not in [each.id for each in self._waiting()]:
@@ -639,7 +654,7 @@ class TerminalQuestions:
 
 
 def page_lines(page: Page) -> list[str]:
-    """Return a page as lines, its options numbered."""
+    """Return a page as lines, with its options numbered."""
     lines = [f"[{page.header}] {page.question}" if page.header else page.question]
     lines += [page.detail] if page.detail else []
     lines += [page.link, *oddities(page.link), "Open it yourself, then type y"] if page.link else []
@@ -657,7 +672,7 @@ def page_lines(page: Page) -> list[str]:
 
 
 def read_answer(page: Page, line: str) -> Answer | None:
-    """Return the answer a line stands for; None when a link was not agreed to."""
+    """Return the answer that a line means, or None if a link was not accepted."""
     if page.link:
         return Answer() if line.casefold() in ("y", "yes") else None
     if not line:

@@ -1,4 +1,4 @@
-"""Help of the program: its commands in groups, commands with many options in short, and `mcpdesk help`."""
+"""Help of the program: grouped commands, short help for commands with many options, and `mcpdesk help`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from mcpdesk.cli.printing import OK
 
 _ALL = "mcpdesk.help_all"
-"""Key in `Context.meta` that is set while every option is to be shown."""
+"""Key in `Context.meta` that is set while all options are shown."""
 EXAMPLES = """\b
 Examples:
   mcpdesk help
@@ -20,7 +20,7 @@ Examples:
 
 
 class BriefCommand(click.Command):
-    """A command whose `--help` shows its common options, and `--help-all` the others as well."""
+    """Command whose `--help` shows its common options, and `--help-all` all options."""
 
     def __init__(self, *given: Any, common: Sequence[str] = (), **named: Any) -> None:
         """`common` are names of parameters, in the order of the help."""
@@ -38,7 +38,7 @@ class BriefCommand(click.Command):
         )
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the common options, and how many others there are."""
+        """Write the common options and the number of others."""
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return

@@ -1,4 +1,4 @@
-"""`mcpdesk completion`: what a shell offers when Tab is pressed: commands, options, folders, tool names."""
+"""`mcpdesk completion`: shell completion of commands, options, folders and tool names."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VARIABLE = "_MCPDESK_COMPLETE"
-"""Set by the script of the shell while it asks for completions."""
+"""Variable that the shell's script sets when it requests completions."""
 WITHIN_S = 3.0
-"""How long a server may take to list its items: a person waits for the shell."""
+"""Time limit for a server to list its items, because a person waits for the shell."""
 PARTS = ("mcp.json", "tools", "resources", "prompts", "skills", "src")
-"""What makes a folder look like a server folder."""
+"""Files and folders that identify a server folder."""
 MOST_FOLDERS = 200
 EPILOG = """\b
 Examples:
@@ -48,7 +48,7 @@ def completion_command(shell: str) -> None:
 
 
 def server_folders(incomplete: str) -> Iterator[CompletionItem]:
-    """Folders below the working folder that look like a server's, as whole words."""
+    """Complete the server folders in the working folder, as whole words."""
     with contextlib.suppress(OSError), os.scandir() as entries:
         for entry in sorted(entries, key=lambda each: each.name)[:MOST_FOLDERS]:
             if entry.name.startswith(incomplete) and any(Path(entry.path, part).exists() for part in PARTS):
@@ -56,12 +56,12 @@ def server_folders(incomplete: str) -> Iterator[CompletionItem]:
 
 
 def folder(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """A folder, at any depth; URLs are typed out."""
+    """Complete a folder at any depth; URLs are not completed."""
     return [] if "://" in incomplete else [CompletionItem(incomplete, type="dir")]
 
 
 def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
-    """Completes the names of what a list method of the target gives, with their descriptions."""
+    """Return a completer for the names in a list of the target's server, with their descriptions."""
 
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [
@@ -74,7 +74,10 @@ def items(method: str, key: str) -> Callable[[click.Context, click.Parameter, st
 
 
 def _listed(ctx: click.Context, method: str, key: str) -> list[dict[str, Any]]:
-    """The items of the target that stands before; none where it cannot be asked. Nothing is printed."""
+    """Return the items of the target on the command line; empty if it cannot be reached.
+
+    Nothing is printed.
+    """
     from mcpdesk.cli.command_client import client
     from mcpdesk.cli.reach import given_reach
     from mcpdesk.errors import DeskError

@@ -1,8 +1,8 @@
-"""What a command that runs for long does around its work.
+"""Environment of a long-running command: output, journal, dashboard and termination.
 
-`capture_output` keeps what hosted code prints and logs off the wire and the terminal: it becomes lines of the
-journal. `JournalPrinter` writes the journal to stderr, `give_dashboard` lets a browser see the core, and
-`StopRequests` asks the command to end when a signal comes, the terminal is closed, or its parent ends.
+`capture_output` keeps the output and logs of hosted code off the wire and the terminal, and writes them to
+the journal. `JournalPrinter` prints the journal on stderr. `give_dashboard` serves the core to a browser.
+`StopRequests` asks the command to end on a signal, when the terminal is closed, or when its parent ends.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ if TYPE_CHECKING:
     from mcpdesk.transports.descriptors import ClaimedDescriptors, Mode, StrayLine
 
 MOST_LINES = 1_000
-"""Lines that wait to be written; when there are more the oldest are dropped, and a note says how many."""
+"""Limit of queued lines. The oldest are dropped beyond it, and a note states how many."""
 PATIENCE_S = 1.0
-"""Seconds to wait, at the end, for stderr to be read."""
+"""Seconds to wait at exit until stderr has been written."""
 FOLLOW_S = 0.2
-"""Seconds between two looks at the journal."""
+"""Seconds between two reads of the journal."""
 SIGNALS = {
     "SIGTERM": "asked to end (SIGTERM)",
     "SIGINT": "interrupted",
     "SIGHUP": "the terminal was closed",
 }
-"""Name of a signal that asks a command to end -> why it was asked."""
+"""Reason for termination by the name of a signal."""
 CLIENT_LEFT = "the client has left"
 PARENT_DIED = "the program that started it has ended"
 PARENT_POLL_MS = 1000
 _TRACEBACK = re.compile(r"^(?:Traceback \(most recent|  File \")", re.MULTILINE)
-"""Where the traceback in a text begins: a whole one, or one cut to the author's lines."""
+"""Start of a traceback in a text, complete or shortened to the author's lines."""
 IS_UNIX = hasattr(os, "fork")
-"""Whether this is Linux or macOS, and not Windows."""
+"""True on Linux and macOS, False on Windows."""
 
 
 def require_unix(what: str) -> None:
-    """Raises: DeskUserError on Windows, where `what` cannot be done."""
+    """Raise DeskUserError on Windows, where `what` is not supported."""
     if not IS_UNIX:
         raise DeskUserError(
             f"{what} does not work on Windows, which lacks the pipes, signals and process groups it needs.",
@@ -64,9 +64,9 @@ def require_unix(what: str) -> None:
 
 @contextmanager
 def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
-    """Keep descriptors 0 to 2 and the logging from hosted code while the block runs.
+    """Take descriptors 0 to 2 and logging away from hosted code while the block runs.
 
-    Other processes of this user cannot look into this one from now on.
+    From now on, other processes of this user cannot inspect this one.
     """
     from mcpdesk.hosting.environment import make_private
     from mcpdesk.hosting.journal import logging_to
@@ -90,9 +90,11 @@ def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
 
 @contextmanager
 def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
-    """Load a folder as a server would, for a command that only looks at it; `http`: as if it listened there.
+    """Load a folder as a server would, for a command that only inspects it.
 
-    What its code prints becomes lines of the host's journal; on Windows it goes to stderr.
+    `http` simulates an HTTP listener.
+
+    Output of its code is written to the host's journal, or to stderr on Windows.
     """
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
@@ -111,13 +113,13 @@ def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
 
 
 def give_dashboard(host: Host) -> None:
-    """Serve the dashboard of this core at `/`; its link is made when the first page is opened."""
+    """Serve the dashboard of this core at `/`. Its link is created when the first page is opened."""
 
     def make() -> LinkBoard:
         from mcpdesk.link.link_board import LinkBoard
         from mcpdesk.link.local import LocalLink
 
-        # No page is open yet; each page that opens is counted.
+        # No page is open yet. Each page is counted when it opens.
         link = LocalLink(host, present=0) if host.replicas is None else all_replicas(host.replicas.id)
         return LinkBoard(link, link.attend)
 
@@ -134,9 +136,9 @@ def give_dashboard(host: Host) -> None:
 
 
 class JournalPrinter:
-    """Writes the lines of a journal to stderr as they are added, until the block ends.
+    """Prints the lines of a journal on stderr as they are added, until the block ends.
 
-    A thread of its own writes: a reader that does not read stderr holds up nothing else.
+    A separate thread writes, so that a reader of stderr that does not keep up delays nothing else.
     """
 
     def __init__(self, host: Host) -> None:
@@ -147,7 +149,7 @@ class JournalPrinter:
         self._following = threading.Lock()
         host.stuck_folders.on_stuck = self.follow
         self._lines: Queue[str | None] = Queue(MOST_LINES)
-        """Lines that wait to be written; None ends the thread."""
+        """Queued lines. None ends the thread."""
         self._left_out = 0
         self._thread: threading.Thread | None = None
 
@@ -161,10 +163,10 @@ class JournalPrinter:
             self._thread.join(PATIENCE_S)
 
     async def keep_following(self) -> None:
-        """Write lines as they are added, until cancelled."""
+        """Print lines as they are added, until cancelled."""
         loop, came, is_due = asyncio.get_running_loop(), asyncio.Event(), False
 
-        def changed() -> None:  # on any thread, at the end of each turn of the loop too
+        def changed() -> None:  # called on any thread, and at the end of each turn of the loop
             nonlocal is_due
             if not is_due and self._journal.lines(self._last):
                 is_due = True
@@ -177,15 +179,15 @@ class JournalPrinter:
                 came.clear()
                 is_due = False
                 self.follow()
-                changed()  # a line may have come before the listener could report it
+                changed()  # a line may have been added before the listener could report it
                 await came.wait()
                 await asyncio.sleep(FOLLOW_S)
         finally:
             remove()
 
     def follow(self) -> None:
-        """Write the lines that were added since the last call."""
-        with self._following:  # a thread follows when the loop is stuck
+        """Print the lines that were added since the last call."""
+        with self._following:  # another thread calls this if the loop is stuck
             for line in self._journal.lines(self._last):
                 self._last = line.number
                 if self._in_json:
@@ -195,7 +197,7 @@ class JournalPrinter:
                 self.say(f"{line.level} {line.source}: {line.text}{where}", line.time)
 
     def say(self, text: str, when: float | None = None) -> None:
-        """Write one line with its time."""
+        """Print one line with its time."""
         self._queue(self._line(text, when))
 
     def _line(self, text: str, when: float | None = None) -> str:
@@ -222,7 +224,7 @@ class JournalPrinter:
                     self._left_out += 1
 
     def _write(self) -> None:
-        with suppress(OSError, ValueError):  # its reader has gone
+        with suppress(OSError, ValueError):  # the reader has closed stderr
             while (line := self._lines.get()) is not None:
                 left_out, self._left_out = self._left_out, 0
                 if left_out:
@@ -233,7 +235,7 @@ class JournalPrinter:
 
 
 def json_line(line: LogLine) -> str:
-    """A line of the journal as one JSON object, of ASCII alone; what is not known is left out."""
+    """Format a line of the journal as one ASCII JSON object without empty members."""
     import json
     from datetime import UTC, datetime
 
@@ -258,7 +260,7 @@ def json_line(line: LogLine) -> str:
 
 
 def _harmless(text: str) -> str:
-    """The text with control characters made visible and its further lines indented, unlike lines of ours."""
+    """Make control characters visible and indent continuation lines, so that they differ from new entries."""
     if text.isprintable():
         return text
     from mcpdesk.plain_text import clean
@@ -267,15 +269,15 @@ def _harmless(text: str) -> str:
 
 
 class StopRequests:
-    """A context in which the command is asked to end by `stop(reason)`.
+    """Context manager in which external events ask the command to end, through `stop(reason)`.
 
-    A signal, a lost terminal or client, or the end of the parent process asks. If the command does not end
-    within its grace, or a person asks again, the process ends at once; programs it had started are ended by
-    their own guard.
+    The events are a signal, the loss of the terminal or client, and the end of the parent process. If the
+    command does not end within `grace_s`, or a person interrupts it again, the process exits at once. A
+    separate guard ends the programs that it started.
 
-    `stop` is called on the main thread between two steps of it, or on a thread of our own: it must only pass
-    the request on (`loop.call_soon_threadsafe`). `last` is called before the process is ended by force.
-    `with_parent`: end, too, when the parent process does. `client_fd`: and when nobody holds its other end.
+    `stop` is called on the main thread between two bytecodes, or on another thread, so it may only schedule
+    work (`loop.call_soon_threadsafe`). `last` is called before a forced exit. `with_parent` also reacts to
+    the end of the parent process. `client_fd` is a descriptor whose hang-up means that the client has left.
     """
 
     def __init__(
@@ -288,7 +290,7 @@ class StopRequests:
         client_fd: int | None = None,
     ) -> None:
         self.reason = ""
-        """Why it was asked to stop; empty as long as it was not."""
+        """Reason for the request to stop, or an empty text before one."""
         self._stop = stop
         self._last = last
         self._grace_s = grace_s
@@ -302,7 +304,7 @@ class StopRequests:
     def __enter__(self) -> StopRequests:
         for name in SIGNALS:
             number = getattr(signal, name)
-            if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` said to stay
+            if signal.getsignal(number) is not signal.SIG_IGN:  # under `nohup`, ignore the signal
                 self._before[number] = signal.signal(number, self._signalled)
         if self._parent is not None or self._client_fd is not None:
             self._watcher.start()
@@ -347,7 +349,7 @@ class StopRequests:
         if parent is not None:
             poll.register(parent, select.POLLIN)  # readable once the process has ended
         if self._client_fd is not None:
-            poll.register(self._client_fd, 0)  # reports a hang-up only
+            poll.register(self._client_fd, 0)  # reports only a hang-up
         reason = ""
         while not reason:
             if self._parent is None or (parent is not None and os.getppid() == self._parent):
@@ -367,7 +369,8 @@ class StopRequests:
 
 
 def _process_fd(pid: int) -> int | None:
-    """A descriptor that becomes readable when a process ends; None where the system has none."""
+    """Return a descriptor that becomes readable when a process ends, or None if the system does not support
+    it."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -1,4 +1,4 @@
-"""The screen on a core in this process, on a capture (`open`), and on what runs already (`attach`)."""
+"""Commands for the screen: the desk in this process, a capture (`open`), and running cores (`attach`)."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
 
 GRACE_S = 8.0
-"""How long screen and core may take to end before they are ended."""
+"""Seconds that screen and core have to end before the process exits by force."""
 CAPTURE_GRACE_S = 2.0
 MOST_LISTED = 12
-"""Captures that are listed, the newest."""
+"""Captures that are listed, newest first."""
 DESK_EXAMPLES = """\b
 Examples:
   mcpdesk                              the bundled sample
@@ -141,7 +141,10 @@ def open_command(file: Path | None, live: bool, theme: str | None) -> int:
 
 
 def _list_captures() -> int:
-    """Print the captures that were written to last, and how they are opened. Raises: DeskUserError."""
+    """Print the most recently written captures, and how to open one.
+
+    Raises: DeskUserError if there are none.
+    """
     from mcpdesk.recorder.capture.capture_parts import stored_captures
     from mcpdesk.settings import resolve
 
@@ -161,9 +164,9 @@ def _list_captures() -> int:
 
 
 def show_capture(file: Path, theme: str | None, told: str = "") -> int:
-    """Show a capture until the person leaves, `told` first; returns the exit code.
+    """Show a capture until the person leaves, with `told` as the first message. Return the exit code.
 
-    Raises: DeskUserError when there is none.
+    Raises: DeskUserError if the capture does not exist.
     """
     from mcpdesk.link.capture_link import FIRST_S
     from mcpdesk.recorder.archive import Archive
@@ -185,7 +188,7 @@ def show_capture(file: Path, theme: str | None, told: str = "") -> int:
 
 
 def capture_link(archive: Archive, told: str = "") -> CaptureLink:
-    """A view of a capture; while a tap writes it, one that can have messages held there."""
+    """Return a link to a capture. If a tap is writing it, the link can also hold messages there."""
     from mcpdesk.link.capture_link import CaptureLink
     from mcpdesk.link.tap_link import TapLink
 
@@ -198,12 +201,12 @@ def capture_link(archive: Archive, told: str = "") -> CaptureLink:
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
-    """Raises: DeskUserError, with `instead` as hint, where no terminal is to draw on and read keys from."""
+    """Raise DeskUserError, with `instead` as hint, without a terminal for drawing and reading keys."""
     is_typed, is_shown, is_drawn = (
         each is not None and each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)
     )
     if is_typed and is_shown and not is_drawn:
-        # Said where the person looks, too: stderr is a file.
+        # Also printed on stdout, where the person looks, because stderr is redirected to a file.
         told = "The desk draws on stderr, which is not a terminal: leave the redirection out."
         print(f"mcpdesk: {told}")
         raise DeskUserError(told, "Its log is on the screen, under 5.")
@@ -214,11 +217,11 @@ def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs th
 
 
 def run_desk(plan: HostPlan, theme: str | None = None) -> int:
-    """Show the desk until the person leaves; returns the exit code. Without a `theme`: the one worn last.
+    """Show the desk until the person leaves. Return the exit code. Without `theme`, the last one is used.
 
-    Raises: DeskError when the core cannot start.
+    Raises: DeskError if the core cannot start.
     """
-    # What is made until the screen stands is there to stay: looking for garbage in it is in vain.
+    # Objects created until the screen is shown are long-lived, so garbage collection would find nothing.
     gc.disable()
     from mcpdesk.auth.operator import kept_in
     from mcpdesk.hosting.core_thread import CoreThread
@@ -249,7 +252,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
 
 
 def _show(app: MakeApp, core: CoreThread, claimed: ClaimedDescriptors, state: Path, link: Link) -> int:
-    """Run the screen; the core loads its folders and begins to serve once the screen stands."""
+    """Run the screen. The core loads its folders and starts to serve once the screen is shown."""
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.hosting.environment import collect_rarely
 
@@ -308,7 +311,7 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
         require_terminal("`mcpdesk attach --list` needs none.")
         return run_named(who, theme)
     found = chosen(there, next(iter(who), ""))
-    if not os.environ.get("TEXTUAL_DRIVER"):  # else it draws in a browser
+    if not os.environ.get("TEXTUAL_DRIVER"):  # otherwise it is drawn in a browser
         require_terminal("`mcpdesk attach --list` needs none.")
     if isinstance(found.at, RunningTap):
         told = f"attached to {found.title}: it goes on when you leave"
@@ -317,26 +320,26 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
 
 
 class Attachable(NamedTuple):
-    """A core or a tap that runs, as it is listed."""
+    """Running core or tap in the list."""
 
     names: tuple[str, ...]
-    """Of its servers."""
+    """Names of its servers."""
     pid: int
     kind: str
     since: float
     """Unix time in seconds."""
     place: str
-    """Where clients reach its first server; of a tap its capture."""
+    """Address of its first server, or path of a tap's capture."""
     at: RunningCore | RunningTap
 
     @property
     def title(self) -> str:
-        """How to speak of it: `serve hello (pid 4711)`."""
+        """Description for a person: `serve hello (pid 4711)`."""
         return f"{self.kind} {' '.join(self.names)} (pid {self.pid})"
 
 
 def running() -> list[Attachable]:
-    """The cores of this user on this machine, then the taps, each the oldest first."""
+    """Return this user's cores on this machine, then the taps, each oldest first."""
     from mcpdesk.link.remote import running_cores
 
     found: list[Attachable] = []
@@ -350,9 +353,9 @@ def running() -> list[Attachable]:
 
 
 def chosen(there: list[Attachable], who: str) -> Attachable:
-    """What a person means by the name of a server, a pid, or nothing where there is but one.
+    """Return the one that matches a server name or pid, or the only one if `who` is empty.
 
-    Raises: DeskUserError when there is none, or more than one.
+    Raises: DeskUserError if none or several match.
     """
     found = [each for each in there if not who or who in each.names or who == str(each.pid)]
     if len(found) == 1:
@@ -366,15 +369,15 @@ def chosen(there: list[Attachable], who: str) -> Attachable:
 
 
 def refuse_unknown(there: list[Attachable], named: Sequence[str]) -> None:
-    """Raises: DeskUserError when one of several names is that of no core, or only of a tap."""
+    """Check several names. Raises: DeskUserError if one matches nothing or only a tap."""
     for who in named:
         if not any(who in each.names or who == str(each.pid) for each in there if each.kind != "tap"):
-            tap = chosen(there, who)  # it raises where there is none
+            tap = chosen(there, who)  # raises if there is none
             raise DeskUserError(f"{tap.title} is shown alone.", f"mcpdesk attach {tap.pid}")
 
 
 def listed(there: list[Attachable]) -> list[str]:
-    """A line for each, under a line of titles."""
+    """Return a line for each, after a line of titles."""
     rows = [("NAME", "PID", "KIND", "SINCE", "ADDRESS")]
     for each in there:
         since = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.since))
@@ -383,7 +386,7 @@ def listed(there: list[Attachable]) -> list[str]:
 
 
 def run_screen(core: RunningCore, theme: str | None = None) -> int:
-    """Show a core until the person leaves; returns the exit code. Raises: DeskUserError."""
+    """Show a core until the person leaves. Return the exit code. Raises: DeskUserError."""
     from mcpdesk.link.remote import RemoteLink
 
     link = RemoteLink(core)
@@ -394,7 +397,7 @@ def run_screen(core: RunningCore, theme: str | None = None) -> int:
 
 
 def run_named(named: Sequence[str], theme: str | None = None) -> int:
-    """Show several cores of this machine as one. Raises: DeskUserError."""
+    """Show several cores of this machine on one screen. Raises: DeskUserError."""
     from mcpdesk.link.combined.combined_link import CombinedLink
     from mcpdesk.link.combined.local_replicas import LocalReplicas
 
@@ -406,7 +409,7 @@ def run_named(named: Sequence[str], theme: str | None = None) -> int:
 
 
 def run_replicas(url: str, theme: str | None = None) -> int:
-    """Show every replica that shares an engine as one; without a URL that of the environment.
+    """Show all replicas that share an engine on one screen. Without a URL, the configured engine is used.
 
     Raises: DeskUserError.
     """
@@ -420,7 +423,7 @@ def run_replicas(url: str, theme: str | None = None) -> int:
         raise DeskUserError("MCPDESK_SHARED is not set.", "mcpdesk attach redis://HOST:PORT")
     source = EngineReplicas(settings.shared, settings.shared_name)
     if configured and url == EngineReplicas(configured, settings.shared_name).title:
-        source = EngineReplicas(configured, settings.shared_name)  # the same place, with its password
+        source = EngineReplicas(configured, settings.shared_name)  # the same engine, with its password
     link = CombinedLink(source)
     try:
         return _show_attached(link, link.journal, lambda: link.source.title, theme)
@@ -429,7 +432,7 @@ def run_replicas(url: str, theme: str | None = None) -> int:
 
 
 def _show_attached(link: Link, journal: Journal, title: Callable[[], str], theme: str | None) -> int:
-    """Show what runs elsewhere, whose log is in `journal`, until the person leaves."""
+    """Show a core of another process, whose log is in `journal`, until the person leaves."""
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.hosting.journal import Severity, logging_to
     from mcpdesk.tui.app import DeskApp

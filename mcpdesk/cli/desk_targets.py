@@ -1,4 +1,4 @@
-"""What is put on the desk: folders, and servers that are reached as a client reaches them."""
+"""Targets to add to the desk: folders to host, and upstream servers."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ AskInput = Callable[[InputVariable], str]
 
 
 class DeskTargets(NamedTuple):
-    """Targets, sorted by how they come onto the desk."""
+    """Folders to host and upstream servers."""
 
     folders: tuple[Path, ...] = ()
     upstreams: tuple[UpstreamPlan, ...] = ()
 
 
 class _Typing(NamedTuple):
-    """Circumstances of a text that is typed at the desk."""
+    """Context of a text that is typed at the desk."""
 
     taken: Collection[str]
     settings: Settings
@@ -53,12 +53,12 @@ class _Typing(NamedTuple):
 
 
 def typed_targets(text: str, taken: Collection[str], settings: Settings, agreed: str = "") -> DeskTargets:
-    """What a person types at the desk: the same words as on the command line, options included.
+    """Resolve a text typed at the desk, with the same words and options as on the command line.
 
-    `taken` are the names of servers there, `settings` those of the core, `agreed` is the SHA-256 of a
+    `taken` are the names of existing servers. `settings` are the core's. `agreed` is the SHA-256 of a
     configuration file whose content the person agreed to.
 
-    Raises: UntrustedFileError for another content; DeskUserError for what cannot be put on the desk.
+    Raises: UntrustedFileError for another content; DeskUserError for an invalid target.
     """
     words = [text] if text and Path(text).expanduser().exists() else _words(text)
     try:
@@ -90,18 +90,21 @@ def _typed(given: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTarget
 
 
 def untrusted_file(text: str, settings: Settings) -> UntrustedFile | None:
-    """The file in a text typed at the desk whose content the person has to agree to first."""
+    """Return the file in a typed text whose content the person must first agree to, or None."""
     try:
         typed_targets(text, (), settings)
     except UntrustedFileError as error:
         return error.file
     except DeskUserError:
-        return None  # reported when it is added
+        return None  # reported when the target is added
     return None
 
 
 def _refuse_input(variable: InputVariable) -> str:
-    """Whoever types at the desk is asked for nothing more. Raises: DeskUserError."""
+    """Return the default of an input, since nothing more can be asked here.
+
+    Raises: DeskUserError without one.
+    """
     if variable.default:
         return variable.default
     hint = "Start mcpdesk with that file, or write the value into it."
@@ -109,7 +112,7 @@ def _refuse_input(variable: InputVariable) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """The words of a command line, what comes before its targets left out."""
+    """Split a command line into words, without a prompt and program name before its targets."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -132,11 +135,10 @@ def desk_targets(
     *,
     agree: Agree,
 ) -> DeskTargets:
-    """What texts name: every server of a configuration file, one for anything else.
+    """Resolve texts to targets: every server of a configuration file, or one for any other text.
 
-    `others` are names that servers have already; `ask` gives the inputs of a configuration file, and `agree`
-    is called with it before anything of it is used.
-    Raises: DeskUserError for what cannot be put on the desk.
+    `others` are the names of existing servers. `ask` returns inputs of a configuration file. `agree` is
+    called with the file before its content is used. Raises: DeskUserError for an invalid target.
     """
     folders: list[Path] = []
     upstreams: list[UpstreamPlan] = []
@@ -169,7 +171,7 @@ def _named(
 
 
 def server_name(text: str, target: Target) -> str:
-    """A name for a server: of its file, of the host of its URL, of its program."""
+    """Derive a server's name from its folder, file, host or program."""
     if isinstance(target, FolderTarget):
         return target.path.name
     if not isinstance(target, CommandTarget):
@@ -184,7 +186,7 @@ def server_name(text: str, target: Target) -> str:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number when it is taken."""
+    """Return the name, with a number appended if it is taken."""
     number, found = 1, plain_name(name)
     while found in taken:
         number += 1

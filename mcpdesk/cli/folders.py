@@ -1,4 +1,4 @@
-"""Commands about one server: `mcpdesk new`, `pack`, `schemas` and `config`."""
+"""Commands for one server: `mcpdesk new`, `pack`, `schemas` and `config`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PARTS = {
     "skills": "InvokeSkill knows the skill welcome.",
     "tests": "",
 }
-"""What a new folder may have, each with what a model is told of it."""
+"""Parts of a new folder, each with its sentence in the server's instructions."""
 PACK_EXAMPLES = """\b
 Examples:
   mcpdesk pack ~/servers/profiles
@@ -87,7 +87,7 @@ PLACES = {
     "vscode": "Paste it into .vscode/mcp.json, or run `MCP: Open User Configuration`.",
     "claude-code": "Run it in a shell; add `--scope user` before the name for all your projects.",
 }
-"""Client -> where its configuration goes, in one sentence."""
+"""Where to put the configuration of each client."""
 
 
 @click.command(name="new", epilog=NEW_EXAMPLES, short_help="Make a server folder.")
@@ -129,7 +129,7 @@ def new_command(name: str, parts: str, document: Path | None, tags: str, operati
 
 
 MOST_OPERATIONS = 80
-"""Cursor warns of more tools."""
+"""Limit of tools, because Cursor warns of more."""
 
 
 def _new_from_openapi(place: Path, name: str, file: Path, tags: str, operations: str) -> int:
@@ -165,7 +165,7 @@ def _new_from_openapi(place: Path, name: str, file: Path, tags: str, operations:
 
 
 def folder_findings(place: Path) -> list[Finding]:
-    """Findings of `mcpdesk check` about a folder. Raises: DeskError if it cannot be hosted."""
+    """Findings of `mcpdesk check` for a folder. Raises: DeskError if it cannot be hosted."""
     from mcpdesk.hosting.folder.lint import lint
     from mcpdesk.hosting.folder.manifest import read_manifest
 
@@ -179,7 +179,7 @@ def _words(text: str) -> list[str]:
 
 
 def checked_place(name: str) -> Path:
-    """Where the folder goes. Raises: DeskUserError for a name no server has, or a place that is taken."""
+    """Return the path of a new folder. Raises: DeskUserError for an invalid name or an existing path."""
     from mcpdesk.hosting.folder.manifest import NAME, NAME_RULE
 
     place = Path(name).expanduser()
@@ -196,7 +196,7 @@ def checked_place(name: str) -> Path:
 
 
 def checked_parts(text: str) -> frozenset[str]:
-    """The parts named in a text. Raises: DeskUserError for others, and for tests with nothing to test."""
+    """Return the parts listed in a text. Raises: DeskUserError for unknown parts, and for tests alone."""
     chosen = frozenset(each.strip() for each in text.split(","))
     if unknown := sorted(chosen - PARTS.keys()):
         raise DeskUserError(
@@ -210,9 +210,9 @@ def checked_parts(text: str) -> frozenset[str]:
 
 
 def make(place: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
-    """Make a folder like the sample `starter` with a name of its own; nothing stays when that fails.
+    """Create a folder from the sample `starter`, with its own name. Nothing is left behind on failure.
 
-    Returns the relative paths of its files. Raises: DeskUserError when it cannot be written.
+    Return the relative paths of its files. Raises: DeskUserError if it cannot be written.
     """
     starter = paths.sample_servers() / "starter"
     found = [path for path in sorted(starter.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
@@ -230,7 +230,7 @@ def make(place: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
 
 
 def write_folder(place: Path, content: Mapping[str, bytes]) -> None:
-    """Make a folder of these files; nothing stays when that fails. Raises: DeskUserError."""
+    """Create a folder with these files. Nothing is left behind on failure. Raises: DeskUserError."""
     try:
         place.mkdir()
         try:
@@ -246,14 +246,14 @@ def write_folder(place: Path, content: Mapping[str, bytes]) -> None:
 
 
 def _is_of(path: Path, parts: Collection[str]) -> bool:
-    """Whether a file of the sample belongs to the parts; the cases of each are a file of its name."""
+    """Return True if a file of the sample belongs to the parts. Test cases of a part have the part's name."""
     if path.parts[0] == "cases":
         return "tests" in parts and path.stem in parts
     return len(path.parts) == 1 or path.parts[0] in parts
 
 
 def as_argument(name: str) -> str:
-    """The name as a place on the command line: not one of our commands, and no option."""
+    """Return the name as an argument that is not mistaken for a command."""
     from mcpdesk.cli.main import COMMANDS
 
     return f"./{name}" if name in COMMANDS else name
@@ -373,7 +373,7 @@ def _of_server(target: str, api: ApiName | None, reach: Reach, timeout_s: float)
 
 
 def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
-    """The folder is loaded as a server would load it; what its code prints goes to stderr."""
+    """Load the folder as a server would. Output of its code goes to stderr."""
     from mcpdesk.bridge import tool_schemas
     from mcpdesk.cli.command_client import print_stray_output
 
@@ -387,7 +387,7 @@ def _of_folder(folder: str, api: ApiName | None, mode: str) -> ToolSchemas:
 
 
 def _chosen(api: ApiName | None, model: str | None) -> ApiName:
-    """Raises: DeskUserError when neither says anything."""
+    """Return the given API, or else the API of the model. Raises: DeskUserError without either."""
     if api is not None:
         return api
     if not model:
@@ -426,7 +426,7 @@ def config_command(folder: str, client: str, url: str | None, mode: str, variabl
     address = ServerAddress(manifest.name, str(place), mode=mode, token=token)
     notes = list[str]()
     if url or token or manifest.auth.jwt is not None:
-        with loaded(place, http=bool(url)) as host:  # what it offers decides whether callers need a key
+        with loaded(place, http=bool(url)) as host:  # its tools decide whether callers need a key
             endpoint = host.endpoint("", mode)
             assert endpoint is not None
             access, key, header = (
@@ -452,9 +452,9 @@ def config_command(folder: str, client: str, url: str | None, mode: str, variabl
 
 
 async def _token_notes(endpoint: HostedEndpoint, token: str) -> list[str]:
-    """What to know of a token that goes into a configuration.
+    """Return notes about a token that is written to a configuration.
 
-    Raises: DeskUserError for one that is not valid, or that no tool asks for.
+    Raises: DeskUserError if it is invalid, or the server checks no tokens.
     """
     from mcpdesk.auth.keys import KeysMissing
     from mcpdesk.auth.tokens import Rejected
@@ -480,7 +480,7 @@ async def _token_notes(endpoint: HostedEndpoint, token: str) -> list[str]:
 
 
 def _tools_without_token(names: Sequence[str], is_http: bool) -> str:
-    """The line about tools that a configuration without a token does not reach."""
+    """Note about tools that a configuration without a token cannot use."""
     what = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'} a token"
     if is_http:
         return f"{what}: add one with --token-env VAR, or let the client log in if it can."
@@ -489,7 +489,7 @@ def _tools_without_token(names: Sequence[str], is_http: bool) -> str:
 
 
 def _endpoint(url: str, name: str) -> str:
-    """The URL of the server, where only that of the program was given. Raises: DeskUserError for no URL."""
+    """Return the URL of the server, adding its path if missing. Raises: DeskUserError for an invalid URL."""
     from mcpdesk.client.http_transports import checked_url
 
     parts = urlsplit(checked_url(url))

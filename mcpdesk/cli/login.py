@@ -1,4 +1,4 @@
-"""`mcpdesk login` and `logout`: the tokens of remote servers."""
+"""`mcpdesk login` and `logout`: tokens of remote servers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _store(account: str) -> StoredGrants:
 
 
 def show_address(url: str) -> None:
-    """Print an address for a person to visit, and open it where a browser can show it."""
+    """Print an address for a person to visit, and open it if a browser is available."""
     print_message(f"Log in at\n{url}")
     is_remote = "SSH_CONNECTION" in os.environ or not is_terminal()
     if not is_remote:
@@ -110,7 +110,7 @@ def show_address(url: str) -> None:
 
 
 def _facts(grant: OAuthGrant, store: StoredGrants, account: str) -> list[str]:
-    """What a person wants to know of the token they got."""
+    """Facts about a new token for the person who logged in."""
     lines = [f"Logged in to {grant.resource} by {grant.issuer}{f', as {account}' if account else ''}."]
     if grant.scopes:
         lines.append(f"Scopes: {' '.join(grant.scopes)}.")

@@ -1,7 +1,6 @@
-"""A core of its own behind one client's pipes. Imports no click: the client is waiting.
+"""Core for one client over pipes. Does not import click, because the client is waiting.
 
-It answers this client alone. When a desk begins to host the same folder, the client goes on there as soon as
-nothing of it is under way here.
+When a desk starts to host the same folder, the client moves there as soon as no request is running here.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
     from mcpdesk.transports.stdio import StdioTransport
 
 GRACE_S = 4.5
-"""How long the end may take after a signal, or after the client left."""
+"""Seconds that the core has to end after a signal, or after the client has left."""
 _log = logging.getLogger(__name__)
 
 
 def run(
     folder: Path, mode: str, client_state: ClientState | None = None, *, is_alone: bool = False
 ) -> int | Moved:
-    """Serve `folder` on stdin and stdout until the client closes its end, or a desk takes over.
+    """Serve `folder` on stdin and stdout until the client disconnects, or a desk takes over.
 
-    Returns the exit code, or where the client went on. `client_state`: what the client said to others before.
-    `is_alone`: no desk takes over. Raises: DeskError when it cannot be hosted.
+    Return the exit code, or the desk that took over. `client_state` is the client's state from an earlier
+    core. With `is_alone`, no desk takes over. Raises: DeskError if the folder cannot be hosted.
     """
     from msgspec.structs import replace
 
@@ -50,9 +49,9 @@ def run(
     with ExitStack() as last, capture_output(host, "wire") as claimed:
         host.load()
         core = _LoneCore(host, folder, mode, claimed, is_alone)
-        # Entered here, as tools may still print when the core has ended.
+        # Entered here, because tools may still print after the core has ended.
         printer = last.enter_context(JournalPrinter(host))
-        # The default loop: to import uvloop takes longer than it saves.
+        # The default event loop: importing uvloop takes longer than it saves.
         moved = core_thread.run(core.serve(client_state, printer), host.turns.new_loop)
     return moved or 0
 
@@ -70,24 +69,23 @@ class _LoneCore:
         self._is_alone = is_alone
         self._transport: StdioTransport | None = None
         self._desk: socket | None = None
-        """A desk that would go on with the client."""
+        """Desk that is ready to take over the client."""
 
     async def serve(self, client_state: ClientState | None, printer: JournalPrinter) -> Moved | None:
-        """Serve until the client is gone, or is somebody else's."""
+        """Serve until the client has left or moved."""
         host, loop = self._host, asyncio.get_running_loop()
         background: list[asyncio.Task[None]] = []
 
         def stop(reason: str) -> None:
-            # A client that left may have left requests behind; the transport comes to the end of them by
-            # itself.
+            # A client that has left may have left requests behind. The transport finishes them by itself.
             if reason != CLIENT_LEFT and self._transport is not None:
                 loop.call_soon_threadsafe(self._transport.stop)
 
-        # But not while a tool blocks the loop: hence `client_fd`.
+        # That is impossible while a tool blocks the loop, hence `client_fd`.
         with StopRequests(stop, grace_s=GRACE_S, client_fd=self._claimed.stdin_fd):
             try:
                 await host.wake()
-                # The client waits; whatever else there is to begin with comes a moment later.
+                # The client is waiting, so all other work starts later.
                 background.append(asyncio.create_task(self._open()))
                 background.append(asyncio.create_task(printer.keep_following()))
                 return await self._converse(client_state)
@@ -135,7 +133,7 @@ class _LoneCore:
                 return pump.Moved(desk, client_state)
 
     async def _open(self) -> None:
-        """Watch the folder, let screens look at the core, and hear of desks, until cancelled."""
+        """Watch the folder, accept screens, and listen for desks, until cancelled."""
         with AttachPoint(self._host, "stdio"):
             await self._host.open()
             if not self._is_alone:
@@ -143,7 +141,7 @@ class _LoneCore:
             await asyncio.Event().wait()
 
     async def _hear_of_desks(self) -> None:
-        """Hear of desks, and look for one that began before we could hear."""
+        """Listen for desks, and look for one that started earlier."""
         try:
             rendezvous.private_folder()
             place = rendezvous.listen(rendezvous.waiting_point(self._folder))
@@ -163,7 +161,7 @@ class _LoneCore:
             place.leave()
 
     async def _ask_desk(self) -> None:
-        """Connect to the desk, if there is one, and let the client go there."""
+        """Connect to the desk, if there is one, and start the handover of the client."""
         try:
             desk = await asyncio.to_thread(pump.connect_and_greet, str(self._folder), self._mode)
         except (OSError, pump.RefusedByDesk) as error:

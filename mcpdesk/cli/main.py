@@ -1,4 +1,4 @@
-"""The command line: which command is meant, and how a mistake is reported.
+"""Command line: finds the command, and reports errors.
 
 The module of a command is imported when it is needed.
 """
@@ -62,20 +62,20 @@ GROUPS: dict[str, dict[str, str]] = {
         "help": "command_help",
     },
 }
-"""Groups of commands, in the order of the help: command -> module that offers it as `<name>_command`."""
+"""Groups of commands in the order of the help. Each command has the module that defines `<name>_command`."""
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 OF_ANY_SERVER = frozenset(
     {"call", "list", "read", "prompt", "complete", "watch", "check", "test", "load", "schemas"}
 )
-"""Commands whose server may be a command, which comes last."""
+"""Commands whose server may be given as a command after `--`."""
 WITH_SCREEN = frozenset({"desk", "attach", "open"})
 """Commands that draw on stderr."""
 ON_A_DESK = frozenset({"desk", "serve"})
-"""Commands that take several servers, the last one of which may be a command."""
+"""Commands that take several servers, the last of which may be a command after `--`."""
 INTERRUPTED = 130
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""Numbers of errors without a file name: of writing to stdout."""
+"""Errors of writing to stdout, if they have no file name."""
 EPILOG = """\b
 Examples:
   mcpdesk -- npx -y @modelcontextprotocol/server-everything
@@ -91,7 +91,7 @@ Examples:
 
 
 class Commands(click.Group):
-    """Loads a command when it is named; anything else that comes first is a folder for the desk."""
+    """Group that loads commands lazily. A first word that is not a command is a target of the desk."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names, in the order of the table."""
@@ -112,7 +112,7 @@ class Commands(click.Group):
                 )
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name, or None."""
+        """Return the command with that name, or None."""
         if cmd_name not in COMMANDS:
             return None
         command = getattr(import_module(f"mcpdesk.cli.{COMMANDS[cmd_name]}"), f"{cmd_name}_command")
@@ -120,7 +120,7 @@ class Commands(click.Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `desk` first where no command is; not while a shell completes the first word."""
+        """Insert `desk` if there is no command, except while a shell completes the first word."""
         if ctx.resilient_parsing and not args:
             return super().parse_args(ctx, args)
         if "--web" in args:
@@ -139,7 +139,7 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return commands, and the server folders here; a word that can be neither is a path."""
+        """Complete commands and server folders; any other word is completed as a path."""
         from mcpdesk.cli.completion import folder, server_folders
 
         if incomplete.startswith("-"):
@@ -149,9 +149,9 @@ class Commands(click.Group):
 
 
 def with_command(arguments: list[str]) -> list[str]:
-    """Return the arguments, starting with a command or an option of the program itself.
+    """Return the arguments with a command, or an option of the program itself, in first position.
 
-    Raises: DeskUserError for a first word that is neither a command nor a place.
+    Raises: DeskUserError for a first word that is neither a command nor a target.
     """
     first = arguments[0] if arguments else ""
     if "--" in arguments and (first in ON_A_DESK | OF_ANY_SERVER or first not in COMMANDS):
@@ -160,7 +160,7 @@ def with_command(arguments: list[str]) -> list[str]:
         if not argv:
             hint = "Write it there: mcpdesk -- npx -y SERVER."
             raise DeskUserError("There is no command after `--`.", hint)
-        if first in OF_ANY_SERVER:  # it comes last, and stands for the target
+        if first in OF_ANY_SERVER:  # the command after `--` is the target
             return [first, command_text(argv), *others]
         arguments = [*arguments[:place], command_text(argv)]
         return arguments if first in ON_A_DESK else ["desk", *arguments]
@@ -194,7 +194,7 @@ def program() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; a person's mistake is reported without a traceback."""
+    """Run one command and return its exit code. Errors in the input are reported without a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = program.main(given, prog_name="mcpdesk", standalone_mode=False)
@@ -217,11 +217,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Discard what stdout still holds. Python would complain once more when it flushes at the end."""
+    """Discard the buffered output, because Python would report the error again when it flushes at exit."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:
-    """Run the command line; the process ends with its exit code."""
+    """Run the command line and end the process with its exit code."""
     sys.exit(run())

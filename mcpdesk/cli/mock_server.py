@@ -1,8 +1,8 @@
-"""`mcpdesk serve --mock FILE`, `mcpdesk stdio --mock FILE`: a capture answers as the server in it did.
+"""`mcpdesk serve --mock FILE` and `mcpdesk stdio --mock FILE`: replay the answers of a captured server.
 
-A request gets what the same one got: of the same method with the same params, whoever asked and in whichever
-order; asked again, the answers come one after the other, and the last one stays. A call that nobody made gets
-an answer to another call of the same tool.
+A request receives the captured answer to the same request, with equal method and params, from any client and
+in any order. If it was captured several times, the answers are replayed in order, and the last one is
+repeated. A tool call that was not captured receives the answer to another call of the same tool.
 """
 
 from __future__ import annotations
@@ -28,30 +28,32 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.version import __version__
 
 _PASSING = frozenset({"_meta", "inputResponses", "requestState"})
-"""Params that differ from one run to the next."""
+"""Params that differ from run to run."""
 _GREETINGS = frozenset({"initialize", "server/discover"})
-"""Requests that are the same whatever their params."""
+"""Requests that are treated as equal regardless of their params."""
 _CAPABILITIES = frozenset({"tools", "resources", "prompts", "completions", "logging"})
-"""Capabilities of a mock whose capture has no greeting, by requests that need them."""
+"""Capabilities to declare for a capture without a handshake, if it has requests that need them."""
 _MOCK: JSONObject = {"name": "mock", "version": __version__}
 
 
 class MockAnswers:
-    """What a server answered, by what it was asked."""
+    """Captured answers of a server, by request."""
 
     def __init__(self, asked: Iterable[tuple[JSONObject, JSONObject]]) -> None:
-        """`asked` are requests with their responses, in the order they were answered."""
+        """`asked` are requests with their responses, in the order of the responses."""
         self._exact: dict[bytes, list[JSONObject]] = {}
         self._alike: dict[tuple[str, str], list[JSONObject]] = {}
         self._version = ""
-        """The revision that requests which stand alone named."""
+        """Revision of the stateless requests."""
         for request, response in asked:
             self._exact.setdefault(_key(request), []).append(response)
             self._alike.setdefault(_name(request), []).append(response)
             self._version = _version(request) or self._version
         methods = {method for method, _ in self._alike}
         self._greeting = "server/discover" if self._version else "initialize"
-        """The request that is answered with what the capture lets guess; empty where it has an answer."""
+        """First request that is answered from what the capture implies; empty if the capture has an
+        answer.
+        """
         if methods & _GREETINGS:
             self._greeting = ""
         used = {METHODS[method].capability for method in methods if method in METHODS}
@@ -61,7 +63,7 @@ class MockAnswers:
         return bool(self._exact)
 
     def answer(self, request: JSONObject) -> JSONObject:
-        """The response to a request, with its id."""
+        """Return the response to a request, with the request's id."""
         found = self._exact.get(_key(request)) or self._alike.get(_name(request))
         if found is not None:
             kept = found.pop(0) if len(found) > 1 else found[0]
@@ -79,7 +81,7 @@ class MockAnswers:
         return {"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}}
 
     def _greet(self, request: JSONObject) -> JSONObject:
-        """The result of a greeting that is not in the capture."""
+        """Return the result of a first request that the capture does not have."""
         if self._version:
             body: JSONObject = {"resultType": "complete", "supportedVersions": [self._version]}
             body |= {"ttlMs": 0, "cacheScope": "private", "_meta": {SERVER_KEY: _MOCK}}
@@ -92,9 +94,9 @@ class MockAnswers:
 
 
 def captured_answers(index: Index, server: str = "") -> MockAnswers:
-    """What a server of a capture answered; without a name the only one in it.
+    """Return the answers of a server in a capture. Without a name, the only one.
 
-    Raises: DeskUserError when there is none, or several.
+    Raises: DeskUserError if there is none, or the choice is ambiguous.
     """
     found: dict[str, list[tuple[JSONObject, JSONObject]]] = {}
     for one in index.exchanges:
@@ -103,7 +105,7 @@ def captured_answers(index: Index, server: str = "") -> MockAnswers:
         try:
             request, response = (unmasked(index, one, frame) for frame in (one.request or 0, one.response))
         except ValueError:
-            continue  # too large, or cut: there is nothing to answer with
+            continue  # too large or truncated in the capture
         if isinstance(request, dict) and isinstance(response, dict):
             found.setdefault(one.server, []).append((request, response))
     if server not in found and (server or len(found) != 1):
@@ -116,7 +118,7 @@ def captured_answers(index: Index, server: str = "") -> MockAnswers:
 
 
 def serve_mock(file: Path, server: str, reader: BinaryIO, writer: BinaryIO) -> int:
-    """Answer lines with lines until they end. Raises: DeskUserError for what is no capture."""
+    """Answer requests line by line until the input ends. Raises: DeskUserError for an invalid capture."""
     with opened(file) as archive:
         answers = captured_answers(archive.index, server)
     for line in reader:
@@ -131,13 +133,13 @@ def serve_mock(file: Path, server: str, reader: BinaryIO, writer: BinaryIO) -> i
 
 
 def mock_command(file: Path, server: str = "") -> tuple[str, ...]:
-    """The command whose stdin and stdout are the mock."""
+    """Return the command that runs the mock over stdin and stdout."""
     chosen = ("--server", server) if server else ()
     return (sys.executable, "-m", "mcpdesk", "stdio", "--mock", str(file.absolute()), *chosen)
 
 
 def _key(request: JSONObject) -> bytes:
-    """What stands for requests that get the same answer."""
+    """Key that is equal for requests with the same answer."""
     method, params = request["method"], request.get("params")
     kept: Any = None
     if method not in _GREETINGS and isinstance(params, dict):
@@ -148,7 +150,7 @@ def _key(request: JSONObject) -> bytes:
 
 
 def _version(request: JSONObject) -> str:
-    """The revision it names, if it stands alone."""
+    """Revision of a stateless request, or an empty string."""
     params = request.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     named = meta.get(VERSION_KEY) if isinstance(meta, dict) and is_stateless(request) else None
@@ -156,7 +158,7 @@ def _version(request: JSONObject) -> str:
 
 
 def _name(request: JSONObject) -> tuple[str, str]:
-    """Its method, and what that names."""
+    """Method of a request, and the name of its tool, resource or prompt."""
     known, params = METHODS.get(request["method"]), request.get("params")
     named = params.get(known.routing_field, "") if known and isinstance(params, dict) else ""
     return request["method"], str(named)

@@ -1,4 +1,4 @@
-"""Options that commands share: one flag for every setting, server folders; and `mcpdesk settings`."""
+"""Options shared by commands: a flag for each setting, and server folders. Also `mcpdesk settings`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ METAVARS = {
 
 
 def setting_options(function: Command) -> Command:
-    """Give a command a flag for every setting that is no secret, and `--http`."""
+    """Add a flag for every setting that is not a secret, and `--http`, to a command."""
     for setting in reversed(SETTINGS):
         # `reach_options` has --trust, also for commands without other settings.
         if setting.kind is not SettingKind.SECRET and setting.name != "trust":
@@ -57,14 +57,14 @@ def setting_options(function: Command) -> Command:
 def _option(setting: Setting) -> Callable[[Command], Command]:
     if setting.name == "no_auth":
         return click.option(setting.flag, setting.name, is_flag=True, default=None, help=setting.help)
-    if setting.name == "web":  # its value may be left out, see `with_web_place`
+    if setting.name == "web":  # its value is optional, see `with_web_place`
         return click.option(setting.flag, setting.name, metavar="[HOST:PORT]", help=setting.help)
     text = f"{setting.help} [{value_text(setting, setting.default)}]"
     return click.option(setting.flag, setting.name, metavar=METAVARS[setting.kind], help=text)
 
 
 def with_web_place(arguments: list[str]) -> list[str]:
-    """The arguments, with a value after a `--web` that has none."""
+    """Return the arguments with the default value after a `--web` without one."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     if "--web" not in arguments[:end]:
         return arguments
@@ -75,7 +75,7 @@ def with_web_place(arguments: list[str]) -> list[str]:
 
 
 def with_lock_file(arguments: list[str]) -> list[str]:
-    """The arguments, with an empty value after a `--lock` that no name of a lock file follows."""
+    """Return the arguments with an empty value after a `--lock` without the name of a lock file."""
     found: list[str] = []
     for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
         found += [f"{word}="] if word == "--lock" and not after.endswith(".lock.json") else [word]
@@ -83,19 +83,19 @@ def with_lock_file(arguments: list[str]) -> list[str]:
 
 
 def mode_option(function: Command) -> Command:
-    """Give a command `--mode`."""
+    """Add `--mode` to a command."""
     text = "Serve the tools of this mode alone, to everybody. The folder's mcp.json has its modes."
     return click.option("--mode", default="", metavar="NAME", help=text)(function)
 
 
 def faults_option(function: Command) -> Command:
-    """Give a command `--faults`."""
+    """Add `--faults` to a command."""
     text = "Inject faults by the rules in FILE; see docs/faults.md."
     return click.option("--faults", metavar="FILE", type=click.Path(path_type=Path), help=text)(function)
 
 
 def fault_rules(file: Path | None) -> str:
-    """The rules of `--faults`, a line each. Raises: DeskUserError for a file that cannot be used."""
+    """Return the rules of `--faults`, one a line. Raises: DeskUserError for an invalid file."""
     if file is None:
         return ""
     from mcpdesk.hosting.holding.faults import FaultRules
@@ -109,9 +109,9 @@ def fault_rules(file: Path | None) -> str:
 
 
 def given_flags(values: dict[str, Any]) -> dict[str, object]:
-    """Return the flags of `setting_options` in the form `settings.resolve` takes.
+    """Return the flags of `setting_options` in the form that `settings.resolve` takes.
 
-    Raises: DeskUserError when `--http` is not understood.
+    Raises: DeskUserError if `--http` is invalid.
     """
     flags = {setting.name: values.get(setting.name) for setting in SETTINGS}
     if http := values.get("http"):
@@ -124,9 +124,9 @@ def given_flags(values: dict[str, Any]) -> dict[str, object]:
 
 
 def server_folder(text: str) -> Path:
-    """Return the folder that was named on the command line.
+    """Return the folder that was given on the command line.
 
-    Raises: DeskUserError when it is a URL, missing or a file.
+    Raises: DeskUserError if it is a URL, a file, or missing.
     """
     if "://" in text:
         raise DeskUserError(f"{text}: only server folders can be hosted here.", "Name a folder.")
@@ -190,7 +190,7 @@ def settings_command(folder: str | None, explain: bool, as_json: bool, **values:
 
 
 def explanation(setting: Setting) -> str:
-    """Return what a setting does, may be, is called in the environment, and whether a folder may set it."""
+    """Describe a setting: its effect, allowed values, variables, and whether a folder may set it."""
     names = ", ".join(setting.environment)
     return (
         f"{setting.name}\n  {setting.help}\n  Allowed: {allowed(setting)}.\n  Environment: {names}."

@@ -1,7 +1,7 @@
-"""What the commands write: results to stdout, messages and errors to stderr; and their exit codes.
+"""Output of the commands: results on stdout, messages and errors on stderr, and exit codes.
 
-On a terminal, control characters in a text are shown instead of sent, and JSON has them as escapes. A pipe or
-a file gets results as they are; messages are cleaned everywhere.
+On a terminal, control characters are made visible in text and escaped in JSON. A pipe or file receives
+results unchanged. Messages are always cleaned.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
     (Unreachable, CANNOT_CONNECT),
     (CallError, PROTOCOL_ERROR),
 )
-"""Kind of error -> exit code; the first that fits counts."""
+"""Exit code by class of error. The first match is used."""
 MOST_DATA = 4_000
-"""Characters that are printed of what a server adds to an error."""
+"""Limit of printed characters of a server's error data."""
 CRASHED = "mcpdesk: This is a mistake of mcpdesk. Please report it with these lines."
 
 
 def print_text(text: str, *, exact: bool = False) -> None:
-    """Write text and a line end; on a terminal control characters are made visible.
+    """Print text and a line end. On a terminal, control characters are made visible.
 
-    With `exact`, a pipe or a file gets the text only, without a line end that is not its own.
+    With `exact`, a pipe or file receives only the text, without an additional line end.
     """
     if sys.stdout is None:
         raise DeskUserError("The output cannot be written: stdout is closed.")
@@ -72,33 +72,33 @@ def print_text(text: str, *, exact: bool = False) -> None:
 
 
 def print_line(line: str, fd: int) -> None:
-    """Write a line that is clean already to a descriptor, at once."""
+    """Write a line that is already clean to a descriptor, unbuffered."""
     data = line.encode("utf-8", "replace") + b"\n"
     while data:
         data = data[os.write(fd, data) :]
 
 
 def shows_colour(fd: int) -> bool:
-    """True if a descriptor is a terminal that shows colours, and the person wants them."""
+    """True if a descriptor is a terminal and the user has not disabled colours."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return os.isatty(fd)
 
 
 def print_message(text: str) -> None:
-    """Write a message to stderr."""
-    with contextlib.suppress(OSError):  # where it cannot be written, the exit code still tells
+    """Print a message on stderr."""
+    with contextlib.suppress(OSError):  # if it cannot be printed, the exit code remains
         click.echo(clean(text), err=True)
 
 
 def print_json(value: Any) -> None:
-    """Write a value as indented JSON; it stays JSON on a terminal, too."""
+    """Print a value as indented JSON, which stays valid JSON on a terminal."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     print_text(json_escaped(json.dumps(value, indent=2, ensure_ascii=not is_terminal)))
 
 
 def print_bytes(data: bytes, mime_type: str) -> None:
-    """Write bytes as they are; a terminal gets their size instead."""
+    """Print bytes unchanged. On a terminal, print their size instead."""
     if sys.stdout is None or sys.stdout.isatty():
         print_text(f"[{mime_type or 'binary'}, {len(data)} bytes; redirect the output to a file to get them]")
         return
@@ -107,7 +107,7 @@ def print_bytes(data: bytes, mime_type: str) -> None:
 
 
 def aligned(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterable[str]:
-    """Return the rows as lines with aligned columns; the last column is not padded."""
+    """Yield the rows as lines with aligned columns. The last column is not padded."""
     if not rows:
         return
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -117,20 +117,20 @@ def aligned(rows: Sequence[tuple[str, ...]], indent: str = "") -> Iterable[str]:
 
 
 def summary(item: Mapping[str, Any]) -> str:
-    """Return the first line of an item's description, else its title."""
+    """Return the first line of an item's description, or else its title."""
     text = str(item.get("description") or item.get("title") or "").strip()
     return text.partition("\n")[0]
 
 
 def exit_code(error: DeskError) -> int:
-    """Return the exit code of a command that failed with this error."""
+    """Return the exit code for an error."""
     if isinstance(error, DeskUserError):
         return error.exit_code
     return next((code for kind, code in CODES if isinstance(error, kind)), TOOL_ERROR)
 
 
 def report(error: DeskError | click.ClickException, as_json: bool = False) -> int:
-    """Write the error to stderr, and as an object in JSON to stdout if asked; returns its exit code."""
+    """Print an error on stderr, and as JSON on stdout if requested. Return its exit code."""
     if isinstance(error, click.ClickException):
         message, hint, code = " ".join(error.format_message().split()), "", USAGE
         if isinstance(error, click.UsageError):
@@ -152,7 +152,7 @@ def report(error: DeskError | click.ClickException, as_json: bool = False) -> in
 
 
 def _error_data(data: Any) -> str:
-    """Lines of an error's data, indented."""
+    """Format the data of an error as indented lines."""
     text = data if isinstance(data, str) else json.dumps(data, indent=2, ensure_ascii=False)
     if len(text) > MOST_DATA:
         text = f"{text[:MOST_DATA]}… (all {len(text):,} characters: --json)"
@@ -160,7 +160,7 @@ def _error_data(data: Any) -> str:
 
 
 def report_crash() -> int:
-    """Write to stderr where the current exception comes from, without local values; returns the exit code."""
+    """Print the traceback of the current exception on stderr, without local values. Return the exit code."""
     import traceback
 
     print_message(traceback.format_exc() + CRASHED)
@@ -168,7 +168,7 @@ def report_crash() -> int:
 
 
 class JUnitCase(NamedTuple):
-    """One case of a JUnit report; it passed if it has no failure."""
+    """Case of a JUnit report. It passed if `failure` is empty."""
 
     group: str
     name: str
@@ -198,13 +198,13 @@ def junit_report(name: str, cases: Sequence[JUnitCase]) -> str:
 
 
 def _xml(text: str) -> str:
-    """A text without control characters, and without the characters that XML cannot have."""
+    """Replace control characters, and characters that XML does not allow."""
     text = harmless(text)
     return re.sub("[^\t\n -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def write_report(path: Path, text: str) -> None:
-    """Write a file that others may read, whole or not at all. Raises: DeskUserError."""
+    """Write a file that other users may read, atomically. Raises: DeskUserError."""
     try:
         private_files.write(path, text.encode("utf-8", "replace"), mode=0o644)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How a command reaches a server that it does not host: options, the transport, and hints for errors."""
+"""Access of a command to a server that it does not host: options, transport, and hints for errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TOKEN_HINTS: dict[int, str] = {
 
 
 def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of a login; `given_login` reads them."""
+    """Return a decorator that adds the login options to a command. `given_login` reads them."""
     port = click.IntRange(0, 65535)
     options = (
         click.option("--client-id", default="", metavar="ID", help="Client id of this program.",
@@ -108,11 +108,11 @@ LOGIN_FLAGS = frozenset(
 )  # fmt: skip
 """Names of the parameters of `login_flags`."""
 SECRET_VARIABLES = ("token_env", "key_env", "client_secret_env", "assertion_env", "id_token_env")
-"""Parameters that name a variable with a secret."""
+"""Parameters with the name of a variable that has a secret."""
 
 
 def given_login(values: Mapping[str, Any]) -> LoginOptions:
-    """Return what the options of `login_flags` say. Raises: DeskUserError."""
+    """Return the values of the `login_flags` options. Raises: DeskUserError."""
 
     def given_secret(name: str) -> Secret:
         flag = f"--{name.replace('_', '-')}"
@@ -144,7 +144,7 @@ def given_login(values: Mapping[str, Any]) -> LoginOptions:
 
 
 def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say how to reach a server; it gets them as `reach`."""
+    """Add the options for accessing a server to a command, which receives them as `reach`."""
 
     @click.option("--mode", default="", metavar="NAME", help="Use only the tools of this mode.")
     @click.option("--token-env", metavar="VAR", help="Environment variable with the bearer token.")
@@ -178,7 +178,8 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def reached(*given: Any, **values: Any) -> Any:
         reach = given_reach(values)
-        # Hosted code and its programs must not see them, and one that is named like ours is no setting.
+        # Hosted code and its programs must not see these variables. One that is named like a setting is not
+        # one.
         for name in SECRET_VARIABLES:
             os.environ.pop(values[name] or "", None)
         more = {name: value for name, value in values.items() if name not in REACH_OPTIONS | LOGIN_FLAGS}
@@ -193,7 +194,7 @@ REACH_OPTIONS = frozenset(
 
 
 def given_reach(values: Mapping[str, Any]) -> Reach:
-    """Return what the options of `reach_options` say. Raises: DeskUserError."""
+    """Return the values of the `reach_options` options. Raises: DeskUserError."""
     return Reach(
         values.get("mode") or "",
         secret(values.get("token_env"), "--token-env"),
@@ -208,7 +209,7 @@ def given_reach(values: Mapping[str, Any]) -> Reach:
 
 
 def account_name(text: str) -> str:
-    """Return the name of an account. Raises: DeskUserError for what cannot be one."""
+    """Return the name of an account. Raises: DeskUserError for an invalid one."""
     if text and not _ACCOUNT.fullmatch(text):
         hint = "Use letters, digits and @ . _ + -, 64 at most."
         raise DeskUserError(f"--account: {text[:80]!r} is no name of an account.", hint)
@@ -216,7 +217,7 @@ def account_name(text: str) -> str:
 
 
 def _header(text: str) -> tuple[str, str]:
-    """Raises: DeskUserError for what is no header."""
+    """Parse a header. Raises: DeskUserError if it is invalid."""
     name, equals, value = text.partition("=")
     if not equals or not _HEADER.fullmatch(name) or not value.isprintable():
         raise DeskUserError(f"--header: {text[:80]!r} is no header.", "Write NAME=VALUE.")
@@ -224,7 +225,7 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def secret(variable: str | None, flag: str) -> str | None:
-    """Return what an environment variable holds. Raises: DeskUserError when it is not set."""
+    """Return the value of an environment variable. Raises: DeskUserError if it is not set."""
     if variable is None:
         return None
     value = os.environ.get(variable, "").strip()
@@ -235,7 +236,7 @@ def secret(variable: str | None, flag: str) -> str | None:
 
 
 class RemarkLines:
-    """Prints what is wrong with what a server sent, each fault once; the first ones."""
+    """Prints remarks about a server's messages, each once, up to a limit."""
 
     def __init__(self) -> None:
         self.remarks: list[Remark] = []
@@ -254,32 +255,32 @@ class RemarkLines:
 
 
 class ProgramLines:
-    """Prints what a server that is a program says besides messages.
+    """Prints the output of a server program other than messages.
 
-    What it logs while it is being connected is only printed if that fails: many complain at length of the
-    first request of the newest revision.
+    Its log during connection is printed only if the connection fails, because many servers log long
+    complaints about the first request of the newest revision.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        """Lines on its stdout that are no messages."""
+        """Number of lines on stdout that are not messages."""
         self._held: deque[str] | None = deque(maxlen=MOST_HELD_LINES)
 
     def log(self, line: str) -> None:
-        """It wrote a line to stderr."""
+        """Handle a line on stderr."""
         if self._held is None:
             print_message(line)
         else:
             self._held.append(line)
 
     def stray(self, line: bytes) -> None:
-        """It wrote a line to stdout that is no message; the first ones are printed."""
+        """Handle a line on stdout that is not a message. Only the first ones are printed."""
         self.count += 1
         if self.count <= MOST_STRAY_LINES:
             print_message(f"(stdout) {excerpt(line)}")
 
     def settle(self, is_connected: bool) -> None:
-        """It is connected, or will not be: print what it logs from now on, and before that if it is not."""
+        """Print the retained log if the connection failed. Later lines are printed at once."""
         held, self._held = self._held, None
         for line in held or ():
             if not is_connected:
@@ -289,16 +290,16 @@ class ProgramLines:
 def transport_to(
     target: UrlTarget | CommandTarget, reach: Reach, settings: Settings, lines: ProgramLines
 ) -> ClientTransport:
-    """The transport to a server. What a program logs goes to stderr. Raises: DeskUserError."""
+    """Return the transport to a server. A program's log goes to stderr. Raises: DeskUserError."""
     place = ClientPlace(settings.state_dir, settings.api_key_header)
     return target_transport(target, reach, place, ProgramEvents(lines.log, lines.stray))
 
 
 def running_core(folder: Path, reach: Reach) -> socket | None:
-    """Connect to the process that hosts a folder; None if there is none that serves this command.
+    """Connect to the process that hosts a folder, or return None if no process can serve this command.
 
-    stderr has the reason if there is one. Raises: DeskUserError when it refuses, or when a token is given to
-    a server that checks none.
+    The reason, if any, is printed on stderr. Raises: DeskUserError if the process refuses, or if a token is
+    given for a server that checks none.
     """
     from mcpdesk.auth.principal import TOKEN_VARIABLE
     from mcpdesk.hosting.folder.manifest import read_manifest
@@ -316,19 +317,19 @@ def running_core(folder: Path, reach: Reach) -> socket | None:
         return pump.connect_and_greet(place, reach.mode, greeting)
     except pump.RefusedByDesk as refused:
         raise DeskUserError(str(refused).removeprefix(pump.REFUSAL.decode())) from None
-    except OSError:  # other users may write where cores are found; `stdio` hosts the folder itself then, too
+    except OSError:  # others can write to the sockets' folder; `stdio` hosts the folder itself then, too
         return None
 
 
 def needless_token(server: str) -> DeskUserError:
-    """The error for a token that is given to a server which checks none."""
+    """Return the error for a token given for a server that checks none."""
     return DeskUserError(f"{server} looks at no tokens.", "In mcp.json auth.jwt says how tokens are checked.")
 
 
 def ask_input(variable: InputVariable) -> str:
-    """Ask the person at the terminal for a value of a configuration file; it is stored nowhere.
+    """Ask the person at the terminal for an input of a configuration file. It is not stored.
 
-    Raises: DeskUserError where nobody can be asked.
+    Raises: DeskUserError if no person can be asked.
     """
     if not can_ask():
         if variable.default:
@@ -346,9 +347,9 @@ def ask_input(variable: InputVariable) -> str:
 
 
 def agreement(reach: Reach, state: object = None) -> Agree:
-    """Return what asks the person at the terminal before the content of a file is used for the first time.
+    """Return a function that asks the person at the terminal before new content of a file is used.
 
-    `state` is the value of --state-dir, or None. The result raises: DeskUserError unless the person agrees.
+    `state` is the value of --state-dir, or None. The function raises DeskUserError unless the person agrees.
     """
 
     def agree(config: ConfigFile) -> None:
@@ -371,21 +372,21 @@ def agreement(reach: Reach, state: object = None) -> Agree:
 
 
 def print_untrusted(file: UntrustedFile) -> None:
-    """Write to stderr what a file would start, reach and read."""
+    """Print on stderr what a file would start, connect to and read."""
     print_message(f"{file.path} names servers that you did not type. With your rights and environment:")
     for line in file.lines:
         print_message(f"  {clean(line, newlines=False)}")
 
 
 def can_ask(stdin_fd: int = 0) -> bool:
-    """Whether a person at a terminal can be asked: they read stderr and type into `stdin_fd`."""
+    """Return True if a person can be asked: they read stderr on a terminal and type into `stdin_fd`."""
     return os.isatty(stdin_fd) and is_terminal()
 
 
 def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
-    """Return the error as it is reported: with its exit code, and with what to do about it.
+    """Convert an error for reporting, with its exit code and a hint.
 
-    `is_first`: it is about the first message to the server.
+    `is_first` is True if it concerns the first message to the server.
     """
     if isinstance(error, RpcError):
         advice = _token_hint(error) or error_hint(error.code, error.message)
@@ -398,7 +399,7 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
 
 
 def _token_hint(error: RpcError) -> str:
-    """Say in which way the token is given that an error asks for; empty for another error."""
+    """Return how to provide the token that an error requires, or an empty string for other errors."""
     scope = error.data.get("scope") if isinstance(error.data, dict) else None
     words = scope_words(tuple(scope.split())) if isinstance(scope, str) else ""
     return TOKEN_HINTS.get(error.code, "").format(words)

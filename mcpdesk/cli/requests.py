@@ -1,4 +1,7 @@
-"""`mcpdesk call`, `list`, `read`, `prompt`, `complete`: one request and its result on stdout; and `watch`."""
+"""`mcpdesk call`, `list`, `read`, `prompt` and `complete`: one request, with its result on stdout.
+
+Also `watch`.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +137,7 @@ def call_command(
     given, texts = parse_arguments(arguments, whole)
     tools = list[dict[str, Any]]()
     with client(target, reach, is_alone=alone) as server:
-        with suppress(DeskError) if not texts else nullcontext():  # then only the result's check needs it
+        with suppress(DeskError) if not texts else nullcontext():  # else only the result check needs it
             tools = server.request_all("tools/list", "tools", timeout_s)
         definition = next((each for each in tools if each.get("name") == tool), {})
         given = fitted(given, texts, definition.get("inputSchema") or {})
@@ -154,7 +157,7 @@ def call_command(
 
 
 def with_remarks(result: dict[str, Any], remarks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a result as `--json` prints it, with what is wrong with what the server sent."""
+    """Return a result as `--json` prints it, with the faults of the server's messages."""
     return {**result, "remarks": remarks} if remarks else result
 
 
@@ -164,7 +167,7 @@ LISTS: dict[str, tuple[str, str, str]] = {
     "resourceTemplates": ("resource templates", "resources/templates/list", "uriTemplate"),
     "prompts": ("prompts", "prompts/list", "name"),
 }
-"""Key of the answer -> heading, method, and the field that names an item."""
+"""Heading, method, and name field of the items, by key of the answer."""
 
 
 @click.command(name="list", epilog=LIST_EXAMPLES, short_help="List tools, resources, prompts and skills.")
@@ -342,10 +345,10 @@ JSON_TYPES = {
 
 
 def parse_arguments(words: Iterable[str], whole: str | None = None) -> tuple[dict[str, Any], set[str]]:
-    """Return the arguments as one object, and the names of those written `key=value`.
+    """Return the arguments as one object, and the names of those written as `key=value`.
 
-    `whole` is an object in JSON to start from; `-` reads it from stdin.
-    Raises: DeskUserError naming the word that is not understood.
+    `whole` is a JSON object with initial arguments; `-` reads it from stdin. Raises: DeskUserError with the
+    word that cannot be parsed.
     """
     arguments: Any = {}
     if whole:
@@ -376,15 +379,16 @@ def _json(text: str, key: str) -> Any:
 
 
 def fitted(arguments: dict[str, Any], texts: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments with those of `texts` converted to what the tool's input schema allows.
+    """Convert the arguments in `texts` to the types in the tool's input schema.
 
-    An allowed text stays one. A text that cannot be converted is sent as it is; the server reports the fault.
+    A string that the schema allows is kept. A string that cannot be converted is sent unchanged, so that the
+    server reports the error.
     """
     return arguments | {key: _converted(arguments[key], _shapes(dict(schema), key)) for key in texts}
 
 
 def schema_failures(schema: Any, value: Any) -> list[str]:
-    """Faults of a value by a schema, with places; empty if the schema cannot be compiled."""
+    """Validate a value; return errors with their positions. Empty if the schema cannot be compiled."""
     from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 
     try:
@@ -402,7 +406,7 @@ def _shapes(schema: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _converted(text: str, shapes: Sequence[dict[str, Any]]) -> Any:
-    """The value a text stands for: a constant that is listed, else a value of a type that is named."""
+    """Return the value that a text means: an allowed constant, or else a value of an allowed type."""
     constants = [value for shape in shapes for value in _constants(shape)]
     if text in constants:
         return text
@@ -451,7 +455,7 @@ def watch_command(target: str, uris: tuple[str, ...], as_json: bool, alone: bool
 
 
 def notification_line(one: Notification, as_json: bool) -> str:
-    """Return a notification as one line."""
+    """Format a notification as one line."""
     if as_json:
         return json_escaped(json.dumps(one._asdict()))
     moment = time.strftime("%H:%M:%S", time.localtime(one.time))
@@ -459,7 +463,7 @@ def notification_line(one: Notification, as_json: bool) -> str:
 
 
 def _told(one: Notification) -> str:
-    """The parameters of a notification in one line."""
+    """Format the parameters of a notification as one line."""
     params = {key: value for key, value in one.params.items() if key != "_meta"}
     if one.method == "notifications/message":
         logger = params.get("logger")

@@ -1,4 +1,4 @@
-"""Runs the screen, and starts it again when an exception ended it; the core goes on meanwhile."""
+"""Runs the screen, and restarts it after an exception while the core continues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.tui.crash import Crash, ScreenPlace
 
 MOST_CRASHES = 3
-"""So many crashes within `WITHIN_S` seconds: the screen stays closed until the person asks for it."""
+"""Crashes within `WITHIN_S` seconds after which the screen stays closed until the person asks for it."""
 WITHIN_S = 10.0
 LEAVE_SCREEN = (
     "\x1b[<u"  # keyboard protocol
@@ -27,12 +27,12 @@ LEAVE_SCREEN = (
     "\x1b[?2004l\x1b[?1004l\x1b[?2048l"  # paste, focus, size reports
     "\x1b[?7h\x1b[?1049l\x1b[?25h"  # line wrap, the other screen, the cursor
 )
-"""What ends everything a screen turned on in the terminal."""
+"""Sequences that turn off everything that a screen turned on in the terminal."""
 _log = logging.getLogger(__name__)
 
 
 class Terminal:
-    """Remembers the settings of the terminal at `fd`, if there is one."""
+    """Terminal at descriptor `fd`, with its original settings."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -42,31 +42,31 @@ class Terminal:
             self._settings = None
 
     def ignore_ctrl_s(self) -> None:
-        """Turn off that Ctrl+S stops output, until the settings are put back.
+        """Disable flow control, by which Ctrl+S stops output, until the settings are restored.
 
-        A screen turns it off for itself, and on again while it leaves to an editor. A Ctrl+S of that moment
-        would stop the last thing it writes, and the screen would wait for that for ever.
+        A screen disables it for itself, and enables it while it leaves to an editor. A Ctrl+S at that moment
+        would block the screen's last write forever.
         """
         if self._settings is not None:
             input_flags, *others = self._settings
             self._set([input_flags & ~termios.IXON, *others])
 
     def put_back(self) -> None:
-        """Put the settings back."""
+        """Restore the original settings."""
         if self._settings is not None:
             self._set(self._settings)
 
     def _set(self, settings: list[Any]) -> None:
-        with suppress(termios.error):  # it is gone
+        with suppress(termios.error):  # the terminal is closed
             termios.tcsetattr(self._fd, termios.TCSANOW, settings)
 
     def write(self, text: str) -> None:
-        """Write plain text. A terminal that is gone is none of our business."""
+        """Write plain text, ignoring errors of a closed terminal."""
         with suppress(OSError):
             os.write(self._fd, text.encode())
 
     def restore(self) -> None:
-        """Put the settings back and leave the screen. A terminal that is gone is none of our business."""
+        """Restore the settings and leave the screen, ignoring errors of a closed terminal."""
         if self._settings is None:
             return
         self.write(LEAVE_SCREEN)
@@ -74,13 +74,16 @@ class Terminal:
 
 
 class MakeApp(Protocol):
-    """Makes an application. It calls `begin` once painted; `place` and `news` come from the last one."""
+    """Factory of the app. The app calls `begin` once painted.
+
+    `place` and `news` are passed on from the last one.
+    """
 
     def __call__(self, *, begin: Callable[[], None], place: ScreenPlace | None, news: str) -> DeskApp: ...
 
 
 class ScreenRuns:
-    """One screen after another, until a person leaves or `stop` is called."""
+    """Sequence of screens, until a person leaves or `stop` is called."""
 
     def __init__(
         self,
@@ -92,10 +95,11 @@ class ScreenRuns:
         begin: Callable[[], None] = lambda: None,
         what_goes_on: Callable[[], str] = lambda: "",
     ) -> None:
-        """Reports of crashes are written to the state folder `state`.
+        """Crash reports are written to the state folder `state`.
 
-        `begin` is called once, when the first screen is painted or has failed. `keys_fd` is where a person
-        types after too many crashes; without it the run ends then. `what_goes_on` tells of the core.
+        `begin` is called once, when the first screen is painted or has failed. `keys_fd` is the descriptor
+        for the person's input after too many crashes; without it the run then ends. `what_goes_on` describes
+        the core that continues.
         """
         self._make = make
         self._state = state
@@ -108,15 +112,15 @@ class ScreenRuns:
         self._waker, self._wake = os.pipe()
 
     def stop(self, reason: str = "") -> None:
-        """End the run. May be called from any thread and by a signal's handler."""
+        """End the run. May be called from any thread and by a signal handler."""
         self._is_over = True
         with suppress(OSError):
             os.write(self._wake, b"\0")
-        with suppress(RuntimeError):  # the loop of that screen has just ended
+        with suppress(RuntimeError):  # the event loop of that screen has just ended
             self._leave()
 
     def run(self) -> int:
-        """Show screens; returns the exit code."""
+        """Run screens until the end. Return the exit code."""
         try:
             return self._run()
         finally:
@@ -140,7 +144,7 @@ class ScreenRuns:
             self._begin_once()
             news = f"The screen failed and was started again: {crash.summary}{where}"
             crashes = [at for at in crashes if monotonic() - at <= WITHIN_S] + [monotonic()]
-            # What the person was looking at may be what cannot be shown: the second time it is left.
+            # The view that was open may cause the crash, so it is not restored the second time.
             place = crash.place if len(crashes) == 1 else ScreenPlace(opened=crash.place.opened)
             if len(crashes) >= MOST_CRASHES:
                 crashes = []
@@ -148,13 +152,13 @@ class ScreenRuns:
                     return 1
 
     def _show(self, place: ScreenPlace | None, news: str) -> Crash | None:
-        """Run one screen; returns what ended it, None when it was left."""
+        """Run one screen. Return the crash that ended it, or None if the person left."""
         from mcpdesk.tui.crash import Crash, ScreenPlace
 
         app: DeskApp | None = None
         try:
             app = self._make(begin=lambda: self._painted(app), place=place, news=news)
-            app.error_console.file = io.StringIO()  # its own report shows the values of local variables
+            app.error_console.file = io.StringIO()  # Textual's report shows the values of local variables
             self._terminal.ignore_ctrl_s()
             app.run()
         except Exception as error:
@@ -180,7 +184,7 @@ class ScreenRuns:
             begin()
 
     def _is_wanted_again(self, crash: Crash, where: str) -> bool:
-        """Tell the person in plain text, and wait for Enter; False when the run is to end."""
+        """Inform the person in plain text, and wait for Enter. Return False if the run must end."""
         said = [
             f"The screen failed {MOST_CRASHES} times within {WITHIN_S:.0f} seconds and stays closed.",
             f"{crash.summary}{where}",
@@ -192,6 +196,6 @@ class ScreenRuns:
         if not can_ask:
             return False
         with suppress(termios.error):
-            termios.tcflush(self._keys_fd, termios.TCIFLUSH)  # what was typed before was for the screen
+            termios.tcflush(self._keys_fd, termios.TCIFLUSH)  # earlier input was meant for the screen
         readable, _, _ = select.select([self._keys_fd, self._waker], [], [])
         return self._waker not in readable and bool(os.read(self._keys_fd, 4096))

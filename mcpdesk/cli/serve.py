@@ -1,6 +1,6 @@
-"""`mcpdesk serve FOLDER ...`: a core without a screen; `mcpdesk stdio FOLDER`: what a client starts.
+"""`mcpdesk serve FOLDER ...` runs a core without a screen. `mcpdesk stdio FOLDER` serves one client.
 
-The plain form of `stdio` never comes this far: `__main__` serves it before click is imported.
+The plain form of `stdio` is handled in `__main__`, before click is imported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.host_plan import HostPlan
 
 GRACE_S = 10.0
-"""How long the end may take once nothing runs any more, or the time for that is over."""
+"""Time limit for the shutdown after running calls have finished or timed out."""
 POLL_S = 0.1
 SERVE_EXAMPLES = """\b
 Examples:
@@ -69,7 +69,7 @@ Logs go to stderr.
 
 
 def mock_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Add the options for a capture that stands in for its server."""
+    """Add the options for replaying a capture to a command."""
     server = click.option(
         "--server", default="", metavar="NAME", help="Server of the capture, if it has several."
     )
@@ -151,9 +151,9 @@ def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server
 
 
 def _with_mock(found: DeskTargets, file: Path, server: str) -> DeskTargets:
-    """The targets, and the server of a capture.
+    """Add the replayed server of a capture to the targets.
 
-    Raises: DeskUserError when there is none in it, or a choice to make.
+    Raises: DeskUserError if the capture has no server, or the choice is ambiguous.
     """
     from mcpdesk.cli.captures import opened
     from mcpdesk.cli.mock_server import captured_answers, mock_command
@@ -168,11 +168,11 @@ def _with_mock(found: DeskTargets, file: Path, server: str) -> DeskTargets:
 
 
 def run_service(plan: HostPlan, theme: str | None = None) -> int:
-    """Serve until a signal comes; then let running calls finish. Returns the exit code.
+    """Serve until a signal arrives, then let running calls finish. Return the exit code.
 
-    With the setting `web` browsers find the desk, too, in that theme.
+    With the setting `web`, the desk is also available to browsers, in the given theme.
 
-    Raises: DeskError when the core cannot start.
+    Raises: DeskError if the core cannot start.
     """
     from mcpdesk.auth.operator import kept_in
     from mcpdesk.hosting import core_thread
@@ -183,7 +183,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
     give_dashboard(host)
     with ExitStack() as last, capture_output(host, "serve"), kept_in(host.state_dir, host.operator):
         host.load()
-        # Entered here, as tools may still print when the core has ended.
+        # Entered here, because tools may still print after the core has ended.
         printer = last.enter_context(JournalPrinter(host))
         pages = last.enter_context(browser_desk(host, theme))
         core_thread.run(_serve(host, printer, pages), core_thread.loop_factory(host))
@@ -192,9 +192,9 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
 
 @contextmanager
 def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
-    """Let browsers find the desk while the block runs; gives the lines that tell where it is.
+    """Serve the desk to browsers while the block runs. Yield messages with its address.
 
-    Raises: DeskUserError when the extra is missing, or nobody can listen there.
+    Raises: DeskUserError if the extra is missing, or the address is not available.
     """
     settings = host.settings
     if not settings.web:
@@ -260,7 +260,7 @@ async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) 
 
 
 async def _await_balancers(host: Host, seconds: float) -> None:
-    """Serve as before while `/ready` reports that this replica ends, until balancers have noticed."""
+    """Continue to serve while `/ready` reports the shutdown, until load balancers have noticed."""
     if host.replicas is not None:
         host.is_draining = True
         await host.replicas.living.say(is_ending=True)
@@ -268,11 +268,13 @@ async def _await_balancers(host: Host, seconds: float) -> None:
 
 
 async def _drain(host: Host) -> str:
-    """Refuse new calls and wait until none is running; returns which calls and jobs took too long.
+    """Refuse new calls and wait until none is running.
 
-    Clients can still send meanwhile: a running call may ask them something, and they may ask how their jobs
-    stand. Streams that would never end are closed. A client whose call took too long gets an error, or is
-    disconnected when that call ignores its cancellation.
+    Return a description of the calls and jobs that took too long.
+
+    Clients can still send in the meantime: running calls may ask them questions, and they may query their
+    jobs. Streams that never end are closed. A client whose call takes too long receives an error, or is
+    disconnected if the call ignores its cancellation.
     """
     host.is_draining = True
     end = time.monotonic() + host.settings.drain_timeout_s
@@ -287,7 +289,7 @@ async def _drain(host: Host) -> str:
         await asyncio.sleep(POLL_S)
         left = _running(host)
     if host.replicas is not None:
-        host.replicas.engine.is_patient = False  # the end takes a bounded time
+        host.replicas.engine.is_patient = False  # limits the time of the shutdown
     await host.services.close()
     if host.http is not None:
         host.http.leave_sessions()
@@ -298,7 +300,7 @@ async def _drain(host: Host) -> str:
 
 
 async def _leave_to_others(host: Host, end: float) -> None:
-    """Go on answering until clients have gone to other replicas, at most until `end`."""
+    """Continue to answer until clients have moved to other replicas, at most until `end`."""
     if host.http is not None:
         await host.http.leave()
         host.services.subscriptions.close()
@@ -311,7 +313,7 @@ def _dialogues(host: Host) -> list[HostedDialogue]:
 
 
 def _running(host: Host) -> str:
-    """`2 calls and 1 job`; empty when nothing runs."""
+    """Describe the running work: `2 calls and 1 job`, or an empty text."""
     from mcpdesk.protocol.task_shapes import TaskStatus
 
     calls = sum(len(dialogue.conversation.running) for dialogue in _dialogues(host))
@@ -321,7 +323,7 @@ def _running(host: Host) -> str:
 
 
 def greeting(host: Host) -> list[str]:
-    """Where the servers can be reached, and what callers have to send."""
+    """Messages with the addresses of the servers, and what callers must send."""
     urls = {endpoint.name: host.url(endpoint.name) for endpoint in host.endpoints()}
     withheld = {endpoint.name: endpoint.server.withheld for endpoint in host.endpoints()}
     lines = [f"serving {name} at {url}" for name, url in urls.items() if not withheld[name]]
@@ -351,7 +353,7 @@ def greeting(host: Host) -> list[str]:
 
 
 def _how_to_sign_in(host: Host) -> list[str]:
-    """Sign-in of the operator on the dashboard."""
+    """Messages about the operator's sign-in on the dashboard."""
     lines = [f"sign in there with {_operator_key(host)}, to see the traffic and to answer questions"]
     if is_terminal() and host.http is not None:
         lines.append(f"this link signs in once, within 10 minutes: {host.http.sign_in_link()}")
@@ -359,7 +361,10 @@ def _how_to_sign_in(host: Host) -> list[str]:
 
 
 def _operator_key(host: Host) -> str:
-    """Place of the operator's key. Only a terminal shows a random one: other users may read a log."""
+    """Location of the operator's key.
+
+    A random one is shown only on a terminal, because others may read a log.
+    """
     operator = host.operator
     if operator.is_configured:
         return "the configured operator key"
@@ -368,7 +373,7 @@ def _operator_key(host: Host) -> str:
 
 
 def _where_key_is(host: Host) -> str:
-    """Where a caller finds the key."""
+    """Location of the API key for callers."""
     from mcpdesk.auth import api_key
 
     if host.settings.api_key:

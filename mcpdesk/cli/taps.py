@@ -1,4 +1,4 @@
-"""What a tap (`mcpdesk stdio -- COMMAND`) records, and which taps run on this machine."""
+"""Recording of a tap (`mcpdesk stdio -- COMMAND`), and registry of the running taps on this machine."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ if TYPE_CHECKING:
     from mcpdesk.transports.tap import Passed, TapTraffic
 
 RING_BYTES = 1 << 20
-"""Of frames that are written, nobody looks at those in memory."""
+"""Memory for frames. It is small, because the frames of a tap are read from the file."""
 LONGEST = 64 << 20
-"""Bytes of a message that are kept at most, whatever the setting."""
+"""Most bytes of a message that are recorded, regardless of the setting."""
 MOST_OF_A_NAME = 40
 JOIN_S = 10.0
-"""How long a visitor may take to say that it stays."""
+"""Time limit for a visitor to send its first byte."""
 LOOKED_AT = 8
-"""Messages each way in which names and revision of a handshake are looked for."""
+"""Messages in each direction that are searched for names and revision."""
 
 
 class RunningTap(msgspec.Struct, frozen=True):
-    """A tap that runs, as it has registered itself."""
+    """Registration of a running tap."""
 
     pid: int
     command: tuple[str, ...]
     client: str
-    """What the process that started it calls itself."""
+    """Name of the process that started the tap."""
     capture: str
-    """The path of its capture."""
+    """Path of its capture."""
     started: float
     """Unix time in seconds."""
     door: str = ""
-    """The Unix socket at which screens have messages held; empty where there is none."""
+    """Unix socket through which screens hold messages, or empty if there is none."""
     mcpdesk: str = ""
-    """The version of the program."""
+    """Version of the program."""
 
 
 def running_taps(state: Path) -> list[RunningTap]:
-    """Taps that run, the newest first. What killed ones left behind is removed."""
+    """Return running taps, newest first. Registrations of killed taps are removed."""
     found: list[RunningTap] = []
     for path in _folder(state).glob("*.json"):
         with suppress(OSError, msgspec.DecodeError):
@@ -72,14 +72,14 @@ def running_taps(state: Path) -> list[RunningTap]:
 
 
 def tap_of(capture: Path) -> RunningTap | None:
-    """The tap that writes a capture now; None when none does."""
+    """Return the tap that is writing a capture, or None."""
     path = str(capture.resolve())
     taps = running_taps(state_folder())
     return next((tap for tap in taps if str(Path(tap.capture).resolve()) == path), None)
 
 
 def print_taps() -> None:
-    """List the taps that run: process, since when, client, command, capture."""
+    """Print the running taps: process, start time, client, command and capture."""
     from mcpdesk.cli.printing import aligned, print_message, print_text
 
     taps = running_taps(state_folder())
@@ -98,7 +98,7 @@ def _clock(moment: float) -> str:
 
 
 def write_capture(argv: Sequence[str], traffic: TapTraffic) -> None:
-    """Write what passes a tap to a capture of its own, until it ends. What goes wrong is told on stderr."""
+    """Record the traffic of a tap in a capture until it ends. Errors are reported on stderr."""
     try:
         _write(argv, traffic)
     except (DeskUserError, OSError) as error:
@@ -151,7 +151,10 @@ def _tell(problem: str) -> None:
 
 @contextmanager
 def _open_door(traffic: TapTraffic, recording: Recording) -> Iterator[str]:
-    """Let screens have messages held as long as the tap runs; where they cannot come, the path is empty."""
+    """Accept screens that hold messages while the tap runs.
+
+    Yield the socket's path, or an empty one on failure.
+    """
     place: rendezvous.MeetingSocket | None = None
     with suppress(OSError):
         runtime = rendezvous.private_folder()
@@ -169,7 +172,7 @@ def _open_door(traffic: TapTraffic, recording: Recording) -> Iterator[str]:
 
 
 def _wait_for_screens(listener: socket, recording: Recording, told: int, words: int) -> None:
-    """Serve screens. Nothing is loaded for them before the first one is there."""
+    """Serve screens. Modules for them are imported when the first one connects."""
     from socket import (
         MSG_DONTWAIT,
         MSG_PEEK,
@@ -181,7 +184,7 @@ def _wait_for_screens(listener: socket, recording: Recording, told: int, words: 
         with suppress(OSError):
             if visitor.recv(1, MSG_PEEK | MSG_DONTWAIT):
                 break
-        visitor.close()  # another process looked whether somebody is here
+        visitor.close()  # another process checked whether this tap is alive
     import asyncio
 
     from mcpdesk.link.tap_door import serve_screens
@@ -191,7 +194,7 @@ def _wait_for_screens(listener: socket, recording: Recording, told: int, words: 
 
 @contextmanager
 def _registered(state: Path, tap: RunningTap) -> Iterator[None]:
-    """Tell desks of a tap, as long as it runs; where that cannot be told, it runs all the same."""
+    """Register a tap while it runs. The tap also runs if that fails."""
     path = _folder(state) / f"{tap.pid}.json"
     draft = path.with_suffix(".draft")
     handle = -1
@@ -199,7 +202,7 @@ def _registered(state: Path, tap: RunningTap) -> Iterator[None]:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
             handle = private_files.create(draft)
-            private_files.hold(handle)  # before anybody can see it
+            private_files.hold(handle)  # before the file is visible to others
             os.write(handle, msgspec.json.encode(tap))
             draft.replace(path)
         yield
@@ -216,7 +219,7 @@ def _folder(state: Path) -> Path:
 
 
 class TapConversation:
-    """The messages that pass between a client and a server, as frames of a recording."""
+    """Messages between a client and a server, as frames of a recording."""
 
     def __init__(self, recording: Recording, info: ConnectionInfo) -> None:
         self._recording, self._info = recording, info
@@ -224,7 +227,10 @@ class TapConversation:
         recording.connect(info)
 
     def follow(self, traffic: Iterable[Passed], kept: int) -> None:
-        """Record what passes, until the end. Of longer messages `kept` bytes are recorded, and the end."""
+        """Record the traffic until it ends.
+
+        Of longer messages, the first `kept` bytes and the end are recorded.
+        """
         messages = {direction: TappedMessages(kept) for direction in Direction}
         for passed in traffic:
             direction = Direction.IN if passed.is_from_client else Direction.OUT
@@ -244,7 +250,7 @@ class TapConversation:
             self._look(data)
 
     def _look(self, data: bytes) -> None:
-        """Find out who the client is and which revision is spoken."""
+        """Determine the client's name and the revision."""
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             said = msgspec.json.decode(data, type=_Said)
             if (client := said.params.client) is not None:
@@ -281,7 +287,7 @@ class _Result(msgspec.Struct):
 
 
 class _Said(msgspec.Struct):
-    """What a handshake, or any stateless request, says of its sides."""
+    """Names and revision in a handshake, or in any stateless request."""
 
     params: _Params = msgspec.field(default_factory=_Params)
     result: _Result = msgspec.field(default_factory=_Result)

@@ -1,4 +1,4 @@
-"""`mcpdesk test` and `mcpdesk load`: a server is tried, by test cases and under load."""
+"""`mcpdesk test` runs test cases of a server. `mcpdesk load` measures it under load."""
 
 from __future__ import annotations
 
@@ -81,9 +81,9 @@ Examples:
 Exit codes: 0 all calls were answered, 1 some failed or p99 is above --max-p99, 2 usage, 3 cannot connect.
 """
 TRANSPORTS = ("memory", "stdio", "http")
-"""How a folder can be reached; `memory`: in this process."""
+"""Transports to a folder. `memory` hosts it in this process."""
 LOOK_MS = 500
-"""Milliseconds between two looks for saved files, where nothing tells of them."""
+"""Milliseconds between two checks for saved files on systems without file notifications."""
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
@@ -132,7 +132,7 @@ def test_command(
 
 
 def _ways(over: str, is_folder: bool) -> list[str]:
-    """Raises: DeskUserError for a way there is not."""
+    """Parse `--over`. Raises: DeskUserError for an unknown transport."""
     ways = list(dict.fromkeys(over.split(",")))
     if not set(ways) <= set(TRANSPORTS):
         raise DeskUserError(f"--over: {over!r} is no way to a folder.", f"Allowed: {', '.join(TRANSPORTS)}.")
@@ -142,7 +142,7 @@ def _ways(over: str, is_folder: bool) -> list[str]:
 
 
 def _watched(run: Callable[[], int], places: set[Path]) -> int:
-    """Run, and again whenever a file changes, until ctrl+c."""
+    """Run once, and again whenever a file changes, until ctrl+c."""
     from watchfiles import watch
 
     existing = [place for place in places if place.exists()]
@@ -154,7 +154,7 @@ def _watched(run: Callable[[], int], places: set[Path]) -> int:
             except DeskError as error:
                 report(error)
             print_message("watching; ctrl+c ends it")
-            # What is saved before the watch begins is found when it first times out.
+            # A file saved before the watch started is detected at its first timeout.
             for _ in watch(*existing, rust_timeout=LOOK_MS, yield_on_timeout=True):
                 if _saved(existing) != before:
                     break
@@ -163,7 +163,7 @@ def _watched(run: Callable[[], int], places: set[Path]) -> int:
 
 
 def _saved(places: Iterable[Path]) -> dict[str, int]:
-    """When each file was saved last."""
+    """Modification time of each file, by path."""
     files = [each for place in places for each in ([place] if place.is_file() else place.rglob("*"))]
     kept = [each for each in files if each.suffix != ".pyc" and each.is_file()]
     found = dict[str, int]()
@@ -207,9 +207,9 @@ def _run_all(
 
 @contextmanager
 def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]]:
-    """A server that can be connected, and the descriptor to which results can be written meanwhile.
+    """Yield a server to connect to, and the descriptor for results.
 
-    Raises: DeskError when a folder cannot be hosted.
+    Raises: DeskError if a folder cannot be hosted.
     """
     from mcpdesk.settings import resolve
     from mcpdesk.testing.connected_server import connected, hosted, isolated_host, stdio_target
@@ -243,7 +243,7 @@ def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]
 
 
 def _run(opening: Opening, work: Callable[[ConnectedServer], Awaitable[None]]) -> None:
-    """Raises: DeskUserError when the server cannot be reached."""
+    """Connect and run `work`. Raises: DeskUserError if the server cannot be reached."""
 
     async def run() -> None:
         async with opening as server:
@@ -256,14 +256,14 @@ def _run(opening: Opening, work: Callable[[ConnectedServer], Awaitable[None]]) -
 
 
 class _Report:
-    """Prints the result of each case as soon as that is known, and counts."""
+    """Prints each result of a case immediately, and counts them."""
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self.output_fd = 1
-        """Where results are written; another one while hosted code could write to the usual one."""
+        """Descriptor for results. Differs from 1 while hosted code could write there."""
         self.way = ""
-        """The transport, where there are several."""
+        """Current transport, if there are several."""
         self.junit = list[JUnitCase]()
         self.failed = 0
         self._cases = list[dict[str, Any]]()
@@ -297,25 +297,25 @@ class _Report:
         self._cases.append({**facts, "duration_ms": round(result.duration_ms, 1), **over, **more})
 
     def summary(self) -> str:
-        """Return how many passed and failed."""
+        """Return the numbers of passed and failed cases."""
         seconds, count = time.monotonic() - self._began, len(self.junit)
         failed = f", {self.failed} failed" if self.failed else ""
         told = f"{count} case{'s' * (count != 1)}: {count - self.failed} passed{failed} in {seconds:.1f} s"
         return _coloured(told, shows_colour(1), "red" if self.failed else "green")
 
     def facts(self) -> dict[str, Any]:
-        """Return all results as JSON has them."""
+        """Return all results as a JSON value."""
         seconds, count = time.monotonic() - self._began, len(self.junit)
         counts = {"passed": count - self.failed, "failed": self.failed, "seconds": round(seconds, 3)}
         return {"cases": self._cases, **counts}
 
 
 _COLOURS = {"passed": "green", "failed": "red", "    - ": "red", "    + ": "green"}
-"""Begin of a line -> its colour. The lines of a difference are indented."""
+"""Colour of a line by its beginning. Lines of a difference are indented."""
 
 
 def _coloured(line: str, is_coloured: bool, colour: str = "") -> str:
-    """A clean line in the colour of what it begins with. The words say the same."""
+    """Colour a line according to its beginning. The text alone has the same meaning."""
     begin = f"    {line.lstrip()[:2]}" if line.startswith("    ") else line
     chosen = colour or _COLOURS.get(begin, "")
     return click.style(line, fg=chosen) if is_coloured and chosen else line
@@ -410,7 +410,7 @@ def _load_lines(
 
 
 class _LastRuns:
-    """What came of the last runs, in a file of the person."""
+    """Results of the latest runs, in a file in the user's state folder."""
 
     MOST = 200
 
@@ -420,7 +420,7 @@ class _LastRuns:
         self._path = resolve({}, os.environ).settings.state_dir / "load.json"
 
     def replace(self, key: str, facts: dict[str, Any]) -> dict[str, Any] | None:
-        """Keep a run as the last one of its kind; returns the one before, if there was one."""
+        """Store a run as the latest of its kind. Return the previous one, or None."""
         kept = dict[str, Any]()
         with suppress(OSError, ValueError):
             found = json.loads(self._path.read_bytes())

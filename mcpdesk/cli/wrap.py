@@ -1,4 +1,4 @@
-"""Commands about a client's configuration file: `wrap` and `unwrap` for the tap in it, and `trust`."""
+"""Commands for a client's configuration file: `wrap` and `unwrap` for the tap, and `trust`."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
 
 
 def _edit(path: Path, before: str, after: str, original: str) -> Path:
-    """Write an edited configuration file, and keep its original for `unwrap`. Returns where that is kept."""
+    """Write an edited configuration file. Back up its original for `unwrap`, and return the backup's path."""
     kept = _backup(path, after)
     _write(kept, original, 0o600)
     _replace(path, before, after)
@@ -119,7 +119,7 @@ def _edit(path: Path, before: str, after: str, original: str) -> Path:
 
 
 def _check(clients: Sequence[str]) -> int:
-    """Repair the entries that start this program by a command that is gone or will be."""
+    """Repair entries that start this program by a command that no longer exists or is temporary."""
     count, left, command = 0, 0, tuple[str, ...]()
     for path, text in _files(clients):
         reasons = list[str]()
@@ -138,7 +138,7 @@ def _check(clients: Sequence[str]) -> int:
         if found.changed:
             command = command or own_command()
             edited = repair(text, command, is_dead)
-            # A server folder of ours in it has no tap: `unwrap` must not bring its dead program back.
+            # A server folder of ours in the file has no tap, and `unwrap` must not restore its dead program.
             _edit(path, text, edited.text, repair(_original(path, text), command, is_dead).text)
             print_text(f"  repaired: {', '.join(edited.changed)} starts {' '.join(command)}")
         for name, reason in found.left.items():
@@ -149,9 +149,9 @@ def _check(clients: Sequence[str]) -> int:
 
 
 def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
-    """Every configuration file of clients that has servers. Of one that cannot be read the reason is printed.
+    """Yield every configuration file of the clients that has servers. Unreadable files are reported.
 
-    Raises: DeskUserError if one client is named and has no file that can be read.
+    Raises: DeskUserError if a single client has no readable file.
     """
     if len(clients) == 1:
         _read(clients[0])
@@ -212,7 +212,7 @@ def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) 
 
 
 def _trust(store: TrustStore, path: Path, is_agreed: bool) -> None:
-    """Ask about the content of a file. Raises: DeskUserError without an agreement."""
+    """Ask for agreement to the content of a file. Raises: DeskUserError without an agreement."""
     config = read_config(path)
     if store.is_trusted(path, config.sha256):
         print_text(f"{path} is trusted already.")
@@ -241,7 +241,7 @@ def _list_trusted(store: TrustStore) -> None:
 
 
 def _place(client: str) -> Path:
-    """The file of a client, if possible one that names servers, or the file of that path."""
+    """Return a client's file, preferably one with servers, or the file with that path."""
     wanted = places(client, Path.home(), Path.cwd(), os.environ)
     found = [place for place in wanted if place.is_file()]
     if len(found) > 1:
@@ -250,9 +250,9 @@ def _place(client: str) -> Path:
 
 
 def _replace(path: Path, before: str, after: str) -> None:
-    """Write a configuration file that we edited; where its content was trusted, the new one is.
+    """Write an edited configuration file. If its old content was trusted, the new content is, too.
 
-    Raises: DeskUserError when it cannot be written.
+    Raises: DeskUserError if it cannot be written.
     """
     store = TrustStore(state_folder())
     is_trusted = store.is_trusted(path, sha256_of(before))
@@ -262,7 +262,7 @@ def _replace(path: Path, before: str, after: str) -> None:
 
 
 def places(client: str, home: Path, folder: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Where the configuration of a client may be, the nearest first; a file for anything else."""
+    """Possible paths of a client's configuration, nearest first. Any other name is the path of a file."""
     xdg = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
     settings = home / "Library" / "Application Support" if sys.platform == "darwin" else xdg
     codex = Path(environ.get("CODEX_HOME") or home / ".codex")
@@ -284,14 +284,15 @@ def places(client: str, home: Path, folder: Path, environ: Mapping[str, str]) ->
 
 
 def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
-    """The file that is meant, links followed, and its text; of several the first, or the one with a tap.
+    """Return the resolved path and text of a client's file: the first one, or the one with a tap if
+    `is_wrapped`.
 
-    Raises: DeskUserError when there is none, or it cannot be read.
+    Raises: DeskUserError if it is missing or cannot be read.
     """
     wanted = places(client, Path.home(), Path.cwd(), os.environ)
     found: list[tuple[Path, str]] = []
     empty: list[Path] = []
-    """Files without servers; settings of an editor may be in several."""
+    """Files without servers. An editor's settings may be in several files."""
     for path in (place.resolve() for place in wanted if place.is_file()):
         text = read_text(path)
         content = parsed(path, text)
@@ -313,12 +314,14 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
 
 
 def _unwrapped(path: Path, text: str) -> ConfigEdit:
-    """The text of a file without the tap, in the language of the file."""
+    """Return the text of a file without the tap."""
     return _UNWRAPPED[language_of(path, text)](text)
 
 
 def _original(path: Path, text: str) -> str:
-    """The text without the tap: as it was kept where nobody changed it since, else what is left of it."""
+    """Return the text without the tap: the backup if the file is unchanged since then, else an edited
+    copy.
+    """
     try:
         return _backup(path, text).read_bytes().decode()
     except OSError:
@@ -326,7 +329,7 @@ def _original(path: Path, text: str) -> str:
 
 
 def _backup(path: Path, text: str) -> Path:
-    """Where the text is kept that a file had before it became `text`."""
+    """Path of the backup made before a file's content became `text`."""
     return state_folder() / "wrapped" / f"{_key(path)}-{_digest(text)}{path.suffix}"
 
 
@@ -339,7 +342,7 @@ def _digest(text: str) -> str:
 
 
 def _write(path: Path, text: str, mode: int) -> None:
-    """Write a whole file anew, at once. Raises: DeskUserError when it cannot be written."""
+    """Write a file atomically. Raises: DeskUserError if it cannot be written."""
     try:
         private_files.write(path, text.encode(), mode=mode)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""`mcpdesk check`: mistakes in what a server offers, its cost, what clients do with it, and its contract."""
+"""`mcpdesk check`: errors in a server's items, their cost, problems with clients, and the contract."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def _remark(finding: Finding, strict: bool) -> Remark:
 
 
 def _of_clients(report: _Report, names: Sequence[str], strict: bool) -> list[Remark]:
-    """What known clients do with what is offered. Raises: DeskUserError for a client nothing is known of."""
+    """Return findings about known clients. Raises: DeskUserError for an unknown client."""
     from mcpdesk.hosting.folder.known_clients import OfferedItem, Offering, claims, client_findings
 
     known = {claim.client.lower().replace(" ", "-"): claim.client for claim in claims()}
@@ -172,7 +172,7 @@ def _of_clients(report: _Report, names: Sequence[str], strict: bool) -> list[Rem
 
 
 def _client_lines(remarks: Sequence[Remark]) -> Iterator[str]:
-    """What clients do, a line for those that do the same; and by number, where that was said."""
+    """Yield a line for each finding, shared by clients with the same effect, then the numbered sources."""
     sources = dict[str, int]()
     groups = dict[tuple[str, str], list[str]]()
     for remark in remarks:
@@ -200,15 +200,15 @@ class _Report(NamedTuple):
     items: list[CatalogueItem]
     tools: list[CatalogueItem]
     modes: dict[str, list[CatalogueItem]]
-    """The tools of each mode."""
+    """Tools of each mode."""
     server: str
     instructions: str
     asks: Mapping[str, str]
-    """What a folder's files ask of clients, with the place."""
+    """What a folder's files require of clients, with the position."""
 
 
 def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
-    """Raises: DeskError when the server cannot be reached."""
+    """Check a server through its lists. Raises: DeskError if it cannot be reached."""
     from mcpdesk.cli.command_client import client
     from mcpdesk.hosting.folder.lint import lint_offers
     from mcpdesk.link.values import CatalogueItem, ItemKind
@@ -226,7 +226,7 @@ def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:
 
 
 def _checked(folder: str) -> _Report:
-    """Raises: DeskError when the folder cannot be hosted."""
+    """Check a server folder. Raises: DeskError if it cannot be hosted."""
     from mcpdesk.hosting.folder.known_clients import asked_of_clients
     from mcpdesk.hosting.folder.lint import lint
     from mcpdesk.hosting.folder.manifest import read_manifest
@@ -249,7 +249,7 @@ def _checked(folder: str) -> _Report:
 
 
 def _tell_of_cores(folder: Path) -> None:
-    """Tell on stderr which processes host the folder now."""
+    """Print on stderr which processes host the folder now."""
     from mcpdesk.settings import resolve
     from mcpdesk.transports import rendezvous
 
@@ -274,7 +274,7 @@ def _facts(report: _Report) -> Mapping[str, Any]:
 
 
 def _rows(report: _Report) -> Iterator[tuple[str, ...]]:
-    """The items with their costs, and sums."""
+    """Yield rows for the items with their costs, and the sums."""
     for item in report.items:
         yield item.kind.value, item.name, *_cells(cost(item)), item.source
     sums = [("tool", "", report.tools), ("item", "", report.items)]
@@ -285,12 +285,12 @@ def _rows(report: _Report) -> Iterator[tuple[str, ...]]:
 
 
 def cost(item: CatalogueItem) -> Cost:
-    """Return the bytes of the definition a client gets, and about how many tokens that is."""
+    """Return the size in bytes of the definition that a client receives, and its approximate tokens."""
     return definition_cost(item.definition)
 
 
 def total_cost(items: Sequence[CatalogueItem]) -> Cost:
-    """Return the cost of several items together."""
+    """Return the total cost of several items."""
     costs = [cost(item) for item in items]
     return Cost(sum(each.bytes for each in costs), sum(each.tokens for each in costs))
 

@@ -1,4 +1,4 @@
-"""The lock of a server's contract: where its file is, how the offer differs from it, and its writing."""
+"""Lock of a server's contract: location of the file, differences from it, and writing it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LockPlace(NamedTuple):
-    """The lock file that is compared with, or written."""
+    """Lock file to compare with, or to write."""
 
     file: Path
     is_written: bool
@@ -36,16 +36,16 @@ class LockPlace(NamedTuple):
 
 
 class Contract(NamedTuple):
-    """Offer of a server as it is now."""
+    """Current items of a server."""
 
     server: str
     definitions: Definitions
     sources: Mapping[tuple[str, str], str]
-    """File and line of each item, where that is known."""
+    """File and line of each item, if known."""
 
 
 def contract_of(server: str, items: Sequence[CatalogueItem]) -> Contract:
-    """The contract of what a server offers."""
+    """Return the contract of a server's items."""
     return Contract(
         server,
         {(item.kind.value, item.name): locked(item.definition) for item in items if item.definition},
@@ -56,9 +56,9 @@ def contract_of(server: str, items: Sequence[CatalogueItem]) -> Contract:
 def lock_place(
     target: str, is_folder: bool, file: str | None, update: bool, packages: Sequence[str] = ()
 ) -> LockPlace | None:
-    """Place of the lock, or None if none is asked for; `file` is the value of --lock, or empty.
+    """Return the place of the lock, or None if not requested. `file` is the value of --lock, or empty.
 
-    Raises: DeskUserError if no place is known, or if there is no lock to compare with.
+    Raises: DeskUserError if the place is unknown, or there is no lock to compare with.
     """
     if file is None and not update:
         return None
@@ -79,9 +79,9 @@ def lock_place(
 
 
 def differences(place: LockPlace, now: Contract, *, is_faulty: bool) -> list[Remark]:
-    """Compare what is offered with the lock, and write that if the place says so.
+    """Compare a contract with the lock, and write the lock if requested.
 
-    Raises: DeskUserError for a lock file that cannot be read or written, or is that of another server.
+    Raises: DeskUserError if the lock file cannot be read or written, or belongs to another server.
     """
     kept = Lock(now.server, now.definitions) if not place.file.exists() else _read(place.file)
     is_other = bool(kept.server and now.server and kept.server != now.server)
@@ -110,7 +110,7 @@ def differences(place: LockPlace, now: Contract, *, is_faulty: bool) -> list[Rem
 
 
 def _read(file: Path) -> Lock:
-    """Raises: DeskUserError."""
+    """Read a lock file. Raises: DeskUserError."""
     try:
         return read_lock(file.read_bytes())
     except OSError as error:
@@ -122,7 +122,7 @@ def _read(file: Path) -> Lock:
 
 
 def _command(target: str, file: str, packages: Sequence[str]) -> str:
-    """The command that writes a lock."""
+    """Return the command that writes a lock."""
     lock = f" --lock {shlex.quote(file)}" if file.endswith(".lock.json") else f" --lock={shlex.quote(file)}"
     needed = "".join(f" --with {shlex.quote(each)}" for each in packages)
     options = f"{needed}{lock if file else ''} --update"

@@ -1,4 +1,4 @@
-"""Remarks of `mcpdesk check`, and its reports for machines: JUnit and SARIF."""
+"""Remarks of `mcpdesk check`, and its JUnit and SARIF reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Remark(NamedTuple):
-    """One finding; `word` is a level or a verdict, `subject` like `tool greet`."""
+    """Finding of a check. `word` is a level or a verdict; `subject` reads like `tool greet`."""
 
     word: str
     message: str
@@ -29,20 +29,20 @@ class Remark(NamedTuple):
     subject: str
     is_mistake: bool
     rule: str = ""
-    """Name of the rule in reports, if that is more than the word."""
+    """Name of the rule in reports; empty to use `word`."""
     origin: Mapping[str, str] = MappingProxyType({})
-    """Of a remark on a client: `client`, `version`, `fact`, `effect`, `source` and `date`."""
+    """Source of a remark about a client: `client`, `version`, `fact`, `effect`, `source` and `date`."""
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.place, self.word, self.subject, self.message) if part)
 
     def facts(self, word: str) -> dict[str, str]:
-        """Return the members it has in JSON."""
+        """Return the members of its JSON object."""
         return {word: self.word, "place": self.place, "subject": self.subject, "message": self.message}
 
 
 def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
-    """A case for each item, and for each other subject; it fails by its mistakes."""
+    """Return a JUnit report with a case for each item and other subject, which fails on errors."""
     subjects = dict.fromkeys([*(f"{item.kind} {item.name}" for item in items), *(r.subject for r in remarks)])
     cases = list[JUnitCase]()
     for subject in subjects:
@@ -68,9 +68,12 @@ _SARIF_RULES = {
 
 
 def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: Path) -> str:
-    """A result for each remark, at its line of a file that exists. Source: SARIF 2.1.0.
+    """Return a SARIF report with a result for each remark, at a line of an existing file.
 
-    `report` is the file that the text is for. What shows reports beside the code refuses one without a file.
+    Source: SARIF 2.1.0.
+
+    `report` is the file to which the text is written. Programs that show results in the code require a file
+    for each.
     """
     rules = {each.rule or each.word: each for each in remarks}
     driver = {
@@ -93,7 +96,7 @@ def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: 
 
 
 def _placed(remark: Remark, folder: Path, lock: Path | None) -> tuple[Path | None, int]:
-    """File and line of a remark about a folder, or None if it has no file of its own."""
+    """Return the file and line of a remark about a folder. The file is None if the remark has none."""
     file, _, line = remark.place.rpartition(":")
     if not line.isdecimal():
         file, line = remark.place, "1"
@@ -103,30 +106,30 @@ def _placed(remark: Remark, folder: Path, lock: Path | None) -> tuple[Path | Non
 
 
 def _any_file(folder: Path) -> Path | None:
-    """The file of a server folder that stands for all of it."""
+    """Return the file that represents a whole server folder."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name[:1] not in "._")
     return folder / "mcp.json" if (folder / "mcp.json").is_file() else next(files, None)
 
 
 def _named_files(target: str) -> Iterator[Path]:
-    """Paths below the current directory that a target names, by itself or in the words of a command."""
+    """Yield paths below the current directory that occur in a target, directly or as words of a command."""
     words = shlex.split(target.removeprefix(COMMAND)) if target.startswith(COMMAND) else [target]
     here = Path().resolve()
     for word in reversed(words):
-        for text in (word, word.rpartition(":")[0]):  # FILE:NAME as well
+        for text in (word, word.rpartition(":")[0]):  # also FILE:NAME
             path = Path(text).expanduser()
             if text and "\0" not in text and path.resolve().is_relative_to(here):
                 yield path
 
 
 def _known_files() -> Iterator[Path]:
-    """Files of a project that stand for all of it."""
+    """Yield files that can represent a whole project."""
     yield from map(Path, ("mcp.json", ".mcp.json", "pyproject.toml", "package.json", "README.md"))
     yield from sorted(path for path in Path().glob("*") if path.name[:1] not in "._")
 
 
 def _sarif_rule(rule: str, remark: Remark) -> dict[str, Any]:
-    """Description of a rule, in the members that code scanning of GitHub requires."""
+    """Return the description of a rule, with the members that GitHub code scanning requires."""
     origin = remark.origin
     told = f"{origin['client']}: {origin['effect']}" if origin else _SARIF_RULES[remark.word]
     help_text = (
