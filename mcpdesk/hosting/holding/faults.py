@@ -1,7 +1,7 @@
-"""Faults by rule: what becomes of a share of the messages a filter lets pass, for trying out clients.
+"""Fault rules: delay, lose or reject a share of the messages that match a filter, to test clients.
 
-Rules are lines of text, the same in a file and on the screen. The dice of each rule and client are seeded:
-the same messages in the same order meet the same faults.
+Rules are lines of text, the same in a file and on the screen. The random numbers of each rule and client are
+seeded: the same messages in the same order get the same faults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_RULES = 100
 MOST_DICE = 1_000
-"""Pairs of a rule and a client with dice of their own; the oldest begin anew."""
+"""Pairs of a rule and a client with their own random numbers; the oldest start over."""
 LONGEST_S = 3600.0
 _RULE = re.compile(
     r"(?P<kind>\S+)(?P<given>(?:\s+(?:\"[^\"]*\"|(?!for(?:\s|$))\S+))*)(?:\s+for\s+(?P<filter>.+))?"
@@ -31,12 +31,12 @@ _RULE = re.compile(
 _GIVEN = re.compile(r"\"[^\"]*\"|\S+")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
 _TOLD = re.compile(r"notifications/|kind:notification|elicitation/|sampling/|roots/list")
-"""What names notifications, or questions of a server, in a filter."""
+"""Filters that name notifications, or questions of a server."""
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s)(?:\.\.(\d+(?:\.\d+)?)(ms|s))?")
 
 
 class FaultKind(StrEnum):
-    """What a rule does. Its value is the word in the rule."""
+    """Action of a rule. The value is the word in the rule."""
 
     DELAY = "delay"
     LOSE = "lose"
@@ -55,30 +55,30 @@ _ALLOWED = {
 
 
 class FaultRule(Struct, frozen=True):
-    """One line."""
+    """One rule."""
 
     line: int
     kind: FaultKind
     node: Node
     share: float = 100.0
-    """Of the messages the filter lets pass, in percent."""
+    """Percentage of the matching messages."""
     shortest: float = 0.0
     longest: float = 0.0
-    """Seconds of a delay."""
+    """Longest delay in seconds."""
     code: int = ErrorCode.INTERNAL_ERROR
     message: str = "a fault by rule"
     is_about_told: bool = False
-    """Whether notifications and questions of servers meet it as well."""
+    """True if the rule also applies to notifications and to questions of servers."""
 
 
 class Fault(Struct, frozen=True):
-    """What happens to one message."""
+    """Fault that one message gets."""
 
     rule: FaultRule
     seconds: float = 0.0
 
     def how(self) -> str:
-        """What the capture says of it."""
+        """Return the description for the capture."""
         done = {
             FaultKind.DELAY: "delayed",
             FaultKind.LOSE: "lost",
@@ -90,10 +90,10 @@ class Fault(Struct, frozen=True):
 
 
 class FaultRules:
-    """The rules in force, and their dice."""
+    """Rules in force, and their random numbers."""
 
     def __init__(self, text: str = "") -> None:
-        """Raises: ValueError, which names the line and what is allowed there."""
+        """Raises: ValueError, which names the line and the allowed values."""
         self.text = text
         self.rules: list[FaultRule] = []
         self._seed = 0
@@ -112,11 +112,11 @@ class FaultRules:
         if len(self.rules) > MOST_RULES:
             raise ValueError(f"line {self.rules[MOST_RULES].line}: at most {MOST_RULES} rules are allowed")
         self.has_told = any(rule.is_about_told for rule in self.rules)
-        """Whether notifications and questions have to be looked at."""
+        """True if notifications and questions must be checked."""
 
     @property
     def has_cuts(self) -> bool:
-        """Whether answers have to be looked at."""
+        """True if answers must be checked."""
         return any(rule.kind is FaultKind.CUT for rule in self.rules)
 
     def strike(
@@ -128,7 +128,7 @@ class FaultRules:
         in_session: bool = False,
         is_told: bool = False,
     ) -> Fault | None:
-        """The fault a message meets: that of the first rule which matches and whose dice say so."""
+        """Return the fault for a message: that of the first rule that matches and is drawn, or None."""
         for rule in self.rules:
             if (rule.kind is FaultKind.CUT) is not is_answer or (is_told and not rule.is_about_told):
                 continue

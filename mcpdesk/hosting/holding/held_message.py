@@ -1,4 +1,4 @@
-"""Messages that wait for a person, as a front end sees them, and what a person makes of them."""
+"""Held messages, as a front end sees them, and the edits and answers of a person."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ways = Literal["requests", "answers", "both"]
 
 
 class Verdict(StrEnum):
-    """What becomes of a held message. Its value is what a person reads."""
+    """Decision about a held message. The value is shown to a person."""
 
     GO_ON = "passed on"
     CHANGE = "changed"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 
 class HeldMessage(Struct, frozen=True):
-    """A message that waits for a person."""
+    """A message that is held for a person."""
 
     number: int
     connection: int
@@ -38,19 +38,19 @@ class HeldMessage(Struct, frozen=True):
     since: float
     """Unix time in seconds."""
     text: str
-    """The message as indented JSON; empty for one that is too long to be changed."""
+    """Message as indented JSON; empty if it is too long to be edited."""
     due: float | None = None
-    """Unix time in seconds at which it goes on by itself."""
+    """Unix time in seconds when it is passed on automatically, or None."""
     what: str = "request"
     """`request`, `answer`, `tells` (a notification), `asks` (a question to the client) or `reply` to that."""
     is_sent: bool = False
-    """Whether the server sends it."""
+    """True if the server sends it."""
     replica: str = ""
-    """Of several machines that a desk looks at, the one that holds it."""
+    """Replica that holds it, on a desk that shows several machines."""
 
 
 class CannedCall(Struct, frozen=True):
-    """Requests that all get one captured answer."""
+    """Requests that are all answered with one captured answer."""
 
     server: str
     method: str
@@ -58,22 +58,22 @@ class CannedCall(Struct, frozen=True):
 
 
 class HoldView(Struct, frozen=True):
-    """What is to be held, and what is."""
+    """Rules for holding, and the held messages."""
 
     rule: str = ""
-    """A filter of the traffic; empty: nothing is held."""
+    """Traffic filter of the messages to hold; empty if none are held."""
     ways: Ways = "requests"
     messages: tuple[HeldMessage, ...] = ()
     canned: tuple[CannedCall, ...] = ()
-    """What is answered without its server."""
+    """Requests that are answered without their server."""
     faults: str = ""
-    """The rules of faults, a line each."""
+    """Fault rules, one per line."""
     struck: int = 0
-    """Messages that met a fault since the rules were set."""
+    """Messages that got a fault since the rules were set."""
 
 
 def name_of(request: JSONObject) -> str:
-    """The tool, prompt or URI a request names."""
+    """Return the tool, prompt or URI that a request names."""
     params = request.get("params")
     return str(params.get("name", params.get("uri", ""))) if isinstance(params, dict) else ""
 
@@ -89,7 +89,7 @@ def _read(text: str) -> JSONObject:
 
 
 def changed_message(held: HeldMessage, before: JSONObject, text: str) -> JSONObject:
-    """What a person made of a held message; its id stays. Raises: ValueError."""
+    """Return a held message as changed by a person; its id is kept. Raises: ValueError."""
     found = _read(text)
     if held.is_answer and ("result" in found) == ("error" in found):
         raise ValueError("an answer must have either a result or an error")
@@ -104,7 +104,7 @@ def changed_message(held: HeldMessage, before: JSONObject, text: str) -> JSONObj
 
 
 def response_of(identifier: Id, text: str) -> JSONObject:
-    """The answer a person gave: a whole response, or its result alone. Raises: ValueError."""
+    """Return the response for a person's answer: a full response, or only its result. Raises: ValueError."""
     found = _read(text)
     if "error" in found and not isinstance(found["error"], dict):
         raise ValueError("an error must be an object with code and message")

@@ -1,4 +1,4 @@
-"""Lines in which notifications and questions wait for a person, each behind the one before it."""
+"""Queues in which notifications and questions of a server are held for a person, in order."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from mcpdesk.protocol.outlet import Outlet
 
 MOST_QUEUED = 1_000
-"""Messages that wait behind a held one; more than a handler sends between two `drain`s go at once."""
+"""Messages queued behind a held one; a handler's further messages between two `drain`s are sent at once."""
 
 
 class HeldLine:
-    """What a server sends about one request, or about none."""
+    """Queue of a server's messages about one request, or about none."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class HeldLine:
         hold: Callable[[bytes], Awaitable[bytes | None]],
         deliver: Callable[[bytes], object],
     ) -> None:
-        """`is_due` says whether a message waits, `hold` waits and gives what is to be sent, if anything."""
+        """`is_due` is True for messages to hold. `hold` waits and returns the message to send, if any."""
         self._is_due = is_due
         self._hold = hold
         self._deliver = deliver
@@ -30,11 +30,11 @@ class HeldLine:
 
     @property
     def is_moving(self) -> bool:
-        """Whether something waits."""
+        """True if a message waits."""
         return self._going is not None
 
     def put(self, message: bytes) -> None:
-        """Deliver one message, or let it wait."""
+        """Deliver one message, or queue it."""
         is_due = self._going is not None or self._is_due(message)
         if not is_due or len(self._queue) >= MOST_QUEUED:
             self._deliver(message)
@@ -44,12 +44,12 @@ class HeldLine:
                 self._going = asyncio.create_task(self._go())
 
     async def all_gone(self) -> None:
-        """Wait until nothing is held any more."""
+        """Wait until no message is held."""
         while self._going is not None:
             await asyncio.wait({self._going})
 
     def close(self) -> None:
-        """Nobody waits for what is held."""
+        """Drop the held messages, because their recipient has disconnected."""
         self._queue.clear()
         if self._going is not None:
             self._going.cancel()
@@ -69,36 +69,36 @@ class HeldOutlet:
     """Implements `Outlet` over that of a transport, for one request."""
 
     def __init__(self, outlet: Outlet, line: HeldLine) -> None:
-        """`line` ends at the outlet."""
+        """`line` delivers to the outlet."""
         self._outlet = outlet
         self._line = line
 
     @property
     def may_send(self) -> bool:
-        """Whether messages reach the peer at all."""
+        """True if messages can reach the peer."""
         return self._outlet.may_send
 
     @property
     def must_drain(self) -> bool:
-        """Whether to `drain` before the next message."""
+        """True if `drain` must be called before the next message."""
         return self._line.is_moving or self._outlet.must_drain
 
     def send(self, message: bytes) -> None:
-        """Queue one message, or let it wait."""
+        """Send one message, or queue it."""
         if self._outlet.may_send:
             self._line.put(message)
 
     async def drain(self) -> None:
-        """Wait for what is held, and until the peer has taken enough."""
+        """Wait for the held messages, and until the peer has caught up."""
         await self._line.all_gone()
         await self._outlet.drain()
 
     async def reserve(self, size: int) -> None:
-        """Wait until an answer of so many bytes may be held. Raises: AnswerRefused."""
+        """Wait until an answer of this size in bytes may be held in memory. Raises: AnswerRefused."""
         await self._outlet.reserve(size)
 
     def keep_alive(self) -> None:
-        """Show life on the connection."""
+        """Send a keep-alive on the connection."""
         self._outlet.keep_alive()
 
     async def close_stream(self, retry_ms: int) -> bool:

@@ -1,4 +1,4 @@
-"""Holds what passes a tap: judges the messages whose lines its gate asks about. Used on one loop only."""
+"""Holds messages that pass a tap, and decides about the lines that its gate reports. Used on one loop."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from mcpdesk.recorder.record import TAPPED
 from mcpdesk.transports import tap
 
 MOST_ASKED = 10_000
-"""Requests whose answers are awaited; the answers to older ones pass."""
+"""Maximum number of requests with pending answers; answers to older ones pass."""
 READY_S = 1.0
 INCOMPLETE_S = 2.0
 """Time limit for the next line of a message that is spread over several."""
 LARGEST = tap.MOST_WAITING // 2
-"""Bytes of a message over several lines. The gate must have room for it, or its end would never come."""
+"""Size limit in bytes of a message over several lines. The gate must have room for the complete message."""
 
 Numbers: TypeAlias = tuple[int, ...]
 """Numbers of the lines of one message."""
 
 
 class HeldTap:
-    """The dialogue that passes a tap. While something is to be held, its gate asks about every line."""
+    """The dialogue that passes a tap. While messages may be held, the gate reports every line."""
 
     def __init__(
         self, recording: Recording, tell: Callable[[str], object], on_view: Callable[[], object]
@@ -43,20 +43,20 @@ class HeldTap:
         self._words: asyncio.WriteTransport | None = None
         self._is_asked = False
         self._asks = asyncio.Event()
-        """Set once the gate does as it is asked to."""
+        """Set once the gate has applied the current state."""
         self._lines = {is_from_client: MessageLines(LARGEST) for is_from_client in (True, False)}
         self._patience: dict[bool, asyncio.TimerHandle] = {}
-        """By direction: gives up a message that does not go on."""
+        """Timers that give up an incomplete message, by direction."""
         self._asked: dict[Id, tuple[JSONObject, float]] = {}
-        """Requests of the client as the server got them, with the Unix time at which they came."""
+        """Requests of the client as the server received them, with their Unix times."""
         self._tokens: dict[Id, Id] = {}
-        """Progress token -> id of its request."""
+        """Request ids by progress token."""
         self._last: dict[Id | None, asyncio.Task[None]] = {}
-        """What the server sent last about a request, or about none, if it is still held."""
+        """Latest task of a server's message about a request, or about none, while it is held."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def connect(self, told: int, words: int) -> None:
-        """Take up the pipes from the gate and to it."""
+        """Open the pipes from and to the gate."""
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(told, "rb", 0)
@@ -64,7 +64,7 @@ class HeldTap:
         self._words, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(words, "wb", 0))
 
     async def listen(self) -> None:
-        """Judge what the gate asks about, until the tap ends."""
+        """Decide about the lines that the gate reports, until the tap ends."""
         reader = self._reader
         try:
             while True:
@@ -77,7 +77,7 @@ class HeldTap:
             self.holds.close()
 
     def hold(self, holds: Holds) -> None:
-        """Let the gate ask about lines from now on, or no longer."""
+        """Make the gate report lines from now on, or stop that."""
         if holds.is_on != self._is_asked:
             self._is_asked = holds.is_on
             self._asks.clear()
@@ -85,14 +85,14 @@ class HeldTap:
             self._say(tap.BEGIN if holds.is_on else tap.END)
 
     async def ready(self) -> None:
-        """Wait until the gate asks about every line, if it is to, but not for one that is stuck."""
+        """Wait until the gate reports every line, if it should, up to a time limit."""
         if self._is_asked:
             with suppress(TimeoutError):
                 async with asyncio.timeout(READY_S):
                     await self._asks.wait()
 
     def let_all_go(self) -> None:
-        """Hold nothing any more, as nobody is there to let it go."""
+        """Stop holding and release all messages, because no person is left to release them."""
         self.holds.set_rule("", HoldView().ways)
         self.holds.set_faults("")
         for what in self.holds.view.canned:
@@ -103,7 +103,7 @@ class HeldTap:
             self._words.write(tap.WORD.pack(word, number, len(data)) + data)
 
     def _take(self, is_from_client: bool, number: int, line: bytes) -> None:
-        """Take a line, and judge the messages that are whole now."""
+        """Handle a line, and decide about the messages that are complete now."""
         if (patience := self._patience.pop(is_from_client, None)) is not None:
             patience.cancel()
         lines = self._lines[is_from_client]
@@ -114,13 +114,13 @@ class HeldTap:
             self._patience[is_from_client] = later
 
     def _give_up(self, is_from_client: bool) -> None:
-        """Judge the lines of a message that does not go on, each by itself."""
+        """Decide about each line of an incomplete message separately."""
         self._patience.pop(is_from_client, None)
         for group in self._lines[is_from_client].give_up():
             self._judge(is_from_client, *group)
 
     def _forget_lines(self) -> None:
-        """Forget lines of messages that are not whole: the gate lets all pass that wait."""
+        """Discard incomplete messages, because the gate passes all lines that wait."""
         for patience in self._patience.values():
             patience.cancel()
         self._patience.clear()
@@ -128,7 +128,7 @@ class HeldTap:
             lines.give_up()
 
     def _judge(self, is_from_client: bool, numbers: Numbers, data: bytes) -> None:
-        """Begin to judge the lines of a message; what is no single message passes."""
+        """Start to decide about the lines of a message; lines that are not a single message pass."""
         try:
             message = codec.decode(data)
         except ProtocolError:
@@ -146,11 +146,11 @@ class HeldTap:
             self._begin(self._answered(numbers, message, data), numbers)
 
     async def _pass(self, numbers: Numbers) -> None:
-        """Let lines pass, but not before those that came earlier were judged."""
+        """Pass lines, after the decisions about earlier lines."""
         self._say_of(numbers, tap.PASS)
 
     def _say_of(self, numbers: Numbers, word: int, data: bytes = b"") -> None:
-        """Say a word about the lines of one message; one with `data` is of the last line, in place of all."""
+        """Send a command for the lines of one message. `data` belongs to the last line and replaces all."""
         *others, last = numbers
         for number in others:
             self._say(tap.PASS if word == tap.PASS else tap.DROP, number)
@@ -173,7 +173,7 @@ class HeldTap:
             del self._last[about]
 
     def _subject(self, message: JSONObject) -> Id | None:
-        """The request that a notification of progress is about."""
+        """Return the id of the request that a progress notification is about."""
         params = message.get("params")
         token = params.get("progressToken") if isinstance(params, dict) else None
         return self._tokens.get(token) if is_id(token) else None
@@ -210,7 +210,7 @@ class HeldTap:
         about: Id | None,
         before: asyncio.Task[None] | None,
     ) -> None:
-        """A notification or a question of the server waits behind the one before it."""
+        """Hold a notification or question of the server behind the previous one."""
         if before is not None and not before.done():
             await asyncio.wait({before})
         data = given.rstrip()
@@ -224,7 +224,7 @@ class HeldTap:
         self._say(tap.TELL, 0, codec.encode(answer) + b"\n")
 
     async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
-        """An answer of the server waits behind what is told about its request."""
+        """Hold an answer of the server behind the notifications about its request."""
         identifier = message.get("id")
         asked = self._asked.pop(identifier, None) if is_id(identifier) else None
         if asked is None:
@@ -240,7 +240,7 @@ class HeldTap:
         self._let(numbers, message, kept)
 
     def _let(self, numbers: Numbers, message: JSONObject, kept: JSONObject | None) -> None:
-        """Let a message pass, changed or not, or drop it."""
+        """Pass a message, changed or not, or drop it."""
         if kept is None:
             self._say_of(numbers, tap.DROP)
         elif kept is message:

@@ -1,9 +1,9 @@
-"""Holds messages at the desk: a person looks at them, changes them, and lets them go on.
+"""Holds messages at the desk, where a person can inspect, change and release them.
 
-While nothing is to be held no part of this is on the way of a call: a dialogue's `accept_message` is swapped
-when holding begins, and back when it ends. What clients send is held before it is taken, what servers send
-before it leaves, so it makes no difference over which transport and in which era it came. Used on the
-core's loop only, but for `view`.
+While nothing is held, this code is not in the path of a call: a dialogue's `accept_message` is swapped when
+holding starts, and restored when it ends. Messages of clients are held before they are handled, those of
+servers before they are sent, so transport and era make no difference. Used on the core's loop only, except
+for `view`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index.query import Node
 
 MOST_HELD = 100
-"""Messages held at a time; further ones pass."""
+"""Maximum number of held messages; further ones pass."""
 EDITABLE = 256 << 10
-"""Characters of a message that can be shown and changed; a longer one goes on as it is, or is dropped."""
+"""Length limit in characters of a message that can be shown and changed; longer ones pass or are dropped."""
 LONGEST_DELAY_S = 3600.0
 MOST_WAITING = 1_000
-"""Requests that are delayed by rule or get no answer, at a time: one more, and the oldest waits no longer."""
+"""Maximum number of requests delayed by a rule or left unanswered; one more releases the oldest."""
 GiveAnswer = Callable[[JSONObject], Awaitable[object]]
-"""Takes the response to a question of a server."""
+"""Receives the response to a question of a server."""
 
 
 class _Decision(Struct, frozen=True):
@@ -62,7 +62,7 @@ class _Decision(Struct, frozen=True):
 
 
 class _Held:
-    """One message, and the decision that is waited for."""
+    """A held message, and its pending decision."""
 
     def __init__(self, shown: HeldMessage, message: JSONObject) -> None:
         self.shown = shown
@@ -71,13 +71,13 @@ class _Held:
         self.timer: asyncio.TimerHandle | None = None
 
     def decide(self, decision: _Decision) -> None:
-        """Let it go; only the first decision counts."""
+        """Release the message; only the first decision counts."""
         if not self.decision.done():
             self.decision.set_result(decision)
 
 
 class Accept(Protocol):
-    """What takes the messages of a dialogue."""
+    """Handler for the messages of a dialogue."""
 
     def __call__(
         self,
@@ -86,18 +86,18 @@ class Accept(Protocol):
         headers: Mapping[str, str] | None = None,
         principal: Principal | None = None,
     ) -> Answer:
-        """Take one decoded message."""
+        """Handle one decoded message."""
 
 
 class GuardedEndpoint(Protocol):
-    """A server whose messages are held."""
+    """A server whose messages can be held."""
 
     def hold(self, holds: Holds) -> None:
-        """Let messages of all its clients wait from now on, or no longer."""
+        """Hold messages of all its clients from now on, or stop that."""
 
 
 class Holds:
-    """All that is held on one core."""
+    """All held messages of one core."""
 
     def __init__(
         self,
@@ -107,8 +107,11 @@ class Holds:
         hang_up: Callable[[int], object] = lambda connection: None,
         on_view: Callable[[], object] = lambda: None,
     ) -> None:
-        """`tell` shows a person that something is held now, where nothing was; `endpoints` hear of rules;
-        `hang_up` disconnects a client by its connection; `on_view` is called when there is another `view`."""
+        """Start with nothing held.
+
+        `tell` notifies a person when the first message is held. `endpoints` are notified of new rules.
+        `hang_up` disconnects a client by its connection. `on_view` is called when `view` has changed.
+        """
         self.view = HoldView()
         self._recording = recording
         self._tell = tell
@@ -117,25 +120,25 @@ class Holds:
         self._canned: dict[CannedCall, JSONObject] = {}
         self._held: dict[int, _Held] = {}
         self._waiting: dict[asyncio.Future[bool], tuple[int, Id | None]] = {}
-        """Requests that are delayed or get no answer, with connection and id; go on or not."""
+        """Delayed and unanswered requests, with connection and id. The result is True to continue."""
         self._faults = FaultRules()
         self._hang_up = hang_up
         self._on_view = on_view
         self._questions: dict[tuple[int, Id], JSONObject] = {}
-        """Questions that were asked while something is held, by connection and id."""
+        """Questions asked while messages are held, by connection and id."""
         self._lines = WeakKeyDictionary[HeldLine, int]()
-        """The lines there are, and their connections."""
+        """Existing queues, with their connections."""
         self._numbers = count(1)
 
     @property
     def is_on(self) -> bool:
-        """Whether something is to be held, answered without its server, or to meet faults."""
+        """True if messages are to be held, answered without their server, or given faults."""
         return self._node is not None or bool(self._canned) or bool(self._faults.rules)
 
     def set_faults(self, text: str) -> None:
-        """Let messages meet faults from now on, as rules say; what others delayed goes on.
+        """Replace the fault rules; messages delayed by earlier rules continue.
 
-        Raises: ValueError for what is no rule.
+        Raises: ValueError for an invalid rule.
         """
         self._faults = FaultRules(text)
         for waiting, (_, identifier) in self._waiting.items():
@@ -146,9 +149,9 @@ class Holds:
             endpoint.hold(self)
 
     def can(self, what: CannedCall, answer: str) -> None:
-        """Answer such requests with a captured answer from now on; an empty one ends that.
+        """Answer such requests with a captured answer from now on; an empty answer ends that.
 
-        Raises: ValueError for what is no answer.
+        Raises: ValueError for an invalid answer.
         """
         self._canned.pop(what, None)
         if answer:
@@ -158,12 +161,12 @@ class Holds:
             endpoint.hold(self)
 
     def set_rule(self, rule: str, ways: Ways) -> None:
-        """Hold what a filter lets pass from now on; without one nothing, and all that is held goes on.
+        """Hold the messages that match a filter from now on. Without a filter, release all held messages.
 
-        Raises: ValueError for what is no filter, or can never match.
+        Raises: ValueError for an invalid filter, or one that can never match.
         """
         from mcpdesk.hosting.holding.reachable_rules import HELD, check_matches
-        from mcpdesk.recorder.index.query import QueryError, parse  # a client waits for its core
+        from mcpdesk.recorder.index.query import QueryError, parse  # not needed at the start
 
         try:
             node = parse(rule, time()) if rule.strip() else None
@@ -180,13 +183,13 @@ class Holds:
             endpoint.hold(self)
 
     def guard(self, connection: int, plain: Accept) -> Accept:
-        """What takes the messages of a dialogue while something is to be held."""
+        """Return the handler for the messages of a dialogue while messages may be held."""
         return partial(self._accept, connection, plain)
 
     def decide(self, number: int, how: Verdict, text: str = "") -> bool:
-        """Let a message go; False when it is not held any more. `text` is the changed message, or the answer.
+        """Decide about a held message; False if it is no longer held.
 
-        Raises: ValueError for a text that cannot stand in its place.
+        `text` is the changed message, or the answer. Raises: ValueError if it is unusable.
         """
         held = self._held.get(number)
         if held is None:
@@ -206,7 +209,7 @@ class Holds:
         return True
 
     def delay(self, number: int, seconds: float) -> bool:
-        """Let a message go on by itself after some seconds; False when it is not held any more."""
+        """Release a message automatically after some seconds; False if it is no longer held."""
         held = self._held.get(number)
         if held is None:
             return False
@@ -220,7 +223,7 @@ class Holds:
         return True
 
     def forget(self, connection: int) -> None:
-        """A dialogue ended: nobody waits for its messages."""
+        """Drop the held messages of a dialogue that has ended."""
         for line, of in list(self._lines.items()):
             if of == connection:
                 line.close()
@@ -232,7 +235,7 @@ class Holds:
             del self._questions[key]
 
     def close(self) -> None:
-        """The core stops: whatever is held gets no answer."""
+        """Drop all held messages without an answer when the core stops."""
         for line in list(self._lines):
             line.close()
         for held in self._held.values():
@@ -262,7 +265,10 @@ class Holds:
         return self._tell_later(connection, plain, message, about, outlet, headers, principal)
 
     def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """What is to be held of a client: a notification itself, or the question it replies to."""
+        """Return the message to check for a client's message, or None if it is not to be held.
+
+        For a notification that is the message itself, for a reply the question it answers.
+        """
         identifier, method = message.get("id"), message.get("method")
         if method == "notifications/cancelled":
             self._cancel(connection, message.get("params"))
@@ -286,7 +292,7 @@ class Holds:
         headers: Mapping[str, str] | None,
         principal: Principal | None,
     ) -> Reply:
-        """Take a notification, or the reply to a question, when a person let it go."""
+        """Handle a notification, or the reply to a question, once a person has released it."""
         kept = await self._told(connection, message, about)
         if kept is None:
             return ACCEPTED
@@ -294,7 +300,10 @@ class Holds:
         return answer if isinstance(answer, tuple) else await answer
 
     async def hold_told(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """A notification of a client, or its reply to a question, as it is to go on; None: it was dropped."""
+        """Hold a notification of a client, or its reply to a question.
+
+        Return the message as released, or None if it was dropped.
+        """
         about = self._held_subject(connection, message)
         return message if about is None else await self._told(connection, message, about)
 
@@ -310,7 +319,7 @@ class Holds:
         return decision.message if decision.how is Verdict.CHANGE else message
 
     def _is_due(self, connection: int, message: JSONObject, about: JSONObject, is_sent: bool = False) -> bool:
-        """Whether a notification, a question, or the reply to a question is to be held."""
+        """Return True if a notification, a question, or the reply to a question is to be held."""
         if self._node is None:
             return False
         if about is message:
@@ -319,7 +328,7 @@ class Holds:
         return self._matches(self._node, connection, time(), asked, said, True)
 
     def _is_sent_due(self, connection: int, data: bytes) -> bool:
-        """Whether what the server sends is to be held; a question is kept in mind."""
+        """Return True if a message of the server is to be held; a question is remembered."""
         message = codec.decode(data)
         if "method" in message and is_id(message.get("id")):
             if len(self._questions) >= MOST_WAITING:
@@ -332,9 +341,9 @@ class Holds:
     def line(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
     ) -> HeldLine:
-        """A line for what a server sends about the request `of`, or about none.
+        """Return a queue for a server's messages about the request `of`, or about none.
 
-        `deliver` gets what goes on; `answer` takes what a person answered in the client's stead.
+        `deliver` receives released messages; `answer` receives a person's answer given for the client.
         """
         hold = partial(self._hold_sent, connection, answer, of)
         line = HeldLine(partial(self._is_sent_due, connection), hold, deliver)
@@ -344,7 +353,7 @@ class Holds:
     async def hold_sent(
         self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
     ) -> bytes | None:
-        """What a server is to send in the place of a message, when a person let it go; None: nothing."""
+        """Hold a message of a server. Return the message to send, or None to send nothing."""
         if not self._is_sent_due(connection, data):
             return data
         return await self._hold_sent(connection, answer, of, data)
@@ -375,7 +384,7 @@ class Holds:
         headers: Mapping[str, str] | None,
         principal: Principal | None,
     ) -> Reply:
-        """Take a request and give its answer, each when a person let it go."""
+        """Hold a request and its answer, each until a person releases it."""
         came = time()
         in_session = headers is not None and "Mcp-Session-Id" in headers
         try:
@@ -417,15 +426,15 @@ class Holds:
 
     @property
     def holds_answers(self) -> bool:
-        """Whether answers are to be held, or may be cut off."""
+        """True if answers may be held or cut off."""
         return (self._node is not None and self.view.ways != "requests") or self._faults.has_cuts
 
     async def hold_request(
         self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
-        """The request to pass on, or None and the answer to give in its stead; twice None: it was dropped.
+        """Hold a request, and return the request to pass on, or None and the answer to give.
 
-        Raises: SessionLost, where HTTP is to say so.
+        Returns None twice if the request was dropped. Raises: SessionLost if HTTP must report that.
         """
         if self._faults.rules and (fault := self._strike(connection, message, in_session)) is not None:
             kind = fault.rule.kind
@@ -459,9 +468,9 @@ class Holds:
     async def hold_answer(
         self, connection: int, request: JSONObject, came: float, answer: JSONObject
     ) -> JSONObject | None:
-        """The answer to give to a request that came at a Unix time; None: it was dropped.
+        """Hold the answer to a request that came at a Unix time, and return the answer to send.
 
-        Raises: AnswerCut, when the connection is to break in the middle of it.
+        Returns None if it was dropped. Raises: AnswerCut if the connection must break in the middle of it.
         """
         if self._faults.has_cuts and self._strike(connection, request, False, came, answer) is not None:
             raise AnswerCut(codec.encode(answer))
@@ -476,7 +485,7 @@ class Holds:
         return decision.message if decision.how is Verdict.CHANGE else answer
 
     async def lose(self, connection: int) -> None:
-        """Wait until the client of a connection has left: it gets no answer."""
+        """Wait until the client of a connection has disconnected, without an answer."""
         await self._wait(connection, None, None)
 
     def _strike(
@@ -487,7 +496,7 @@ class Holds:
         came: float = 0.0,
         answer: JSONObject | None = None,
     ) -> Fault | None:
-        """The fault a request, or its answer, meets; it is noted in the capture."""
+        """Return the fault for a request or its answer, and record it in the capture."""
         asked, info = codec.encode(request), self._recording.index.connections.get(connection)
         said = None if answer is None else codec.encode(answer)
         fault = self._faults.strike(
@@ -505,7 +514,7 @@ class Holds:
     async def _survives(
         self, connection: int, message: JSONObject, of: Id | None = None, *, is_sent: bool = False
     ) -> bool:
-        """Whether a notification, or a question about the request `of`, goes on in spite of the faults."""
+        """Return True if a notification, or a question about the request `of`, survives the faults."""
         data, info = codec.encode(message), self._recording.index.connections.get(connection)
         fault = self._faults.strike(
             info.peer if info else "",
@@ -524,7 +533,7 @@ class Holds:
         return goes_on
 
     async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
-        """Let a request wait for so long, or until it need not; says whether it is to go on then."""
+        """Delay a request until the time is over or it is released. Return True to continue with it."""
         waiting = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= MOST_WAITING:
             oldest = next(iter(self._waiting))
@@ -542,11 +551,11 @@ class Holds:
 
     @property
     def waiting(self) -> int:
-        """Requests that are delayed by rule, or get no answer."""
+        """Number of requests that are delayed by a rule or left unanswered."""
         return len(self._waiting)
 
     def _release(self, of: Callable[[int, Id | None], bool]) -> None:
-        """Let some requests wait no longer: their clients are gone."""
+        """Release some requests, because their clients have disconnected."""
         for waiting, (connection, identifier) in self._waiting.items():
             if not waiting.done() and of(connection, identifier):
                 waiting.set_result(False)
@@ -561,9 +570,9 @@ class Holds:
         is_sent: bool = False,
         of: Id | None = None,
     ) -> _Decision:
-        """Wait for a person, and record what was decided. `message` is the request, or its answer.
+        """Wait for a person's decision, and record it. `message` is the request, or its answer.
 
-        What the server sends about a request is recorded with the id of that, `of`.
+        A server's message about a request is recorded with the id of that request, `of`.
         """
         if len(self._held) >= MOST_HELD:
             return _Decision(Verdict.GO_ON)
@@ -605,7 +614,7 @@ class Holds:
         return decision
 
     def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
-        """What a request calls."""
+        """Return the server, method and name that a request calls."""
         info = self._recording.index.connections.get(connection)
         return CannedCall(info.server if info else "", request["method"], name_of(request))
 
@@ -619,7 +628,7 @@ class Holds:
         became: JSONObject,
         is_sent: bool | None = None,
     ) -> None:
-        """Note what became of a message in the capture; of a notification under its method."""
+        """Record the outcome of a message in the capture; notifications are recorded under their method."""
         changes = not how.endswith(Verdict.GO_ON)
         if is_sent is None:
             is_sent = message is not request
@@ -637,13 +646,13 @@ class Holds:
         )
 
     async def _lose(self, connection: int, headers: Mapping[str, str] | None) -> Reply:
-        """Give no answer: nothing on a pipe; over HTTP the request stays open until its client leaves."""
+        """Give no answer: nothing on a pipe; over HTTP the request stays open until the client leaves."""
         if headers is not None:
             await self.lose(connection)
         return ACCEPTED
 
     def _cancel(self, connection: int, params: Any) -> None:
-        """The client cancels a request: it is not waited for any more."""
+        """Release a request that its client cancels."""
         wanted = params.get("requestId") if isinstance(params, dict) else None
         if is_id(wanted):
             self._release(lambda of, identifier: (of, identifier) == (connection, wanted))
@@ -661,7 +670,7 @@ class Holds:
         answer: bytes | None = None,
         is_sent: bool = False,
     ) -> bool:
-        """Whether the filter lets an exchange pass, as it would in the traffic."""
+        """Return True if an exchange matches the filter, as it would in the traffic."""
         from mcpdesk.recorder.index.one_exchange import is_let_pass
 
         connections = self._recording.index.connections
@@ -686,7 +695,7 @@ class Holds:
 
 
 def _rounds(answer: JSONObject) -> list[JSONObject]:
-    """The questions in an answer that wants more input, as they would be asked in the handshake era."""
+    """Return the questions in an answer that wants more input, in the form of the handshake era."""
     result = answer.get("result")
     asked = result.get("inputRequests") if isinstance(result, dict) else None
     found = asked.items() if isinstance(asked, dict) else ()

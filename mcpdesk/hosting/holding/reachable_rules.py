@@ -1,7 +1,7 @@
-"""Whether a rule can match at all: a filter is checked against what is known when the rule acts.
+"""Check that a rule can match: its filter may only use facts that are known when the rule is applied.
 
-A request has no status, no time taken and no error yet; what became of a message at the desk, and how fast it
-was beside others, is known only in the traffic.
+A request has no status, duration or error yet. The decision at the desk, and the speed compared with other
+calls, are known only in the traffic.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 from mcpdesk.recorder.index.query import All, Either, Field, Limit, Node, Not
 
 FROM_SERVERS = re.compile(r"notifications/|elicitation/|sampling/|roots/list")
-"""Methods of messages that are no request of a client."""
+"""Methods of messages that are not requests of a client."""
 _ANSWERED = frozenset(
     {Status.OK, Status.ERROR, Status.TOOL_ERROR, Status.ASKS, Status.NEGOTIATION, Status.MALFORMED}
 )
 
 
 class Moment(Struct, frozen=True):
-    """Facts about one sort of message that are known when a rule looks at it."""
+    """Facts that are known about one kind of message when a rule is applied to it."""
 
     statuses: frozenset[Status]
     directions: frozenset[str]
     kind: ExchangeKind = ExchangeKind.REQUEST
     is_timed: bool = False
-    """Whether the time taken is known."""
+    """True if the duration is known."""
     is_call: bool = False
-    """Whether it is a request of a client, or the answer to one."""
+    """True for a request of a client, or the answer to one."""
 
 
 REQUEST = Moment(frozenset({Status.PENDING}), frozenset({"in"}), is_call=True)
@@ -45,11 +45,11 @@ HELD: dict[Ways, tuple[Moment, ...]] = {
     "answers": (ANSWER, NOTIFICATION, QUESTION),
     "both": (REQUEST, ANSWER, NOTIFICATION, QUESTION, REPLY),
 }
-"""Messages that a rule for holding looks at."""
+"""Messages that a rule for holding is applied to."""
 
 
 def check_matches(node: Node, moments: Sequence[Moment]) -> None:
-    """Refuse a filter with a condition that is known only later, or that lets none of these messages pass.
+    """Reject a filter with a condition that is known only later, or that no such message can match.
 
     Raises: ValueError.
     """
@@ -78,7 +78,7 @@ def _is_known_later(leaf: Node) -> bool:
 
 
 def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
-    """Whether a filter may let a message pass, and whether it may not."""
+    """Return whether a filter may match a message, and whether it may not match it."""
     match node:
         case All(nodes):
             parts = [_outcomes(each, moment) for each in nodes]

@@ -1,4 +1,4 @@
-"""Questions in the engine: those that wait at each replica, and how each ended, decided by one script."""
+"""Questions in the engine: the waiting questions of each replica, and their ends, decided by one script."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
 
 ASKED, ENDED = "asked", "ended"
 TOLD = "question"
-"""The kind of events about questions."""
+"""Kind of the events about questions."""
 MOST_BYTES = 256 << 10
-"""A question with more text is answered at its own replica only."""
+"""Size limit in bytes; a larger question can be answered only at its own replica."""
 SPARE_S = 60
-"""How much longer than a question waits its replica's list is kept."""
+"""Seconds to keep a replica's list beyond the deadline of a question."""
 END_KEPT_S = 600
-"""How long an answer waits for the replica that asked."""
+"""Seconds an answer is kept for the replica that asked."""
 
 WRITE = f"""
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -45,28 +45,28 @@ redis.call('EXPIRE', key, ARGV[6])
 {ANNOUNCE}
 return 1
 """
-"""End a question unless it has ended. From another replica than its own only while that lives."""
+"""End a question unless it has ended. Another replica can end it only while the asking replica lives."""
 
 
 class Ending(StrEnum):
-    """Who ends a question."""
+    """Origin of the end of a question."""
 
     OWN = "own"
     """A person, at the replica that asks."""
     ANOTHER = "another"
     """A person, at another replica."""
     CLOSED = "closed"
-    """The replica that asks, since nobody waits any more: that is so whatever others answered."""
+    """The replica that asks, because its call has ended. This overrides answers of others."""
 
 
 class EngineQuestions:
-    """The questions of all replicas. Every method raises EngineAway."""
+    """Questions of all replicas. Every method raises EngineAway."""
 
     def __init__(self, engine: Engine, bus: EventBus) -> None:
         self._engine, self._bus = engine, bus
 
     async def write(self, question: Question, replica: str, number: int, life_s: float) -> None:
-        """Let everybody see a question."""
+        """Publish a question to all replicas."""
         told = self._bus.arguments(TOLD, what=ASKED, replica=replica, number=number)
         keys = [self._waiting(replica), self._bus.key]
         packed = msgspec.msgpack.encode(question)
@@ -74,12 +74,12 @@ class EngineQuestions:
             await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *told])
 
     async def read(self, replica: str, number: int) -> Question | None:
-        """A question that waits at a replica."""
+        """Return a waiting question of a replica, or None."""
         key = self._waiting(replica)
         return question_of(await self._engine.run(lambda client: client.hget(key, number)))
 
     async def of(self, replica: str) -> dict[int, Question]:
-        """All that wait at a replica, by their numbers there."""
+        """Return all waiting questions of a replica, by their numbers there."""
         key = self._waiting(replica)
         found = await self._engine.run(lambda client: client.hgetall(key))
         read = {int(number): question_of(packed) for number, packed in found.items()}
@@ -88,9 +88,10 @@ class EngineQuestions:
     async def end(
         self, replica: str, number: int, who: Ending, token: str, ended: Question, shown: Question
     ) -> bool:
-        """Say how a question ended; False when it had ended. Everybody is told, in the words of `shown`.
+        """Record the end of a question; False if it had ended. The other replicas are notified with `shown`.
 
-        Raises: StorageError when the replica that asks is not heard of, or the engine has lost the question.
+        Raises: StorageError if the lease of the asking replica has expired, or the engine has lost the
+        question.
         """
         said = msgspec.msgpack.encode(shown)
         told = self._bus.arguments(TOLD, what=ENDED, replica=replica, number=number, question=said)
@@ -103,12 +104,12 @@ class EngineQuestions:
         return bool(found)
 
     async def ended(self, replica: str, number: int) -> Question | None:
-        """How a question was ended elsewhere; None: it was not."""
+        """Return the end of a question if another replica ended it, else None."""
         key = self._end(replica, number)
         return question_of(await self._engine.run(lambda client: client.hget(key, "end")))
 
     async def taken(self, replica: str, number: int) -> None:
-        """Let nobody read the answer any more: the replica that asked has it."""
+        """Delete an answer that the asking replica has received."""
         key = self._end(replica, number)
         await self._engine.run(lambda client: client.hdel(key, "end"))
 
@@ -125,7 +126,7 @@ class EngineQuestions:
 
 
 def question_of(packed: Any) -> Question | None:
-    """A question as the engine has it; None: there is none, or it is of a version that has others."""
+    """Decode a question of the engine; None if it is missing or was written by an incompatible version."""
     try:
         return msgspec.msgpack.decode(packed or b"", type=Question)
     except msgspec.MsgspecError:

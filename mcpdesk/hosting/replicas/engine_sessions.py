@@ -1,4 +1,4 @@
-"""HTTP sessions in the engine: read once by each replica that meets them, written when they change."""
+"""HTTP sessions in the engine: read once by each replica that serves them, and written when they change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcpdesk.transports.base import SharedSession
 
 ATTEMPTS = 20
 TOLD = "session"
-"""The kind of events about sessions."""
+"""Kind of the events about sessions."""
 
 WRITE = f"""
 local key = KEYS[1]
@@ -37,7 +37,10 @@ redis.call('EXPIRE', key, ARGV[6])
 {ANNOUNCE}
 return {{number}}
 """
-"""Write a session of a version. One that the engine has lost is written anew; an ended one is not."""
+"""Write a session if its version is current.
+
+A session that the engine has lost is created again; an ended session is not.
+"""
 JOIN = """
 local key = KEYS[1]
 local found = redis.call('HMGET', key, 'version', 'server', 'owner', 'used', 'state', 'heard', 'ended')
@@ -49,7 +52,7 @@ if ARGV[1] ~= '' then
 end
 return found
 """
-"""Read a session, and take a block of numbers in it for a replica if one is named."""
+"""Read a session; for a named replica, also assign it a block of numbers."""
 END = f"""
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'ended', 1)
@@ -59,16 +62,16 @@ redis.call('EXPIRE', KEYS[1], ARGV[1])
 
 
 class EngineSessions:
-    """The sessions of all replicas."""
+    """Sessions of all replicas."""
 
     def __init__(self, engine: Engine, bus: EventBus, replica: str, ttl_s: float) -> None:
         self._engine, self._bus, self._replica = engine, bus, replica
         self._ttl_s = int(ttl_s)
 
     async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
-        """Write a session that stood as `base` when it was read, or a new one, of version 0.
+        """Write a session that had the state `base` when it was read, or a new one, of version 0.
 
-        Returns None when it was ended. Raises: EngineAway.
+        Returns None if the session has ended. Raises: EngineAway.
         """
         writer = os.urandom(8).hex()
         for _ in range(ATTEMPTS):
@@ -89,7 +92,7 @@ class EngineSessions:
         return await self._read(identifier, "")
 
     async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
-        """Read a session to serve it here; None unless it is of that server and sealed for one of `owners`.
+        """Read a session to serve it here; None unless it belongs to that server and to one of `owners`.
 
         Raises: EngineAway.
         """
@@ -99,23 +102,23 @@ class EngineSessions:
         return await self._read(identifier, self._replica)
 
     async def end(self, identifier: str) -> None:
-        """End a session everywhere. Raises: EngineAway."""
+        """End a session on all replicas. Raises: EngineAway."""
         told = self._bus.arguments(TOLD, what="ended", session=identifier)
         await self._engine.script(END, [self._key(identifier), self._bus.key], [self._ttl_s, *told])
 
     async def holder(self, identifier: str, block: int) -> str:
-        """The replica that has the streams and requests of a block. Raises: EngineAway."""
+        """Return the id of the replica with the streams and requests of a block. Raises: EngineAway."""
         return await self._field(identifier, f"block:{block}")
 
     @property
     def heard(self) -> Heard:
-        """How much has been heard here by now."""
+        """Position of this replica on the event bus."""
         return Heard(self._bus.last, self._bus.told, self._replica)
 
     async def missed(
         self, identifier: str, since: Heard | None, until: Heard
     ) -> list[tuple[str, Mapping[str, Any]]]:
-        """As `SharedSessions` has it. Raises: EngineAway."""
+        """Implements `SharedSessions.missed`. Raises: EngineAway."""
         if since is None:
             since = Heard(await self._field(identifier, "heard") or "0-0", 0, "")
         newest, found = _number(until.last), []
@@ -128,16 +131,16 @@ class EngineSessions:
         return found
 
     async def note_heard(self, identifier: str) -> None:
-        """Note that its client has heard of everything until now. Raises: EngineAway."""
+        """Store that the client has received all events so far. Raises: EngineAway."""
         key = self._key(identifier)
         await self._engine.run(lambda client: client.hset(key, "heard", self._bus.last))
 
     def tell(self, kind: str, identifier: str, **facts: Any) -> None:
-        """Tell the other replicas of something in a session."""
+        """Send an event of a session to the other replicas."""
         self._bus.tell(TOLD, what=kind, session=identifier, **facts)
 
     def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
-        """Call `listener(kind, identifier, facts)` with what others tell of sessions."""
+        """Call `listener(kind, identifier, facts)` for session events of other replicas."""
         self._bus.listen(TOLD, lambda facts: listener(facts["what"], facts["session"], facts))
 
     async def _read(self, identifier: str, replica: str) -> SharedSession | None:
@@ -172,6 +175,6 @@ class EngineSessions:
 
 
 def _number(identifier: str) -> tuple[int, int]:
-    """The id of an entry of a stream, to be compared."""
+    """Return the id of a stream entry as numbers that can be compared."""
     milliseconds, _, number = identifier.partition("-")
     return int(milliseconds), int(number or 0)

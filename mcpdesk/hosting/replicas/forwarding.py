@@ -1,4 +1,4 @@
-"""Requests sent on to another replica, at which the thing lives that they are about."""
+"""Forwards requests to the replica that owns a session, job or question."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse
 
 MOVED = "X-Mcpdesk-Moved"
-"""Header of the answer of a replica that does not have a thing any more: the replica that has it."""
+"""Response header with the new owner, sent by a replica that no longer owns something."""
 CONNECT_S = 2.0
 HEARTBEAT_S = 5.0
-"""Time between two pings on a WebSocket to another replica."""
+"""Seconds between two pings on a WebSocket to another replica."""
 CHUNK_BYTES = 64 << 10
 
 
 class _Answer:
-    """An answer of a replica, whose body is read once."""
+    """An answer of a replica. The body can be read once."""
 
     def __init__(self, response: ClientResponse) -> None:
         self.status = response.status
@@ -30,7 +30,7 @@ class _Answer:
         self._response = response
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Its body, piece by piece as it comes. Raises: TransportError when it breaks off."""
+        """Yield the body in pieces as they arrive. Raises: TransportError if the connection breaks."""
         from aiohttp import ClientError
 
         try:
@@ -50,9 +50,9 @@ class Forwarder:
     async def ask(
         self, url: str, method: str, headers: Mapping[str, str], body: bytes, within_s: float | None
     ) -> AsyncIterator[_Answer]:
-        """Send a request, to the host that its headers name; an answer must begin `within_s`.
+        """Send a request, with the Host of its headers. The answer must begin within `within_s` seconds.
 
-        Raises: TransportError when it cannot be sent or the answer breaks off; ReplicaSilent when none comes.
+        Raises: TransportError if it cannot be sent or the answer is cut off; ReplicaSilent without an answer.
         """
         import aiohttp
 
@@ -80,9 +80,9 @@ class Forwarder:
 
     @asynccontextmanager
     async def listen(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[AsyncGenerator[str, None]]:
-        """The texts that a WebSocket sends, to the host that the headers name.
+        """Open a WebSocket, with the Host of the headers, and provide the texts it sends.
 
-        Raises: NotTaken when it is refused, TransportError when it cannot be opened or breaks.
+        Raises: NotTaken if it is refused, TransportError if it cannot be opened or breaks.
         """
         import aiohttp
 
@@ -101,7 +101,7 @@ class Forwarder:
         if self._session is None:
             limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
             connector = aiohttp.TCPConnector(limit=0)
-            # A compressed or redirected answer goes back as it is.
+            # Compressed answers and redirects are returned unchanged.
             self._session = aiohttp.ClientSession(timeout=limit, connector=connector, auto_decompress=False)
         return self._session
 
@@ -112,7 +112,7 @@ class Forwarder:
 
 
 async def _texts(socket: ClientWebSocketResponse[Literal[True]]) -> AsyncGenerator[str, None]:
-    """What a WebSocket sends until it is closed in order. Raises: TransportError when it breaks."""
+    """Yield the texts of a WebSocket until it is closed normally. Raises: TransportError if it breaks."""
     from aiohttp import WSMsgType
 
     while True:

@@ -1,4 +1,4 @@
-"""What a core does as one of several replicas: it hears what others wrote and tells what it serves."""
+"""A core as one of several replicas: it follows changes of the others and publishes what it serves."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mcpdesk.storage.shared.engine_database import CHANGED
 from mcpdesk.transports.figure import Figure, Sample
 
 WILDCARDS = ("//0.0.0.0:", "//[::]:")
-"""How an address begins that means every one of this machine."""
+"""Addresses that mean all interfaces of this machine."""
 
 
 def reachable(address: str) -> str:
-    """What other machines may reach this one by, where it listens at an address."""
+    """Return the address at which other machines can reach this one."""
     if not any(each in address for each in WILDCARDS):
         return address
     host = socket.gethostname()
@@ -36,20 +36,20 @@ def reachable(address: str) -> str:
 
 
 SETTLED_S = 2.5
-"""How long folders differ before it is told: replicas that load the same change say so one after another."""
+"""Seconds for which folders must differ before it is reported: replicas load a change one after another."""
 
 
 class SharedFolder(Protocol):
-    """What is needed of a hosted folder."""
+    """Parts of a hosted folder that sharing uses."""
 
     folder: Path
 
     async def hear(self) -> None:
-        """Load again what another replica wrote."""
+        """Load the state that another replica wrote."""
 
 
 class SharingHost(Protocol):
-    """What is needed of the core."""
+    """Parts of the core that sharing uses."""
 
     settings: Settings
     journal: Journal
@@ -57,17 +57,17 @@ class SharingHost(Protocol):
 
     @property
     def folders(self) -> Mapping[str, SharedFolder]:
-        """The hosted folders, by server."""
+        """Hosted folders, by server."""
 
     def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work as a task."""
 
 
 class HostSharing:
-    """Joins one core to its replicas. Used on the core's loop."""
+    """Connects one core to its replicas. Used on the core's loop."""
 
     def __init__(self, host: SharingHost) -> None:
-        """Raises: DeskUserError for an engine that cannot be used."""
+        """Raises: DeskUserError for an unusable engine."""
         settings, subscriptions = host.settings, host.services.subscriptions
         self.group = ReplicaGroup(
             settings.shared, settings.shared_name, settings.session_ttl_s, self._tell_of_engine
@@ -99,17 +99,17 @@ class HostSharing:
         return [*self.group.figures, Figure("folder_mismatches", "gauge", told, mismatches)]
 
     async def start(self) -> None:
-        """Join the others. The engine need not be there yet."""
+        """Join the other replicas. The engine need not be available yet."""
         await self.group.start()
         self.inbox.start()
 
     async def close(self) -> None:
-        """Leave the others."""
+        """Leave the other replicas."""
         await self.inbox.close()
         await self.group.close()
 
     async def describe(self, address: str) -> None:
-        """Tell the other replicas where this one listens, and which versions of the folders it serves."""
+        """Publish to the other replicas the address of this one, and the versions of its folders."""
         name = f"{socket.gethostname()}:{address.rpartition(':')[2]}"
         url = self._url or await asyncio.to_thread(reachable, address)
         await self.group.living.say(name=name, url=url)
@@ -117,7 +117,7 @@ class HostSharing:
         await self.describe_folders()
 
     async def describe_folders(self) -> None:
-        """Tell the other replicas which versions of the folders are served here."""
+        """Publish to the other replicas the versions of the folders served here."""
         places = {name: hosted.folder for name, hosted in self._host.folders.items()}
         digests = {name: await asyncio.to_thread(folder_digest, folder) for name, folder in places.items()}
         await self.group.living.say(folders=digests)
@@ -141,7 +141,7 @@ class HostSharing:
             self._start_chore(self._compare_folders())
 
     async def _compare_folders(self) -> None:
-        """Say which folders differ from those of the same servers on other replicas."""
+        """Report the folders that differ from those of the same servers on other replicas."""
         await asyncio.sleep(SETTLED_S)
         self._is_comparing = False
         living = self.group.living

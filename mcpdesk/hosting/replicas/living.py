@@ -1,4 +1,4 @@
-"""Which replicas live: each renews a lease of five seconds every second, and reads those of the others."""
+"""Registry of living replicas: each renews a lease of five seconds every second, and reads all the others."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from mcpdesk.version import __version__
 
 HERE = socket.gethostname()
 LEASE_S = 5.0
-"""A replica that has not been heard of for so long is taken for dead."""
+"""Seconds after which a replica that did not renew its lease counts as dead."""
 RENEW_S = 1.0
 LENIENT_S = 3.0
-"""How long nobody is taken for dead after leases could not be renewed: others are about to renew theirs."""
+"""Seconds after a failed renewal during which no replica counts as dead, because others may be late as well.
+"""
 FORGOTTEN_S = 3600.0
-"""How long the list names a replica that ended."""
+"""Seconds for which the list keeps a replica that ended."""
 SAID = "said"
-"""The kind of events that tell that a replica says something new of itself."""
+"""Kind of the events that announce new facts about a replica."""
 MOST_KNOWN = 1_000
-"""Replicas that are remembered."""
+"""Number of replicas remembered."""
 MOST_FILES = 2_000
 MOST_FILE_BYTES = 1 << 20
 CODE = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
-"""Endings of the files in which two copies of a server folder may differ."""
+"""Suffixes of the files compared between copies of a server folder."""
 
 RENEW = """#!lua flags=allow-oom
 local now = redis.call('TIME')
@@ -49,7 +50,7 @@ local living = redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')
 if #living == 0 then return {} end
 return redis.call('HMGET', KEYS[1], unpack(living))
 """
-"""Renew a lease, even in a full engine; returns what all that live said of themselves."""
+"""Renew a lease, even if the engine's memory is full. Returns the facts of all living replicas."""
 
 LIVING = """
 local now = redis.call('TIME')
@@ -57,64 +58,64 @@ local living = redis.call('ZRANGEBYSCORE', KEYS[2], now[1] + now[2] / 1000000, '
 if #living == 0 then return {} end
 return redis.call('HMGET', KEYS[1], unpack(living))
 """
-"""What all that live said of themselves."""
+"""Facts of all living replicas."""
 
 log = logging.getLogger(__name__)
 
 
 class ReplicaInfo(Struct, frozen=True):
-    """What a replica says of itself."""
+    """Facts that a replica publishes about itself."""
 
     id: str
     name: str
-    """Its machine and port: `web-1:3333`."""
+    """Machine and port, such as `web-1:3333`."""
     url: str = ""
-    """Where the others reach it; empty while it does not listen."""
+    """URL for the other replicas; empty while it does not listen."""
     version: str = __version__
     pid: int = 0
     began: float = 0.0
-    """Unix time at which it started."""
+    """Unix time when it started."""
     folders: Mapping[str, str] = {}
-    """By server: the digest of its folder."""
+    """Digests of the folders, by server."""
     is_ending: bool = False
-    """Whether it takes no new clients any more."""
+    """True if it accepts no new clients, because it is about to end."""
     people: int = 0
-    """Front ends at which somebody could answer a question."""
+    """Number of front ends where a person can answer a question."""
 
 
 class LivingReplicas:
-    """This replica's lease, and what is known of the others. `others` may be read on any thread."""
+    """Lease of this replica, and facts about the others. `others` may be read on any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self.others: Mapping[str, ReplicaInfo] = {}
-        """Those that live besides this one, by id."""
+        """The other living replicas, by id."""
         self._known: dict[str, ReplicaInfo] = {}
-        """Those that have been seen, also if they are taken for dead now."""
+        """All replicas seen so far, including those that count as dead."""
         self.on_change: list[Callable[[], object]] = []
-        """Called when `others` changed."""
+        """Called when `others` has changed."""
         self.me = ReplicaInfo(os.urandom(4).hex(), HERE, pid=os.getpid(), began=engine.clock())
         self._engine = engine
         self._keys = _keys(engine)
         self._renewing_aio: asyncio.Task[None] | None = None
         self._was_refused = False
-        """Whether the lease could not be renewed last time."""
+        """True if the last renewal failed."""
         self._lenient_until = 0.0
-        """Until when nobody is taken for dead, by the loop's clock."""
+        """Loop time until which no replica counts as dead."""
 
     async def start(self) -> None:
-        """Take the lease, and renew it from now on."""
+        """Take the lease, and keep renewing it."""
         await self.renew()
         self._renewing_aio = asyncio.create_task(self._keep_renewing())
 
     async def say(self, **facts: object) -> None:
-        """Say something else of this replica, at once."""
+        """Change facts about this replica and publish them at once."""
         self.me = replace(self.me, **facts)
         await self.renew()
 
     async def find(self, replica: str) -> ReplicaInfo | None:
-        """A replica, living or not; None: nobody knows it. Raises: EngineAway."""
+        """Return a replica, living or not, or None if it is unknown. Raises: EngineAway."""
         known = self.others.get(replica) or self._known.get(replica)
-        if replica and (known is None or not known.url):  # one that has begun to listen just now
+        if replica and (known is None or not known.url):  # it may have begun to listen
             found = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
             known = _decoded(found)
             if known is not None:
@@ -122,11 +123,11 @@ class LivingReplicas:
         return known
 
     async def close(self) -> None:
-        """Give the lease back."""
+        """Give up the lease."""
         if self._renewing_aio is not None:
             self._renewing_aio.cancel()
             await asyncio.gather(self._renewing_aio, return_exceptions=True)
-        over = self._engine.clock() - LEASE_S  # not 0, with which it would be forgotten at once
+        over = self._engine.clock() - LEASE_S  # not 0, or the replica would be removed from the list at once
         try:
             await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: over}))
         except EngineAway as error:
@@ -144,7 +145,7 @@ class LivingReplicas:
             found = await self._engine.script(RENEW, self._keys, [self.me.id, said, LEASE_S, FORGOTTEN_S])
         except EngineAway:
             self._was_refused = True
-            return  # nobody can say now who lives: what was known stays
+            return  # without the engine, keep the last known replicas
         now = asyncio.get_running_loop().time()
         if self._was_refused:
             self._was_refused, self._lenient_until = False, now + LENIENT_S
@@ -162,7 +163,7 @@ class LivingReplicas:
                 listener()
 
     def _log_change(self, others: Mapping[str, ReplicaInfo]) -> None:
-        """Say who has come and who is gone. One that does not listen yet has not come."""
+        """Log the replicas that joined and left. A replica joins once it listens."""
         served = {key for key, info in self.others.items() if info.url}
         for key, info in others.items():
             if info.url and key not in served:
@@ -184,17 +185,17 @@ def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
     try:
         return msgspec.json.decode(encoded or b"", type=ReplicaInfo)
     except msgspec.MsgspecError:
-        return None  # one of another version
+        return None  # written by another version
 
 
 async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
-    """The replicas that live, for somebody who is none. Raises: EngineAway."""
+    """Return the living replicas, for a process that is not one of them. Raises: EngineAway."""
     found = map(_decoded, await engine.script(LIVING, _keys(engine)))
     return [info for info in found if info is not None]
 
 
 async def former_replica(engine: Engine, replica: str) -> ReplicaInfo | None:
-    """What a replica said last, for an hour after its end; None if it is not known. Raises: EngineAway."""
+    """Return the last facts of a replica, for an hour after its end, or None. Raises: EngineAway."""
     return _decoded(await engine.run(lambda client: client.hget(_keys(engine)[0], replica)))
 
 
@@ -203,7 +204,7 @@ def _keys(engine: Engine) -> list[str]:
 
 
 def folder_digest(folder: Path) -> str:
-    """What tells the files of a server folder from those of another copy of it."""
+    """Return a digest that differs between copies of a server folder with different files."""
     digest = hashlib.sha256()
     paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
     for path in paths[:MOST_FILES]:

@@ -1,4 +1,4 @@
-"""What this core shares with other machines that serve the same servers, and what it knows of them."""
+"""State that this core shares with other replicas of the same servers, and access to those replicas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mcpdesk.transports.figure import Figure, Sample
 
 
 class ServerInEngine:
-    """The state of one server that several replicas serve."""
+    """State of one server that several replicas serve."""
 
     def __init__(self, engine: Engine, server: str, bus: EventBus, core: CoreMark) -> None:
         self.core = core
@@ -36,15 +36,15 @@ class ServerInEngine:
         self._engine, self._server, self._bus = engine, server, bus
 
     def open(self) -> EngineDatabase:
-        """The state."""
+        """Return the database of the state."""
         return EngineDatabase(self._engine, self._server, self._bus)
 
 
 class ReplicaGroup:
-    """The replicas of one deployment. Used on the core's loop."""
+    """Replicas of one deployment. Used on the core's loop."""
 
     def __init__(self, url: str, name: str, session_ttl_s: float, tell: Callable[[str], object]) -> None:
-        """Raises: DeskUserError for an URL that cannot be used."""
+        """Raises: DeskUserError for an unusable URL."""
         self.engine = Engine(url, name, tell, probes=True)
         self.living = LivingReplicas(self.engine)
         self.id = self.living.me.id
@@ -58,7 +58,7 @@ class ReplicaGroup:
 
     @property
     def away(self) -> str:
-        """Reason why nothing shared can be written now; empty while it can."""
+        """Reason why shared state cannot be written now; empty if it can."""
         status = self.engine.status
         if status.is_writable:
             return ""
@@ -66,37 +66,38 @@ class ReplicaGroup:
 
     @property
     def unready(self) -> str:
-        """Reason why no client should be sent here: shared state cannot be written.
+        """Reason not to send clients here: shared state cannot be written.
 
-        An absent engine counts once the lease of this replica is over, when the others take it for dead.
+        An unreachable engine counts once the lease of this replica has expired, when the others take it for
+        dead.
         """
         status = self.engine.status
         return self.away if status.is_up or time.time() - status.since >= LEASE_S else ""
 
     def is_alive(self, replica: str) -> bool:
-        """Whether a replica lives, as far as known."""
+        """Return True if a replica is known to live."""
         return replica == self.id or replica in self.living.others
 
     def holder_of(self, number: int) -> str:
-        """The living replica that gives such numbers, as far as known; empty: none."""
+        """Return the living replica that assigns such numbers; empty if none is known."""
         return next((each for each in (self.id, *self.living.others) if has_numbered(each, number)), "")
 
     def state_of(self, server: str) -> ServerInEngine:
-        """Where the state of a server lies."""
+        """Return the shared state of a server."""
         core = CoreMark(self.id, self.is_alive, LEASE_S + RENEW_S)
         return ServerInEngine(self.engine, server, self.bus, core)
 
     def job_table(self, server: str) -> EngineJobTable:
-        """The records of the jobs of a server."""
+        """Return the job records of a server."""
         return EngineJobTable(self.engine, server, self.id, self.is_alive, LEASE_S)
 
     async def job_holder(self, identifier: str) -> str:
-        """The other living replica that has a job by its record; empty: none. Raises: EngineAway."""
+        """Return the other living replica that has a job; empty if none does. Raises: EngineAway."""
         holder = await living_holder(self.engine, identifier)
         return "" if holder == self.id else holder
 
     async def round_holder(self, state: str) -> str:
-        """The living replica that answered the round of a `requestState`; empty: none. Raises: EngineAway."""
+        """Return the replica that answered the round of a `requestState`, or "". Raises: EngineAway."""
         return await self.rounds.holder(digest(state)) if state else ""
 
     @asynccontextmanager
@@ -109,9 +110,9 @@ class ReplicaGroup:
         body: bytes,
         within_s: float | None = None,
     ) -> AsyncIterator[ForwardedAnswer]:
-        """Send a request on to a replica, taken for alive or not; its answer must begin `within_s`.
+        """Forward a request to a replica, living or not. Its answer must begin within `within_s` seconds.
 
-        Raises: TransportError when it cannot be reached or dies; ReplicaSilent when it gives no answer;
+        Raises: TransportError if it cannot be reached or dies; ReplicaSilent if it gives no answer;
         EngineAway.
         """
         sent = {**headers, FORWARDED: self.id}
@@ -125,7 +126,7 @@ class ReplicaGroup:
     async def socket_of(
         self, replica: str, target: str, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncGenerator[str, None]]:
-        """The texts that a WebSocket of a replica sends. Raises: TransportError when it breaks."""
+        """Open a WebSocket of a replica and provide its texts. Raises: TransportError if it breaks."""
         sent = {**headers, FORWARDED: self.id}
         async with (
             self._until_it_dies(replica) as url,
@@ -135,9 +136,9 @@ class ReplicaGroup:
 
     @asynccontextmanager
     async def _until_it_dies(self, replica: str) -> AsyncIterator[str]:
-        """A block that is left when a replica dies, whatever it waits for; begins with its URL.
+        """Run a block with the URL of a replica, and leave the block if the replica dies.
 
-        Raises: TransportError when nobody knows it; ReplicaSilent when it dies; EngineAway.
+        Raises: TransportError if it is unknown; ReplicaSilent if it dies; EngineAway.
         """
         info = await self.living.find(replica)
         if info is None or not info.url:
@@ -162,15 +163,15 @@ class ReplicaGroup:
             self.living.on_change.remove(look)
 
     async def start(self) -> None:
-        """Join the others. The engine need not be there yet."""
+        """Join the other replicas. The engine need not be available yet."""
         await self.engine.start()
         await self.bus.start()
         await self.secrets.start()
         await self.living.start()
 
     async def close(self) -> None:
-        """Leave the others."""
-        await self.streams.close()  # while the lease says that more may come
+        """Leave the other replicas."""
+        await self.streams.close()  # while the lease shows that more may come
         await self.living.close()
         await self.bus.close()
         await self.secrets.close()
@@ -179,7 +180,7 @@ class ReplicaGroup:
 
     @property
     def figures(self) -> list[Figure]:
-        """What `/metrics` shows of them."""
+        """Metrics of the engine and the replicas, for `/metrics`."""
         status, counted, living = self.engine.status, self.engine.figures, len(self.living.others) + 1
         bounds = (*map(str, BOUNDS), "+Inf")
         took = [
@@ -226,7 +227,7 @@ class ReplicaGroup:
         ]
 
     def facts(self) -> list[dict[str, Any]]:
-        """All living replicas, this one first, for the status page."""
+        """Return all living replicas, this one first, for the status page."""
         return [
             {"name": each.name, "id": each.id, "version": each.version, "folders": dict(each.folders)}
             for each in (self.living.me, *self.living.others.values())

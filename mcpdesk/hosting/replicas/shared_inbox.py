@@ -1,8 +1,8 @@
-"""The inbox of one replica, shared with the others: everybody sees every question, and the first answer wins.
+"""Inbox of one replica, shared with the others: each replica shows every question, and the first answer wins.
 
-A question is written to the engine when it is asked, and shown by every replica with the name of the one that
-asks. Who answers first is decided there by one script, and the replica that asks is told. While the engine is
-away, questions of this replica are answered here as if there were no others.
+A question is written to the engine when it is asked. Every replica shows it with the name of the one that
+asks. One script in the engine decides which answer was first, and the asking replica is notified. While the
+engine is unreachable, questions of this replica are answered here as if it were alone.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from mcpdesk.storage.shared.engine import Engine, EngineAway
 from mcpdesk.storage.shared.event_bus import EventBus
 
 PAUSE_S = 0.5
-"""Time between two attempts to write while the engine does not take it."""
+"""Seconds between two attempts to write while the engine fails."""
 LEAVING_S = 2.0
-"""How long what is under way may take at the end."""
+"""Seconds for running work to finish at the end."""
 GRACE_S = 2.0
-"""How long a question is shown on that the engine does not have: when it lost its data, it is told again."""
+"""Seconds to keep showing a question that the engine lost; its replica writes it again in that time."""
 MOST_SHOWN = 2_000
-"""Questions of other replicas that are shown at a time."""
+"""Maximum number of questions of other replicas shown at a time."""
 OTHER_DESK = "another desk"
-"""Who asks where the desk of another replica calls a tool: it is not a call of the desk that sees it."""
+"""Peer shown if the desk of another replica calls a tool."""
 OVER = 0
-"""Stands for our number of a question that was over before it was shown."""
+"""Local number of a question that ended before it was shown."""
 SHOWN_TEXT = 2_000
-"""Characters of an answer that the others are told."""
+"""Length limit in characters of an answer sent to the other replicas."""
 SHOWN_BYTES = 16 << 10
-"""Bytes of an ended question that they are told; with more, its answers are left out."""
+"""Size limit in bytes of an ended question sent to them; above it, the answers are left out."""
 
 log = logging.getLogger(__name__)
 
@@ -53,21 +53,21 @@ class SharedInbox:
     def __init__(
         self, inbox: Inbox, engine: Engine, bus: EventBus, living: LivingReplicas, *, masks: bool = False
     ) -> None:
-        """With `masks` nothing secret in a question leaves this replica."""
+        """With `masks`, secrets in a question are masked before it leaves this replica."""
         self._inbox, self._living, self._bus = inbox, living, bus
         self._questions = EngineQuestions(engine, bus)
         self._masks = masks
         self._me = inbox.mark = living.me.id
         self._numbers: dict[tuple[str, int], int] = {}
-        """Our numbers of the questions of others, by replica and number there."""
+        """Local numbers of the questions of other replicas, by replica and number there."""
         self._places: dict[int, tuple[str, int]] = {}
-        """The same the other way round."""
+        """Reverse of `_numbers`."""
         self._written: set[int] = set()
-        """Questions of ours that the engine has."""
+        """Numbers of our questions that were written to the engine."""
         self._due: dict[int, Question] = {}
-        """Those of which it is to be told, as they are now."""
+        """Our questions to be written to the engine, in their current state."""
         self._decided: set[int] = set()
-        """Those whose end it knows already."""
+        """Numbers of our questions whose end the engine has recorded."""
         self._known_replicas: frozenset[str] = frozenset()
         self._chores: set[asyncio.Task[None]] = set()
         self._sender_aio: asyncio.Task[None] | None = None
@@ -80,14 +80,14 @@ class SharedInbox:
         living.on_change.append(self._follow_replicas)
 
     def start(self) -> None:
-        """Show what waits at the others."""
+        """Show the waiting questions of the other replicas."""
         self._follow_replicas()
 
     async def close(self) -> None:
-        """Tell the others that nothing of this replica waits any more."""
+        """Remove the questions of this replica from the engine."""
         self._over.set()
         left = [*self._chores, *([self._sender_aio] if self._sender_aio else [])]
-        if left:  # a command that is cancelled would leave its connection open
+        if left:  # cancelling a command would leave its connection open
             await asyncio.wait(left, timeout=LEAVING_S)
         try:
             await self._questions.forget(self._me)
@@ -97,8 +97,8 @@ class SharedInbox:
     # Answers
 
     async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
-        """As `Answering` has it."""
-        from mcpdesk.inbox.answers import fitting  # what bounds answers may have is known when there is one
+        """Implements `Answering.answer`."""
+        from mcpdesk.inbox.answers import fitting  # loaded with the first answer
 
         question = self._inbox.waiting(id)
         if question is None:
@@ -107,12 +107,12 @@ class SharedInbox:
         return await self._end(question, QuestionState.ANSWERED, by, answers=checked)
 
     async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
-        """As `Answering` has it."""
+        """Implements `Answering.decline`."""
         question = self._inbox.waiting(id)
         return question is not None and await self._end(question, QuestionState.DECLINED, by, reason=reason)
 
     async def cancel(self, id: int, by: str = "desk") -> bool:
-        """As `Answering` has it."""
+        """Implements `Answering.cancel`."""
         question = self._inbox.waiting(id)
         if question is None or not question.may_cancel:
             return False
@@ -136,7 +136,7 @@ class SharedInbox:
             return await self._end_own(ended)
         won = await self._questions.end(*place, Ending.ANOTHER, _token(), ended, self._told(ended))
         if won:
-            self._inbox.show(ended)  # how it ended for the others is heard, if they were first
+            self._inbox.show(ended)  # if another replica was first, its event shows the end
         return won
 
     async def _end_own(self, ended: Question) -> bool:
@@ -160,7 +160,7 @@ class SharedInbox:
         return is_ours
 
     async def _take(self, number: int) -> None:
-        """Take how a question of ours was ended elsewhere."""
+        """End our question in the way another replica did."""
         ended = await self._questions.ended(self._me, number)
         question = self._inbox.waiting(number)
         if ended is None or question is None:
@@ -183,7 +183,7 @@ class SharedInbox:
         elif is_waiting or number in self._written:
             self._due[number] = question
         else:
-            self._due.pop(number, None)  # it ended before anybody was told
+            self._due.pop(number, None)  # it ended before it was written
         if self._due and self._sender_aio is None:
             self._sender_aio = asyncio.get_running_loop().create_task(self._send())
 
@@ -202,9 +202,9 @@ class SharedInbox:
             self._sender_aio = None
 
     async def _tell(self, number: int, question: Question) -> None:
-        """Tell the engine how a question stands. Raises: EngineAway."""
+        """Write the state of a question to the engine. Raises: EngineAway."""
         if question.state is QuestionState.WAITING:
-            self._written.add(number)  # it may be there although no answer came
+            self._written.add(number)  # it may be written even if no reply came
             life_s = question.deadline - time.time()
             await self._questions.write(self._public(question), self._me, number, max(0.0, life_s))
             return
@@ -213,8 +213,8 @@ class SharedInbox:
         self._written.discard(number)
 
     def _public(self, question: Question) -> Question:
-        """A question as the others see it."""
-        # A connection has a number at its own replica only.
+        """Return a question as shown to the other replicas."""
+        # Connection numbers are only valid at their own replica.
         peer = OTHER_DESK if question.peer == "desk" else question.peer
         shown = replace(question, replica=self._living.me.name, connection=0, peer=peer)
         if not self._masks:
@@ -222,7 +222,7 @@ class SharedInbox:
         return as_masked(shown, msgspec.convert(_masked(to_builtins(shown)), Question))
 
     def _told(self, ended: Question) -> Question:
-        """What the others are told of an end: they have the pages."""
+        """Return the end of a question as sent to the other replicas, which already have the pages."""
         shown = self._public(replace(ended, pages=(), answers=tuple(map(_shortened, ended.answers))))
         if len(msgspec.msgpack.encode(shown)) > SHOWN_BYTES:
             shown = replace(shown, answers=(), reason=shown.reason[:SHOWN_TEXT])
@@ -245,7 +245,7 @@ class SharedInbox:
 
     async def _read(self, replica: str, number: int) -> None:
         if replica not in self._living.others:
-            await self._living.renew()  # one that has come just now
+            await self._living.renew()  # the replica may have just joined
         question = await self._questions.read(replica, number)
         if question is not None and replica in self._living.others:
             self._show(replica, number, question)
@@ -261,7 +261,7 @@ class SharedInbox:
             self._places[shown] = place
 
     def _show_end(self, replica: str, number: int, ended: Question) -> None:
-        """Show how a question ended, also if that is told once more and otherwise."""
+        """Show the end of a question, also if a later event reports a different end."""
         shown = self._numbers.setdefault((replica, number), OVER)
         known = next((each for each in self._inbox.questions() if each.id == shown), None)
         if known is not None:
@@ -279,7 +279,7 @@ class SharedInbox:
             self._show(replica, number, question)
 
     def _follow_replicas(self) -> None:
-        """Show what waits at those that came, and soon nothing of those that are gone."""
+        """Show the questions of replicas that joined, and clear those of replicas that left."""
         others = self._living.others
         self._inbox.audience_elsewhere = sum(each.people for each in others.values())
         for replica in others.keys() - self._known_replicas:
@@ -289,7 +289,7 @@ class SharedInbox:
         self._known_replicas = frozenset(others)
 
     async def _clear(self) -> None:
-        """Show what does not wait any more as over, also if nobody said so."""
+        """Show questions that no longer wait as ended, even without an event about their end."""
         await self._pause(GRACE_S)
         shown = [place for place, number in self._numbers.items() if self._inbox.waiting(number)]
         for replica in {replica for replica, _ in shown}:
@@ -301,7 +301,7 @@ class SharedInbox:
                     self._withdraw(place, reason)
 
     def _withdraw(self, place: tuple[str, int], reason: str) -> None:
-        """Show a question as over; it is shown again should its replica come back with it."""
+        """Show a question as withdrawn; it is shown again if its replica returns with it."""
         shown = self._numbers.pop(place)
         self._places.pop(shown, None)
         question = self._inbox.waiting(shown)
@@ -310,7 +310,7 @@ class SharedInbox:
             self._inbox.show(over)
 
     def _begin_again(self) -> None:
-        """The engine is back, perhaps without what it had: tell it of what waits here, and read the rest."""
+        """Write our waiting questions again after the engine has returned, and read those of the others."""
         for question in self._inbox.questions():
             if question.state is QuestionState.WAITING and not question.replica:
                 self._do(self._take(question.id))
@@ -319,13 +319,13 @@ class SharedInbox:
         self._follow_replicas()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not beyond the end."""
+        """Sleep, but not beyond `close`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
 
     def _do(self, work: Coroutine[Any, Any, object]) -> None:
-        """Do something with the engine soon. What fails as it is away is made up for when it is back."""
+        """Start work with the engine. If the engine is unreachable, `_begin_again` makes up for it later."""
 
         async def attempt() -> None:
             try:
@@ -339,12 +339,12 @@ class SharedInbox:
 
 
 def _token() -> str:
-    """What tells one attempt to end a question from another."""
+    """Return a random token that identifies one attempt to end a question."""
     return os.urandom(8).hex()
 
 
 def _masked(value: Any) -> Any:
-    """The same value with what is secret in its texts masked."""
+    """Return the value with secrets in its texts masked."""
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, dict):
@@ -359,14 +359,14 @@ def _shortened(answer: Answer) -> Answer:
 
 
 def _in_own_words(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
-    """Answers to pages of which others may have seen a masked copy."""
+    """Return answers in the words of our pages; other replicas may have seen masked copies."""
     return tuple(_in_words_of(*each) for each in zip(pages, ended.pages, ended.answers, strict=False))
 
 
 def _in_words_of(page: Page, seen: Page, answer: Answer) -> Answer:
     own = [option.label for option in page.options]
     labels = dict(zip((option.label for option in seen.options), own, strict=False))
-    labels |= {label: label for label in own}  # what others may answer can be less
+    labels |= {label: label for label in own}  # other replicas may accept fewer answers
     is_default = answer.other == seen.default.other
     return Answer(
         tuple(labels.get(each, each) for each in answer.selected),

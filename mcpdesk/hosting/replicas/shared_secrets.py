@@ -1,4 +1,4 @@
-"""Secrets that all replicas must have the same: the key of callers, and those that sign `requestState`."""
+"""Secrets shared by all replicas: the callers' API key, and the secrets that sign `requestState`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mcpdesk.storage.shared.engine import Engine, EngineAway
 KEY_BYTES = 24
 SECRET_BYTES = 32
 ROTATE_S = 24 * 3600.0
-"""How long one secret signs."""
+"""Seconds for which one secret signs."""
 VALID_S = 2 * ROTATE_S
-"""How long a secret is accepted, from when it was made."""
+"""Seconds for which a secret is accepted after its creation."""
 SETTLE_S = 10.0
-"""A new secret signs once every replica has had so long to read it."""
+"""Seconds until a new secret signs, so that every replica can read it first."""
 READ_S = 2.0
 
 ROTATE = """
@@ -28,28 +28,30 @@ local all = redis.call('ZREVRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 table.insert(all, 1, tostring(now))
 return all
 """
-"""Add a secret if the newest one is old, drop those nobody accepts any more; returns the time, and each
-secret with the time it was made."""
+"""Add a secret if the newest one is old, and delete expired ones.
+
+Returns the time, and each secret with its creation time.
+"""
 
 
 class SharedSecrets:
-    """What the engine keeps of them. `signing` may be read on any thread."""
+    """Secrets stored in the engine. `signing` may be read on any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self.api_key = ""
-        """The key of callers; empty until it was read."""
+        """API key of callers; empty until it was read."""
         self.signing: tuple[bytes, ...] = ()
         """Secrets of `requestState`: the first one signs, all are accepted. Empty until they were read."""
         self._engine = engine
         self._reading_aio: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Read them, and again from now on."""
+        """Read the secrets now, and then regularly."""
         await self._read()
         self._reading_aio = asyncio.create_task(self._keep_reading())
 
     async def close(self) -> None:
-        """Read them no more."""
+        """Stop reading the secrets."""
         if self._reading_aio is not None:
             self._reading_aio.cancel()
             await asyncio.gather(self._reading_aio, return_exceptions=True)
@@ -70,7 +72,7 @@ class SharedSecrets:
         except EngineAway:
             return
         made = [(float(age), secret) for secret, age in zip(found[::2], found[1::2], strict=True)]
-        # One that another replica may not know yet is accepted, and does not sign.
+        # A secret that another replica may not know yet is accepted but does not sign.
         settled = [secret for age, secret in made if age <= float(now) - SETTLE_S]
         fresh = [secret for age, secret in made if age > float(now) - SETTLE_S]
         self.signing = (*settled, *fresh)
