@@ -190,7 +190,7 @@ class HostedDialogue:
 
     @property
     def state(self) -> SessionState:
-        """State of its session, from which another process can continue it."""
+        """State of its session, for a process that continues it."""
         return self.conversation.state
 
     def restore(self, state: SessionState) -> None:

@@ -14,7 +14,7 @@ from mcpdesk.client.configs.own_program import own_command
 from mcpdesk.errors import DeskUserError
 
 Over = Literal["stdio", "http", ""]
-"""Transport by which a client reaches a server; empty for the one that suits the client best."""
+"""Transport between a client and a server; empty for the one that suits the client best."""
 
 
 class ServerAddress(NamedTuple):
@@ -24,7 +24,7 @@ class ServerAddress(NamedTuple):
     """Name of the server."""
     folder: str
     url: str = ""
-    """Its URL over HTTP; empty if it is not served over HTTP, `unix:PATH` on a socket."""
+    """URL over HTTP; empty if it is not served over HTTP, `unix:PATH` on a socket."""
     key: str = ""
     """API key that callers must send; empty for none."""
     header: str = "X-API-Key"

@@ -1,4 +1,4 @@
-"""Runs a core on an event loop, or on a thread of its own beside a screen."""
+"""Runs a core on an event loop, or on a separate thread beside a screen."""
 
 from __future__ import annotations
 

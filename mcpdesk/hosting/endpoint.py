@@ -265,7 +265,7 @@ class GatewayEndpoint:
 
     @property
     def gateway(self) -> GatewayEndpoint:
-        """Itself."""
+        """This endpoint."""
         return self
 
     @property

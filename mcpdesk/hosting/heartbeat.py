@@ -1,4 +1,4 @@
-"""Detects that the core's loop is stuck, and in which line of code."""
+"""Detects that the core's loop is stuck, and the line of code that blocks it."""
 
 from __future__ import annotations
 

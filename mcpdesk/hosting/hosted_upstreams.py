@@ -38,10 +38,9 @@ class HostedUpstreams:
         watch: Callable[[], ExchangeWatch | None],
         is_served: bool,
     ) -> None:
-        """Start without servers.
+        """`watch` returns the current observer of upstream exchanges, or None.
 
-        `watch` returns the current observer of upstream exchanges, or None. `is_served` is True if the core
-        listens for HTTP and passes clients through to these servers.
+        `is_served` is True if the core listens for HTTP and passes clients through to these servers.
         """
         self.by_name: dict[str, Upstream] = {}
         self.passed: dict[str, UrlPassThrough | ChannelPassThrough] = {}

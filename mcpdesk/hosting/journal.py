@@ -20,7 +20,7 @@ from mcpdesk.protocol.jsonrpc import Id
 KEPT_LINES = 20_000
 KEPT_NOTICES = 200
 LONGEST_LINE = 16_384
-"""Characters kept of one log line."""
+"""Length limit of a log line in characters; the rest is cut off."""
 
 
 class Severity(StrEnum):

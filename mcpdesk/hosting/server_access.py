@@ -103,13 +103,13 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
 
 
 def secret_variables(secret: Iterable[str]) -> set[str]:
-    """Return the given environment variables and those of secret settings."""
+    """Return these environment variables and those of secret settings."""
     ours = {name for each in SETTINGS if each.kind is SettingKind.SECRET for name in each.environment}
     return {*ours, *secret} - {""}
 
 
 def public_environment(secret: Iterable[str]) -> dict[str, str]:
-    """Return the process environment without the given variables and the secrets of the desk."""
+    """Return the process environment without these variables and the secrets of the desk."""
     hidden = secret_variables(secret)
     return {name: value for name, value in os.environ.items() if name not in hidden}
 

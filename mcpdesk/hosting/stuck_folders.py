@@ -19,7 +19,7 @@ class StuckFolders:
     def __init__(self, folders: Mapping[str, HostedFolder], journal: Journal, turns: LoopTurns) -> None:
         self.heartbeat = Heartbeat(self._roots, self._tool_at, turns, self._note)
         self.on_stuck: Callable[[], None] = lambda: None
-        """Called on a thread of its own after the journal reports that the loop is stuck."""
+        """Called on a separate thread after the journal reports that the loop is stuck."""
         self._folders, self._journal = folders, journal
         self._loop: asyncio.AbstractEventLoop | None = None
 

@@ -24,7 +24,7 @@ _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
 """Text that may precede a placeholder in an option, because the option's name is complete."""
 END_OF_OPTIONS = "--"
 WHOLE = 10**16
-"""JSON writes numbers from here on with an exponent."""
+"""Smallest number that JSON writes with an exponent."""
 
 
 class Placeholder(Struct, frozen=True):
@@ -64,7 +64,7 @@ def names_in(template: Template) -> list[str]:
 
 
 def check_template(template: Template) -> None:
-    """Raises: ValueError for an element in which an argument could choose the option."""
+    """Check an element. Raises: ValueError if an argument could choose the option's name."""
     before = template[0] if template and isinstance(template[0], str) else ""
     if len(template) > 1 and before.startswith("-") and not _FIXED_FLAG.match(before):
         raise ValueError(

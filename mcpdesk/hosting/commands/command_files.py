@@ -30,14 +30,14 @@ _MARKS = ("*", "?")
 
 
 class OutputPlace(Struct, frozen=True):
-    """Folders in which one call may write files."""
+    """Folders where one call may write files."""
 
     folder: Path
-    """Working folder of the program, to which the author's paths are relative."""
+    """Working folder of the program. The author's paths are relative to it."""
     output: Path
     """Folder of this call."""
     allowed: tuple[Path, ...] = ()
-    """Further folders in which clients may name paths."""
+    """Further folders where clients may name paths."""
     server: Path | None = None
     """The server folder."""
 

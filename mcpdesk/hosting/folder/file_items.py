@@ -47,7 +47,7 @@ class FileItems(Struct):
         self.broken.append((kind, Unavailable(name, error.message, error.source, is_fit=is_fit)))
 
     def or_previous(self, previous: FileItems | None) -> FileItems:
-        """Return a copy in which the previous version of each broken item stays in service.
+        """Return a copy that serves the previous version of each broken item.
 
         An item that only lacks a precondition is not served, because its previous version would lack it too.
         """

@@ -1,7 +1,7 @@
 """Values that a server folder may not set, because they would change who can reach or control the core.
 
-A folder runs with the rights of the person who opened it. It may not decide where the core listens, who has a
-key, which origins may call, or what code other programs on the desk load. The table of settings says which
+A folder runs with the rights of the person who opened it. It may not decide where the core listens, which
+keys and origins it accepts, or what code other programs on the desk load. The table of settings says which
 settings a folder may set. This module reports the others, and lists the variables that its env files may not
 set.
 """

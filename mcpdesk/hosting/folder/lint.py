@@ -226,7 +226,7 @@ def _resources(server: Server) -> Iterator[Finding]:
 def lint_offers(
     server: str, instructions: str, offers: Sequence[Offer], problems: Sequence[str]
 ) -> list[Finding]:
-    """Return all findings about an upstream server, errors first; `problems` are those of whole lists."""
+    """Return all findings about an upstream server, errors first; `problems` concern complete lists."""
     found = [
         *(from_text(Level.ERROR, text) for text in problems),
         *_extent(instructions, sum(offer.kind == "tool" for offer in offers)),

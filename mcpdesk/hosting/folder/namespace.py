@@ -160,7 +160,7 @@ class Namespace:
         return module if fromlist else sys.modules[f"{package}.{name.partition('.')[0]}"]
 
     def _folder_of(self, name: str, importer: str | None) -> Path | None:
-        """Return the folder in which a plain import finds its module; None for modules outside the folder."""
+        """Return the folder where a plain import finds its module; None for modules outside the folder."""
         top = name.partition(".")[0]
         if top in FOREIGN or importer is None:
             return None

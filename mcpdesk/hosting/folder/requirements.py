@@ -1,8 +1,8 @@
 """Packages a server folder needs: `requires` in `mcp.json`, and PEP 723 blocks in its Python files.
 
 They must be installed in the environment of this program, which runs the folder's code. Nothing is installed
-here, because opening a folder is no consent to run third-party packages. Messages about missing packages
-include the command that installs them.
+here, because opening a folder does not imply consent to run third-party packages. Messages about missing
+packages include the command that installs them.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class CallSignature(Struct, frozen=True):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     context_name: str
-    """Parameter that receives the context; empty if there is none."""
+    """Parameter that receives the context; empty without one."""
     converter: type[msgspec.Struct]
     takes_json: bool = False
     """True if checked arguments need no conversion, because all are texts and booleans."""

@@ -21,7 +21,7 @@ from mcpdesk.server.offer.resources import Completer, Resource
 _log = logging.getLogger(__name__)
 
 SMALL_BYTES = 1 << 20
-"""Size up to which files are compared by content."""
+"""Size limit in bytes of files that are compared by content."""
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 WITH_FRONT_MATTER = frozenset({".md", ".markdown", ".mdx", ".txt"})
 MIME_TYPES = {

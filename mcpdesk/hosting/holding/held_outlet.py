@@ -1,4 +1,4 @@
-"""Queues in which notifications and questions of a server are held for a person, in order."""
+"""Queues that hold notifications and questions of a server for a person, in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from mcpdesk.protocol.outlet import Outlet
 
 MOST_QUEUED = 1_000
-"""Messages queued behind a held one; a handler's further messages between two `drain`s are sent at once."""
+"""Maximum number of messages queued behind a held one; further ones are sent at once."""
 
 
 class HeldLine:

@@ -107,10 +107,10 @@ class Holds:
         hang_up: Callable[[int], object] = lambda connection: None,
         on_view: Callable[[], object] = lambda: None,
     ) -> None:
-        """Start with nothing held.
+        """`tell` notifies a person when the first message is held.
 
-        `tell` notifies a person when the first message is held. `endpoints` are notified of new rules.
-        `hang_up` disconnects a client by its connection. `on_view` is called when `view` has changed.
+        `endpoints` are notified of new rules. `hang_up` disconnects a client by its connection. `on_view` is
+        called when `view` has changed.
         """
         self.view = HoldView()
         self._recording = recording

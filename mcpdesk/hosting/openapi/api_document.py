@@ -79,7 +79,7 @@ class Operation(Struct, frozen=True):
     """One operation of a service."""
 
     id: str
-    """Its `operationId`, or method and path if it has none."""
+    """The `operationId`, or method and path without one."""
     method: str
     path: str
     tag: str = ""
@@ -112,7 +112,7 @@ class ApiDocument(Struct, frozen=True):
 def read_document(file: Path, tags: Sequence[str] = (), operations: Sequence[str] = ()) -> ApiDocument:
     """Read a document with the operations that have one of the tags or ids, or all that are not deprecated.
 
-    Raises: DeskUserError for a file that is no such document, and for unknown tags and operations.
+    Raises: DeskUserError for a file that is not such a document, and for unknown tags and operations.
     """
     root = _content(file)
     reader = _Reader(root)

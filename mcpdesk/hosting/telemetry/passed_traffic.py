@@ -45,7 +45,7 @@ class _Waiting(Struct):
 
     asked: AskedQuestion
     of: _PassedCall | None
-    """Request it came with, if known."""
+    """Request that it was sent with, if known."""
 
 
 class PassedExchange(Struct):
@@ -79,10 +79,10 @@ class PassedTraffic:
         asked: Callable[[AskedQuestion], None],
         target: Callable[[str, str, Mapping[str, object]], str],
     ) -> None:
-        """Start without requests.
+        """`span` creates the span of a request from its metadata and headers.
 
-        `span` creates the span of a request from its metadata and headers. `target` returns the name or URI
-        in a request, given server, method and parameters, if the server offers it.
+        `target` returns the name or URI in a request, given server, method and parameters, if the server
+        offers it.
         """
         self._span, self._put, self._asked, self._target = span, put, asked, target
         self._calls: dict[_PassedCall, None] = {}
