@@ -138,3 +138,17 @@ async def test_a_peer_that_reads_nothing_is_sent_a_bounded_number_of_bytes(
     assert 0 < link.transport.get_write_buffer_size() < 2_000_000
     writer.close()
     del reader
+
+
+async def test_a_visitor_that_has_not_greeted_is_disconnected_at_the_end(tmp_path: Path) -> None:
+    core = Watched(tmp_path)
+    await core.peers.open()
+    reader, writer = await asyncio.open_unix_connection(
+        rendezvous.state_point(tmp_path, str(tmp_path / "state"))
+    )
+    async with asyncio.timeout(WITHIN_S):
+        while not core.peers._tasks:
+            await asyncio.sleep(0)
+        await core.peers.close()
+        assert await reader.read() == b""
+    writer.close()

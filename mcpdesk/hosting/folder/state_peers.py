@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal, Severity
@@ -41,7 +42,8 @@ class StatePeers:
         self._server: asyncio.Server | None = None
         self._peers: dict[asyncio.StreamWriter, int] = {}
         """Connections, with the ids of the processes at the other ends."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        """Tasks that read from a connection."""
 
     @property
     def pids(self) -> set[int]:
@@ -60,9 +62,7 @@ class StatePeers:
                 reader, writer = await asyncio.open_unix_connection(point)
                 writer.write(f"{os.getpid()}\n".encode())
                 self._met(pid, writer)
-                task = asyncio.create_task(self._follow(reader, writer))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._start(self._follow(reader, writer), writer)
 
     def tell(self) -> None:
         """Notify the others that this process has changed the files."""
@@ -77,13 +77,14 @@ class StatePeers:
             self._place.withdraw()
         if self._server is not None:
             self._server.close()
-        tasks = tuple(self._tasks)
+        tasks = dict(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for writer in self._peers:  # of tasks that were cancelled before they started
+        for writer in tasks.values():  # some tasks were cancelled before they started
             writer.close()
         self._peers.clear()
+        await asyncio.sleep(0)  # transports close in the next turn of the loop
         if self._place is not None:
             self._place.leave()
 
@@ -91,11 +92,15 @@ class StatePeers:
         rendezvous.private_folder()
         return rendezvous.listen(rendezvous.state_point(self._folder, self._state))
 
-    async def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _start(self, reading: Coroutine[Any, Any, None], writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(reading)
+        self._tasks[task] = writer
+        task.add_done_callback(self._tasks.pop)
+
+    def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._start(self._greeted(reader, writer), writer)
+
+    async def _greeted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(GREET_S):
                 pid = int(await reader.readline())
