@@ -120,7 +120,7 @@ def test_what_a_call_begins_goes_on_in_the_process_that_hosts_the_folder(
         "call", str(folder), "SetCallback", "action=set", "message=tea is ready", "delay_seconds=1"
     )
     assert called.returncode == 0 and called.stderr == ""
-    service.says("Callback 1 of tea: tea is ready")
+    service.says("callback: tea is ready")
 
 
 def test_the_host_fires_what_another_process_set_and_both_say_that_the_other_one_is_there(
@@ -133,7 +133,7 @@ def test_the_host_fires_what_another_process_set_and_both_say_that_the_other_one
     assert called.returncode == 0
     assert f"1 callback waits in the state folder; process {pid}, which hosts {folder}" in called.stderr
     service.says("hosts the folder as well")
-    service.says("Callback 1 of tea: tea is ready")
+    service.says("callback: tea is ready")
 
 
 def test_alone_a_callback_waits_and_a_program_is_refused_instead_of_ended(mcpdesk: Run, folder: Path) -> None:
