@@ -401,7 +401,7 @@ class FrameChannel:
         return False
 
     def _check_room(self, size: int) -> None:
-        """Raises: RemoteProtocolError if too many large frames are in flight to accept this one."""
+        """Check the limit of large frames in flight. Raises: RemoteProtocolError if it is exceeded."""
         most = self._endpoint.server.limits.large_bytes
         if self._endpoint.large_bytes + size > most:
             raise invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")

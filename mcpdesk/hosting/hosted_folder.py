@@ -281,7 +281,7 @@ class HostedFolder:
         self._journal.notify(told, Severity.ERROR, "workbench")
 
     def _check_mended(self, manifest: Manifest) -> None:
-        """Raises: ManifestError for parts of a fixed manifest that take effect only when a core starts."""
+        """Check a fixed manifest. Raises: ManifestError for parts that need a restart of the core."""
         if self._mode and self._mode not in manifest.modes:
             raise ManifestError(str(UnknownMode(manifest.name, self._mode, tuple(manifest.modes))), FILE)
         late = self._late(manifest) if self._late is not None else []

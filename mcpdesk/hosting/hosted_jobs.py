@@ -33,7 +33,7 @@ NOT_HERE = "the machine that ran the job does not answer, and this one does not 
 DIGESTS = 1000
 """Number of digests remembered, because reading a file again takes long."""
 READING = 2
-"""Concurrent reads for digests and archives: an archive needs disk space, and each needs a thread."""
+"""Maximum number of concurrent reads for digests and archives: they need threads and disk space."""
 
 
 def _close(unwanted: Download) -> None:

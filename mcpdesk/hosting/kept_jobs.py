@@ -81,7 +81,7 @@ class KeptJobs:
             await records.close([job for job in self._store().of_server(name) if not job.is_over])
 
     def check(self, job: Job) -> None:
-        """Raises: StorageError while a job shared by replicas cannot be written."""
+        """Check that a job can be written. Raises: StorageError if shared state cannot be written."""
         self._shared(job.server).check()
 
     async def begun(self, job: Job) -> None:

@@ -24,7 +24,7 @@ from mcpdesk.transports import rendezvous
 WROTE = b"w"
 """Byte sent by a process that has changed the state files."""
 MOST_UNREAD = 4_096
-"""Unread bytes after which a peer is sent no more: reading those makes it read the files anyway."""
+"""Limit of unread bytes per peer. Beyond it no more are sent: those are enough to make it read the files."""
 GREET_S = 2.0
 """Seconds a peer has to send its process id."""
 CHUNK = 4_096

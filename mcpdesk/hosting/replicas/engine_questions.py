@@ -56,7 +56,7 @@ class Ending(StrEnum):
     ANOTHER = "another"
     """A person, at another replica."""
     CLOSED = "closed"
-    """The replica that asks, because its call has ended. This overrides answers of others."""
+    """The replica that asks, because no call waits for the answer. This overrides answers of others."""
 
 
 class EngineQuestions:

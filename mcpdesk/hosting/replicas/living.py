@@ -24,8 +24,7 @@ LEASE_S = 5.0
 """Seconds after which a replica that did not renew its lease counts as dead."""
 RENEW_S = 1.0
 LENIENT_S = 3.0
-"""Seconds after a failed renewal during which no replica counts as dead, because others may be late as well.
-"""
+"""Seconds after renewals work again in which no replica counts as dead, because others may still be late."""
 FORGOTTEN_S = 3600.0
 """Seconds for which the list keeps a replica that ended."""
 SAID = "said"

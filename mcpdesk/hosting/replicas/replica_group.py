@@ -68,7 +68,7 @@ class ReplicaGroup:
     def unready(self) -> str:
         """Reason not to send clients here: shared state cannot be written.
 
-        An unreachable engine counts once the lease of this replica has expired, when the others take it for
+        An unreachable engine counts once the lease of this replica has expired and the others consider it
         dead.
         """
         status = self.engine.status

@@ -366,7 +366,7 @@ def _in_own_words(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
 def _in_words_of(page: Page, seen: Page, answer: Answer) -> Answer:
     own = [option.label for option in page.options]
     labels = dict(zip((option.label for option in seen.options), own, strict=False))
-    labels |= {label: label for label in own}  # other replicas may accept fewer answers
+    labels |= {label: label for label in own}  # other replicas may show fewer options
     is_default = answer.other == seen.default.other
     return Answer(
         tuple(labels.get(each, each) for each in answer.selected),

@@ -210,7 +210,9 @@ class Telemetry:
             )
 
     def _span(self, meta: object, headers: Mapping[str, str] | None) -> CallSpan:
-        """Create a span. Metadata of the message has priority over the HTTP request, which may have several.
+        """Create the span of a call. Metadata of the message has priority over HTTP headers.
+
+        One HTTP request may have several messages, each with its own metadata.
 
         Source: OpenTelemetry semantic conventions for MCP, context propagation.
         """
