@@ -1,10 +1,9 @@
-"""The terminal behind stderr, for commands without a screen: only harmless text reaches it.
+"""Cleans stderr on a terminal, for commands without a screen, so that only harmless text reaches it.
 
-Hosted code and programs write to `sys.stderr` or to file descriptor 2. From `guard` on, `sys.stderr` cleans
-its text, and descriptor 2 is a pipe to a small process that cleans what it reads and writes it to the
-terminal. A process does so, not a thread, so that the last words of a killed command still appear, and what
-children that outlive it write is cleaned as well.
-Output that goes to a file or a pipe is not changed.
+Hosted code and programs write to `sys.stderr` or to file descriptor 2. After `guard`, `sys.stderr` cleans its
+text, and descriptor 2 is a pipe to a small process that cleans what it reads and writes it to the terminal.
+It is a process, not a thread, so that the last output of a killed command still appears, and the output of
+children that outlive it is cleaned as well. Output to a file or a pipe is not changed.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from collections.abc import Iterator
 FIRST_PRIVATE_FD = 10
 CHUNK = 64 << 10
 SETTLE_S = 0.3
-"""How long the end of this process may wait for what is still in the pipe."""
+"""Time the end of this process may wait for data in the pipe."""
 POLL_S = 0.002
 
 
 class CleanStream(io.TextIOBase):
-    """A text stream that writes to a terminal with control characters made visible."""
+    """Text stream that writes to a terminal with control characters made visible."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -43,15 +42,15 @@ class CleanStream(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        """The descriptor whose output is cleaned as well."""
+        """Return the descriptor whose output is cleaned as well."""
         return 2
 
     def reconfigure(self, **_settings: object) -> None:
-        """Accept what programs ask of a text stream; nothing changes."""
+        """Accept the settings of a text stream without applying them."""
 
 
 def guard() -> None:
-    """Clean what reaches the terminal by stderr from now on, if it is one.
+    """Clean the text that reaches the terminal by stderr from now on, if stderr is a terminal.
 
     Call it while the process has one thread, before any hosted code is imported.
     """
@@ -79,9 +78,9 @@ def is_terminal() -> bool:
 
 
 def settle() -> None:
-    """Wait until the terminal has what was written; code that still runs writes to it by stderr only.
+    """Wait until the terminal has received all output. Code that still runs then writes by stderr only.
 
-    Call it at the end of a command, when everything of ours is printed.
+    Call it at the end of a command, after our own output.
     """
     if not isinstance(sys.stderr, CleanStream):
         return
@@ -98,14 +97,14 @@ def settle() -> None:
 
 
 def harmless(text: str) -> str:
-    """Text for a terminal: control characters are visible, and a carriage return begins a new line."""
+    """Return text for a terminal: control characters are visible, and a carriage return begins a new line."""
     from mcpdesk.plain_text import clean
 
     return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def cleaned(pieces: Iterator[bytes]) -> Iterator[str]:
-    """Harmless text of a stream of bytes, as it comes; characters and line ends may be cut between pieces."""
+    """Yield the harmless text of a byte stream. Characters and line ends may be split between pieces."""
     import codecs
 
     decoder, held = codecs.getincrementaldecoder("utf-8")("replace"), ""
@@ -117,8 +116,8 @@ def cleaned(pieces: Iterator[bytes]) -> Iterator[str]:
 
 
 def _relay(source: int, terminal: int) -> None:
-    """Write to the terminal what comes, until no process has the other end of the pipe."""
-    os.setsid()  # a person who presses ctrl+c or ctrl+z does not mean this process
+    """Write the incoming data to the terminal until no process holds the other end of the pipe."""
+    os.setsid()  # ctrl+c and ctrl+z must not reach this process
     kept = sorted((source, terminal))
     for before, after in zip((-1, *kept), (*kept, os.sysconf("SC_OPEN_MAX")), strict=True):
         os.closerange(before + 1, after)
@@ -131,5 +130,5 @@ def _write(terminal: int, text: str) -> None:
     while data:
         try:
             data = data[os.write(terminal, data) :]
-        except BlockingIOError:  # a program that has the same terminal made it non-blocking
+        except BlockingIOError:  # a program on the same terminal made it non-blocking
             select.select([], [terminal], [])

@@ -1,7 +1,8 @@
 """Claims the process's standard descriptors before hosted code is imported.
 
-Afterwards the wire, or the terminal, is reachable through private descriptors only, which child processes do
-not inherit. What hosted code prints, and what its children write, becomes lines with a source and a place.
+Afterwards the client's pipes or the terminal are reachable through private descriptors only, which child
+processes do not inherit. Output of hosted code and of its children becomes lines, each with its stream and
+source line.
 
     mode     fd 0        fd 1    fd 2       private
     wire     /dev/null   lines   unchanged  stdin and stdout are the client's pipes
@@ -30,20 +31,21 @@ StraySource: TypeAlias = Literal["print", "stdout", "stderr"]
 
 READ_SIZE = 64 * 1024
 LINE_LIMIT = 64 * 1024
-"""Bytes or characters after which a line without end is cut."""
+"""Bytes or characters after which an unterminated line is split."""
 PIPE_SIZE = 1 << 20
-"""Room for a writer that holds the interpreter lock and so keeps the reader from running."""
+"""Capacity for a writer that holds the interpreter lock and so keeps the reader from running."""
 FRAMES_SEARCHED = 64
 
 
 class StrayLine(Struct, frozen=True):
-    """One line that hosted code or a program of its wrote to a standard stream."""
+    """One line that hosted code or a program it started wrote to a standard stream."""
 
     source: StraySource
-    """`print` for `sys.stdout`; `stdout` or `stderr` for the descriptor, by a child or an extension."""
+    """`print` for `sys.stdout`; `stdout` or `stderr` for the descriptor, as used by a child or an
+    extension."""
     text: str
     where: str = ""
-    """`tools/slow.py:14`, relative to the hosted folder; empty when the place is unknown."""
+    """Source line such as `tools/slow.py:14`, relative to the hosted folder; empty if unknown."""
 
 
 OnLine: TypeAlias = Callable[[StrayLine], None]
@@ -51,7 +53,7 @@ Folders: TypeAlias = Callable[[], Sequence[str]]
 
 
 class PrintedLines(io.TextIOBase):
-    """Stands in for `sys.stdout`: whole lines, each with the place in a hosted folder that wrote it."""
+    """Replacement for `sys.stdout`: delivers complete lines, each with its source line in a hosted folder."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -80,7 +82,7 @@ class PrintedLines(io.TextIOBase):
         return len(text)
 
     def finish(self) -> None:
-        """Deliver lines that were never ended."""
+        """Deliver unterminated lines."""
         started, self._started = self._started, {}
         for line in started.values():
             self._on_line(StrayLine(self._source, line))
@@ -89,15 +91,16 @@ class PrintedLines(io.TextIOBase):
         return True
 
     def fileno(self) -> int:
-        """The claimed descriptor, so that the output of a child becomes lines, too."""
+        """Return the claimed descriptor, so that the output of a child is captured, too."""
         return self._fd
 
     def reconfigure(self, **_settings: object) -> None:
-        """Accept what programs ask of a text stream; lines stay lines."""
+        """Accept the settings of a text stream without applying them."""
 
 
 def nearest_place(frame: FrameType | None, folders: Sequence[str]) -> str:
-    """The nearest caller inside one of the hosted folders, as `tools/slow.py:14`; empty without one."""
+    """Return the nearest caller inside a hosted folder, such as `tools/slow.py:14`; empty if there is
+    none."""
     for _ in range(FRAMES_SEARCHED):
         if frame is None:
             break
@@ -110,7 +113,7 @@ def nearest_place(frame: FrameType | None, folders: Sequence[str]) -> str:
 
 
 class StrayOutputReader:
-    """One thread that turns what is written to its pipes into lines."""
+    """Thread that splits the data written to its pipes into lines."""
 
     def __init__(self, on_line: OnLine) -> None:
         self._on_line = on_line
@@ -120,7 +123,7 @@ class StrayOutputReader:
         self._thread = threading.Thread(target=self._run, name="stray-output", daemon=True)
 
     def open(self, name: StraySource) -> int:
-        """Make a pipe whose lines carry `name`; returns the end to write to."""
+        """Create a pipe whose lines carry `name`; return the end to write to."""
         import fcntl
 
         exit_end, entrance = os.pipe()
@@ -135,7 +138,7 @@ class StrayOutputReader:
         self._thread.start()
 
     def stop(self) -> None:
-        """Deliver what was written so far, and end. Children that hold a pipe open are not waited for."""
+        """Deliver the data written so far, and end. Children that hold a pipe open are not waited for."""
         os.close(self._wake)
         self._thread.join()
         os.close(self._waker)
@@ -151,7 +154,8 @@ class StrayOutputReader:
             self._end(fd)
 
     def _drain(self, fd: int) -> None:
-        """Read what is there now, at most what a pipe holds, so that no writer can keep us from stopping."""
+        """Read the available data, at most the capacity of a pipe, so that no writer can keep us from
+        stopping."""
         for _ in range(PIPE_SIZE // READ_SIZE + 1):
             try:
                 data = os.read(fd, READ_SIZE)
@@ -186,7 +190,7 @@ FIRST_PRIVATE_FD = 10
 
 
 class ClaimedDescriptors:
-    """The standard descriptors, claimed until `release`. The fields are private copies of them; -1: none."""
+    """Standard descriptors, claimed until `release`. The fields are private copies of them, or -1."""
 
     def __init__(self, mode: Mode, on_line: OnLine, folders: Folders) -> None:
         self.stdin_fd, self.stdout_fd, self.stderr_fd = _private(0), _private(1), -1
@@ -202,12 +206,12 @@ class ClaimedDescriptors:
         self._reader.start()
 
     def redirect_prints(self) -> None:
-        """Point `sys.stdout` (and in `screen` mode `sys.stderr`) here again, after a library took them."""
+        """Point `sys.stdout` (and in `screen` mode `sys.stderr`) here again after a library replaced it."""
         for name, prints in self._printers.items():
             setattr(sys, name, prints)
 
     def release(self) -> None:
-        """Restore everything. What was written before is still delivered. Idempotent."""
+        """Restore everything. Data written before is still delivered. Idempotent."""
         if self.stdin_fd < 0:
             return
         for prints in self._printers.values():
@@ -238,7 +242,7 @@ class ClaimedDescriptors:
         self._set(name, prints)
 
     def _give_terminal_to_screen(self) -> None:
-        """Point `sys.__stdin__` and the like, which the screen's driver uses, to the private copies."""
+        """Point `sys.__stdin__` and its siblings, which the screen's driver uses, to the private copies."""
         self._set("__stdin__", _stream(self.stdin_fd, "r"))
         self._set("__stdout__", _stream(self.stdout_fd, "w"))
         self._set("__stderr__", _stream(self.stderr_fd, "w"))
@@ -253,16 +257,16 @@ class ClaimedDescriptors:
 
 
 def claim(mode: Mode, on_line: OnLine, folders: Folders = tuple) -> ClaimedDescriptors:
-    """Take over the standard descriptors; call it before hosted code is imported, on the main thread.
+    """Take over the standard descriptors. Call it on the main thread, before hosted code is imported.
 
-    `on_line` is called from any thread. `folders` returns the hosted folders, which places are relative to.
-    Raises: TransportError when a descriptor is closed.
+    `on_line` is called from any thread. `folders` returns the hosted folders. Raises: TransportError if a
+    descriptor is closed.
     """
     return ClaimedDescriptors(mode, on_line, folders)
 
 
 def _stream(fd: int, mode: str) -> TextIO:
-    """A text stream on a descriptor it does not own."""
+    """Return a text stream on a descriptor that it does not close."""
     return cast(TextIO, open(fd, mode, encoding="utf-8", errors="replace", closefd=False))
 
 

@@ -1,4 +1,4 @@
-"""One thing that is counted, as `/metrics` shows it."""
+"""Metric as shown on `/metrics`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class Sample(Struct, frozen=True):
     value: float
     labels: Mapping[str, str] = field(default_factory=dict)
     suffix: str = ""
-    """`_sum` and `_count` of a summary, whose other values have a label `quantile`; `_bucket` of a histogram,
-    with a label `le`."""
+    """`_sum` and `_count` of a summary, whose other values have a label `quantile`; `_bucket` of a
+    histogram, which has a label `le`."""
 
 
 class Figure(Struct, frozen=True):
-    """One figure of `/metrics` with its present values."""
+    """One metric of `/metrics` with its present values."""
 
     name: str
-    """The name; that of a counter ends with `_total`."""
+    """Name; that of a counter ends with `_total`."""
     kind: FigureKind
     help: str
     samples: Sequence[Sample]

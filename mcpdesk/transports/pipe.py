@@ -1,7 +1,7 @@
-"""What every byte-stream transport shares: the pipe it is given, and how its writes are gathered.
+"""Interface between the byte-stream transports and the core, and the limits of their buffers.
 
-A transport does not know what it carries. It opens a pipe, feeds it bytes in any split, and writes what comes
-back.
+A transport does not parse what it carries. It opens a pipe, feeds it bytes in any split, and writes the bytes
+that the pipe sends.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READ_SIZE = 64 << 10
-"""Bytes read at once: what a pipe holds. Larger buffers come from the system each time, which is slow."""
+"""Bytes read at once: the capacity of a pipe. Larger buffers are allocated anew each time, which is slow."""
 HIGH_WATER = 8 << 20
-"""Unread answers in bytes, above which we stop reading a peer's requests until it has read some."""
+"""Bytes of unread answers above which requests of the peer are not read until it has read some."""
 LOW_WATER = 1 << 20
 GRACE_S = 1.5
-"""How long calls may go on after the peer's end of input. Clients send SIGTERM after two seconds."""
+"""Time calls may continue after the peer's end of input. Clients send SIGTERM after two seconds."""
 
 
 class FramePipe(Protocol):
@@ -30,48 +30,48 @@ class FramePipe(Protocol):
 
     @property
     def connection(self) -> int:
-        """The recorder's number for this connection."""
+        """Number of this connection in the recorder."""
 
     @property
     def is_identified(self) -> bool:
-        """Whether it is known who the peer is, so that bytes may be fed."""
+        """True if the peer is identified, so that bytes may be fed."""
 
     async def identify(self) -> None:
-        """Find out who the peer is."""
+        """Identify the peer."""
 
     def feed(self, data: bytes) -> None:
-        """Take what the peer sent, split anywhere."""
+        """Handle bytes of the peer, split anywhere."""
 
     def pause(self) -> None:
-        """The peer reads too slowly: handlers that report have to wait."""
+        """Make handlers that report progress wait, because the peer reads too slowly."""
 
     def resume(self) -> None:
-        """The peer keeps up again."""
+        """Let handlers report again, because the peer reads again."""
 
     def eof(self) -> None:
-        """The peer will send nothing more; it may still read."""
+        """Note that the peer has ended its input; it may still read."""
 
     async def drained(self) -> None:
-        """Return when no call is under way."""
+        """Return when no call is running."""
 
     def leave(self) -> ClientState | None:
-        """End the conversation silently so that another server can continue it; returns what that must know.
+        """End the conversation silently so that another server can continue it. Return the state for that
+        server.
 
-        Returns None, and does nothing, while a call of the peer runs or something of it is kept here.
+        Return None and do nothing while a call of the peer runs, or while this core holds state of the peer.
         """
 
     def close(self) -> None:
-        """Cancel what is under way and send nothing more. Harmless when called twice."""
+        """Cancel running calls and send nothing more. May be called twice."""
 
 
 class OpenPipe(Protocol):
     """Opens a pipe. `server` None is the first one.
 
-    `send` gets whole lines with their newlines, a large one in two pieces, and must not block. `session` is
-    the mark of a session that other processes may have served before; empty for a new one. `environment` is
-    that of the peer's process; None if it is ours.
-    Raises: DeskError when there is no such server, or it has no such mode; OtherEnvironmentError when tools
-    read variables of the process that are others for this peer.
+    `send` receives complete lines with their newlines, a large one in two pieces, and must not block.
+    `session` identifies a session that other processes may have served before; empty for a new one.
+    `environment` is that of the peer's process, or None if it is ours. Raises: DeskError for an unknown
+    server or mode; OtherEnvironmentError if tools read environment variables that differ for this peer.
     """
 
     def __call__(
@@ -87,7 +87,7 @@ class OpenPipe(Protocol):
 
 
 async def finish_calls(pipe: FramePipe, grace_s: float = GRACE_S) -> None:
-    """After the peer's end of input: let running calls finish, for `grace_s`, and close the pipe."""
+    """After the peer's end of input, let running calls finish for up to `grace_s`, then close the pipe."""
     pipe.eof()
     try:
         async with asyncio.timeout(grace_s):

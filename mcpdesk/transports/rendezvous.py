@@ -1,11 +1,10 @@
-"""Where a client's `mcpdesk stdio FOLDER` and the desk that hosts the folder find each other.
+"""Unix sockets on which a client's `mcpdesk stdio FOLDER` and the desk that hosts the folder meet.
 
-The place follows from the user, from the folder's identity on disk, and from the state folder where one was
-chosen: clients start their servers with a stripped environment, from any working folder, and name the same
-folder in different ways. A core that serves one client over pipes listens beside that place: a connection
-there only means that a desk has started. Every core that uses the state files of the folder listens there as
-well, for the others that do. Imports little of the standard library and nothing else, because a
-client waits for it.
+The path depends on the user, on the folder's identity on disk, and on the state folder if one was chosen.
+Clients start their servers with a stripped environment, from any working directory, and name the same folder
+in different ways. A core that serves one client over pipes listens on a neighbouring path: a connection there
+only means that a desk has started. Every core that uses the folder's state files listens there as well, for
+the other cores. Imports little of the standard library and nothing else, because a client waits for it.
 """
 
 from __future__ import annotations
@@ -27,25 +26,25 @@ USUAL_STATE = (
     "~/Library/Application Support/mcpdesk" if sys.platform == "darwin" else "~/.local/state/mcpdesk"
 )
 SWEPT = 256
-"""The most entries checked when a core starts."""
+"""Maximum number of entries checked when a core starts."""
 CONNECT_TIMEOUT_S = 2.0
-"""How long to wait for a desk whose backlog is full; a stuck one still accepts into its backlog."""
+"""Time to wait for a desk whose backlog is full; a hung desk still accepts into its backlog."""
 
 
 class UntrustedFolder(OSError):
-    """Other users can write to the folder of meeting points, so nothing in it can be trusted."""
+    """Other users can write to the runtime folder, so nothing in it can be trusted."""
 
 
 def runtime_folder() -> str:
-    """The folder of this user's meeting points, which need not exist yet."""
+    """Return the folder of this user's sockets, which may not exist yet."""
     return f"/tmp/mcpdesk-{os.getuid()}"
 
 
 def meeting_point(folder: AnyPath, state: str | None = None) -> str:
-    """The Unix socket on which a desk that hosts `folder` listens.
+    """Return the Unix socket on which a desk that hosts `folder` listens.
 
-    `state` is the state folder that was chosen, empty for none; None: what the environment says. Raises:
-    OSError when the folder cannot be looked at.
+    `state` is the chosen state folder, or empty for none; None reads the environment. Raises: OSError if the
+    folder cannot be accessed.
     """
     identity = os.stat(folder)
     mark = state_mark(os.environ.get(STATE_VARIABLE, "") if state is None else state)
@@ -53,7 +52,7 @@ def meeting_point(folder: AnyPath, state: str | None = None) -> str:
 
 
 def state_mark(state: str) -> str:
-    """A suffix that keeps programs with different state folders apart; empty for the usual one."""
+    """Return a suffix that separates programs with different state folders; empty for the default one."""
     if not state:
         return ""
     path = os.path.realpath(os.path.expanduser(state))
@@ -65,12 +64,15 @@ def state_mark(state: str) -> str:
 
 
 def waiting_point(folder: AnyPath, state: str | None = None) -> str:
-    """The Unix socket on which this process hears of desks that begin to host `folder`. Raises: OSError."""
+    """Return the socket on which this process is notified of desks that begin to host `folder`.
+
+    Raises: OSError.
+    """
     return f"{meeting_point(folder, state).removesuffix('.sock')}.{os.getpid()}.lone"
 
 
 def state_point(folder: AnyPath, state: str) -> str:
-    """The Unix socket on which this process hears of others that use the state files of `folder`.
+    """Return the socket on which this process is notified by others that use the state files of `folder`.
 
     `state` is their state folder. Raises: OSError.
     """
@@ -78,7 +80,7 @@ def state_point(folder: AnyPath, state: str) -> str:
 
 
 def state_points(folder: AnyPath, state: str) -> dict[int, str]:
-    """The sockets of other living processes that use the state files of `folder`, by process id.
+    """Return the sockets of other live processes that use the state files of `folder`, by process id.
 
     Raises: UntrustedFolder; OSError.
     """
@@ -97,13 +99,14 @@ def state_points(folder: AnyPath, state: str) -> dict[int, str]:
 
 
 def attach_point(state: str) -> str:
-    """The Unix socket on which this process waits for screens; `state` as for `meeting_point`."""
+    """Return the socket on which this process waits for screens; `state` as for `meeting_point`."""
     return f"{runtime_folder()}/{os.getpid()}{state_mark(state)}.attach"
 
 
 def attach_points(state: str | None = None) -> list[str]:
-    """The sockets of all cores of this user a screen can be attached to, with a chosen state folder only its
-    own. Raises: UntrustedFolder; OSError.
+    """Return the sockets of all cores of this user to which a screen can be attached.
+
+    With a chosen state folder, return only the cores that use it. Raises: UntrustedFolder; OSError.
     """
     runtime = runtime_folder()
     if not os.path.lexists(runtime):
@@ -115,7 +118,7 @@ def attach_points(state: str | None = None) -> list[str]:
 
 
 def announce_desk(folder: AnyPath, state: str | None = None) -> int:
-    """Tell every core that serves a single client of `folder` that a desk has started; returns how many."""
+    """Notify all cores that serve a single client of `folder` of a new desk. Return their number."""
     point = meeting_point(folder, state)
     start = os.path.basename(point).removesuffix("sock")
     runtime = os.path.dirname(point)
@@ -124,9 +127,9 @@ def announce_desk(folder: AnyPath, state: str | None = None) -> int:
 
 
 def private_folder() -> str:
-    """Create the runtime folder if need be, and insist that only this user can enter it.
+    """Create the runtime folder if necessary, and check that only this user can access it.
 
-    Raises: UntrustedFolder; OSError when it cannot be created.
+    Raises: UntrustedFolder; OSError if it cannot be created.
     """
     path = runtime_folder()
     try:
@@ -137,7 +140,7 @@ def private_folder() -> str:
 
 
 def fallback_socket(name: str) -> str:
-    """Where HTTP is served when TCP is not permitted: among the meeting points, else beside their folder."""
+    """Return the socket for HTTP if TCP is not permitted: in the runtime folder, else beside it."""
     try:
         return f"{private_folder()}/http-{name}.sock"
     except OSError:
@@ -145,9 +148,9 @@ def fallback_socket(name: str) -> str:
 
 
 def check_private(path: str) -> None:
-    """Refuse a link, somebody else's folder, and one that others may enter.
+    """Check that a path is a folder of this user that no other user can access, and not a link.
 
-    Raises: UntrustedFolder; FileNotFoundError when there is none.
+    Raises: UntrustedFolder; FileNotFoundError if it does not exist.
     """
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
@@ -159,9 +162,9 @@ def check_private(path: str) -> None:
 
 
 def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None:
-    """Connect to the desk that hosts `folder`; None when nobody does.
+    """Connect to the desk that hosts `folder`, or return None without one.
 
-    Raises: UntrustedFolder; OSError when the folder does not exist.
+    Raises: UntrustedFolder; OSError if the folder does not exist.
     """
     if not hasattr(socket, "AF_UNIX"):
         return None
@@ -174,7 +177,7 @@ def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None
 
 
 class MeetingSocket:
-    """A Unix socket we listen on: `listener` is bound and listening, `path` is its entry on disk."""
+    """Unix socket on which we listen: `listener` is the socket, `path` its entry on disk."""
 
     def __init__(self, path: str, listener: socket.socket) -> None:
         self.path = path
@@ -182,7 +185,7 @@ class MeetingSocket:
         self._inode = os.stat(path).st_ino
 
     def withdraw(self) -> None:
-        """Remove the entry, unless another process has replaced it."""
+        """Remove the entry unless another process has replaced it."""
         try:
             if os.stat(self.path).st_ino == self._inode:
                 os.unlink(self.path)
@@ -196,9 +199,9 @@ class MeetingSocket:
 
 
 def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
-    """Listen at the meeting point of `folder`; None when a living core already does.
+    """Listen at the meeting point of `folder`; None if a live core already listens there.
 
-    Raises: UntrustedFolder; OSError when the folder does not exist or nothing can be created.
+    Raises: UntrustedFolder; OSError if the folder does not exist or the socket cannot be created.
     """
     point = meeting_point(folder, state)
     sweep(private_folder())
@@ -206,7 +209,7 @@ def occupy(folder: AnyPath, state: str | None = None) -> MeetingSocket | None:
 
 
 def sweep(runtime: str) -> None:
-    """Remove the meeting points that killed cores left behind."""
+    """Remove the sockets that killed cores left behind."""
     with _Locked(runtime):
         for name in os.listdir(runtime)[:SWEPT]:
             point = f"{runtime}/{name}"
@@ -215,17 +218,18 @@ def sweep(runtime: str) -> None:
 
 
 def listen(point: str) -> MeetingSocket | None:
-    """Listen on the Unix socket `point`, for this user only; None when somebody living already does.
+    """Listen on the Unix socket `point`, for this user only; None if a live process already listens there.
 
-    A stale entry is cleared only after a connect to it failed, and under a lock, so that two cores that start
-    at once cannot clear each other's. Raises: OSError; FileExistsError when `point` is no socket.
+    A stale entry is removed only after a failed connection attempt and under a lock, so that two cores that
+    start at the same time cannot remove each other's socket. Raises: OSError; FileExistsError if `point` is
+    not a socket.
     """
     with _Locked(os.path.dirname(point) or "."):
         return _take(point)
 
 
 class _Locked:
-    """A folder, for one process at a time."""
+    """Lock of a folder between processes."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -249,12 +253,12 @@ def _is_point(name: str) -> bool:
 
 
 def is_stale(point: str) -> bool:
-    """Whether nobody listens there any more. Does not wait for one that is busy."""
+    """Return True if no process listens on the socket. Does not wait for a busy one."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.setblocking(False)
         try:
             connection.connect(point)
-        except ConnectionRefusedError:  # said of a plain file, too
+        except ConnectionRefusedError:  # also raised for a plain file
             return stat.S_ISSOCK(os.lstat(point).st_mode)
         except OSError:
             return False
@@ -291,7 +295,7 @@ def _clear(point: str) -> None:
 
 
 def connect(point: str) -> socket.socket | None:
-    """A connection to whoever of this user listens at `point`, or None."""
+    """Connect to a process of this user that listens at `point`, or return None."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_TIMEOUT_S)
     try:
@@ -310,7 +314,7 @@ def connect(point: str) -> socket.socket | None:
 
 
 def peer_credentials(connection: socket.socket) -> tuple[int | None, int | None]:
-    """Process id and user id of the other side, as the kernel vouches for them; None where it cannot say."""
+    """Return process id and user id of the peer as reported by the kernel; None if the system cannot."""
     option = getattr(socket, "SO_PEERCRED", None)
     if option is None:
         return None, None
@@ -320,7 +324,7 @@ def peer_credentials(connection: socket.socket) -> tuple[int | None, int | None]
 
 
 def process_name(pid: int) -> str:
-    """What the process calls itself (`claude`, `node`); empty where the system does not tell."""
+    """Return the name of a process (`claude`, `node`); empty if the system does not provide it."""
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as comm:
             return comm.read().strip()

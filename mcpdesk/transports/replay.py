@@ -1,9 +1,10 @@
-"""What one client of a pipe has said that matters to its next server, and telling that server.
+"""State of a pipe's client that its next server needs, and its replay to that server.
 
-A client's connection outlives the process that answers it: a desk ends, or begins and takes over.
-`ClientState` follows the lines that pass; `Replay` repeats to a new server what the old one knew, keeps its
+A client's connection outlives the process that answers it: a desk ends, or starts and takes over.
+`ClientState` tracks the lines that pass. `Replay` repeats to a new server what the old one knew, hides its
 answers from the client, and settles what the old one left unanswered. Neither reads nor writes anything
-itself. Standard library only, and `json` at first use: a pump imports this before its client's first line.
+itself. Standard library only, and `json` at first use, because a pump imports this before its client's first
+line.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ CHANGES = {
     "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
     "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""By server capability: the filter key of a listener, and the notification for the client."""
+"""Filter key of a listener and notification for the client, by server capability."""
 NOTIFICATION = b'{"jsonrpc":"2.0","method":'
 RESPONSE = b'{"jsonrpc":"2.0","id":'
-"""How the lines of our own servers begin."""
+"""Beginnings of the lines that our own servers send."""
 LONG_ID = 1024
 INTERNAL_ERROR = -32603
 UNCERTAIN = (
@@ -39,11 +40,11 @@ UNCERTAIN = (
 )
 GONE = "the process that asked has ended"
 PAGES = 100
-"""The most pages of a list of tools."""
+"""Maximum number of pages of a tool list."""
 
 
 class PendingRequest:
-    """A request that is not answered yet."""
+    """Request without an answer."""
 
     __slots__ = ("line", "message", "method", "tool")
 
@@ -56,42 +57,43 @@ class PendingRequest:
         self.message: Message | None = message if is_kept else None
 
     def params(self) -> Message:
-        """Its parameters; empty when it has none."""
+        """Parameters of the request; empty if it has none."""
         params = (self.message or _read(self.line) or {}).get("params")
         return params if isinstance(params, dict) else {}
 
 
 class ClientState:
-    """What the next server of a client must know. Lines are passed in without their newline."""
+    """State of a client that its next server needs. Lines are passed in without their newline."""
 
     def __init__(self) -> None:
         self.opening: Message | None = None
-        """The parameters of `initialize`, once it was answered."""
+        """Parameters of `initialize`, once it was answered."""
         self.revision = ""
-        """The revision it was answered with."""
+        """Revision in that answer."""
         self.is_ready = False
-        """Whether `notifications/initialized` came."""
+        """True once `notifications/initialized` was sent."""
         self.level = ""
-        """The log level the client set; empty for none."""
+        """Log level that the client set; empty for none."""
         self.subscriptions: dict[str, None] = {}
         self.in_flight: dict[Any, PendingRequest] = {}
-        """Requests of the client that a server got and has not answered, by id."""
+        """Requests of the client that a server received and has not answered, by id."""
         self.asked_of_client: dict[Any, None] = {}
         """Ids of requests to the client that it has not answered."""
         self.unsent = b""
-        """Whole lines that no server got."""
+        """Complete lines that no server received."""
         self.rest = b""
-        """The beginning of an unfinished line."""
+        """Beginning of an unfinished line."""
         self.unheard = b""
         """Output for the client that was not written yet."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request waits for its answer; listeners, which may wait for ever, do not count."""
+        """True if a request waits for its answer. Listeners do not count, because they may wait
+        indefinitely."""
         return any(each.method != LISTEN for each in self.in_flight.values())
 
     def client_sent(self, line: bytes) -> None:
-        """Note a line of the client that a server got."""
+        """Track a line of the client that a server received."""
         for message, own in _members(line):
             if "method" not in message:
                 self.asked_of_client.pop(_id(message), None)
@@ -103,7 +105,7 @@ class ClientState:
                 self.in_flight.pop(_hashable(_params(message).get("requestId")), None)
 
     def server_sent(self, line: bytes) -> None:
-        """Note a line of the server to the client."""
+        """Track a line from the server to the client."""
         if line.startswith(NOTIFICATION):
             return
         if line.startswith(RESPONSE) and (short := _beginning(line)) is not None:
@@ -123,7 +125,7 @@ class ClientState:
                 self._answered(identifier, "result" in message, line)
 
     def ends_listener(self, line: bytes) -> bool:
-        """Whether with this line a server that ends closes one of the client's listeners."""
+        """Return True if a server that ends closes one of the client's listeners with this line."""
         message = _read(line) or {}
         ended = _params(message).get("requestId") if "method" in message else message.get("id")
         is_end = message.get("method", "notifications/cancelled") == "notifications/cancelled"
@@ -146,10 +148,11 @@ class ClientState:
 
 
 class Replay:
-    """Tells a new server what the client's last one knew.
+    """Replays the client's state to a new server.
 
-    Send what `to_server` holds and pass every line that comes to `receive`, until `is_done`, when `to_client`
-    holds the lines for the client, or until `failure` says why the server cannot continue.
+    Send the lines in `to_server` and pass every received line to `receive`, until `is_done` is true or
+    `failure` contains the reason why the server cannot continue. Then `to_client` has the lines for the
+    client.
     """
 
     def __init__(self, client_state: ClientState) -> None:
@@ -159,20 +162,20 @@ class Replay:
         self.failure = ""
         self._client_state = client_state
         self._awaited: dict[Any, str] = {}
-        """The methods of our own requests, by id."""
+        """Methods of our own requests, by id."""
         self._listening: dict[Any, None] = {}
-        """Listeners the new server has not acknowledged yet."""
+        """Listeners that the new server has not acknowledged yet."""
         self._number = 0
         self._capabilities: Message = {}
         self._repeatable: set[str] = set()
-        """Tools whose annotations say that calling them twice does no harm."""
+        """Tools that may be called twice according to their annotations."""
         if client_state.opening is not None:
             self._ask("initialize", client_state.opening)
         else:
             self._tell_rest()
 
     def receive(self, line: bytes) -> None:
-        """Take a line of the new server."""
+        """Handle a line of the new server."""
         message = _read(line)
         if message is None:
             self.failure = line.decode("utf-8", "replace")
@@ -182,7 +185,7 @@ class Replay:
             self._listening.pop(_listener(message))
             self._acknowledged(_listener(message), _params(message).get("notifications"))
         else:
-            self._listening.pop(_id(message), None)  # a listener that was refused
+            self._listening.pop(_id(message), None)  # a rejected listener
             self._client_state.server_sent(line)
             self.to_client.append(line)
         self._finish_if_answered()
@@ -217,7 +220,7 @@ class Replay:
         self._finish_if_answered()
 
     def _learn(self, result: Message) -> None:
-        """Learn from a page of the list of tools which are repeatable."""
+        """Read from a page of the tool list which tools are repeatable."""
         for tool in result.get("tools") or ():
             hints = tool.get("annotations") or {}
             if hints.get("readOnlyHint") is True or hints.get("idempotentHint") is True:
@@ -228,7 +231,8 @@ class Replay:
             self._ask("tools/list", {"cursor": cursor, **self._metadata()})
 
     def _metadata(self) -> Message:
-        """The `_meta` of one of the client's own requests, as the stateless era needs it."""
+        """Return the `_meta` for our own requests, copied from a request of the client, as the stateless
+        era requires."""
         for sent in self._client_state.in_flight.values():
             meta = sent.params().get("_meta") if sent.tool else None
             if isinstance(meta, dict) and VERSION_KEY in meta:
@@ -236,14 +240,14 @@ class Replay:
         return {}
 
     def _acknowledged(self, listener: object, wanted: object) -> None:
-        """Tell the client about the lists a listener may have missed changes of."""
+        """Notify the client of lists that may have changed while a listener was disconnected."""
         about = {"_meta": {SUBSCRIPTION_KEY: listener}}
         for key, method in CHANGES.values():
             if isinstance(wanted, dict) and wanted.get(key):
                 self.to_client.append(_line({"method": method, "params": about}))
 
     def _finish_if_answered(self) -> None:
-        """Once everything is repeated and answered, deal with what the last server left open."""
+        """Once everything is replayed and answered, settle what the last server left open."""
         if self.is_done or self.failure or self._awaited or self._listening:
             return
         self.is_done = True
@@ -277,12 +281,12 @@ class Replay:
 
 
 def is_request(line: bytes) -> bool:
-    """Whether a line is a request, or holds one."""
+    """Return True if a line is a request, or contains one."""
     return any("method" in message and _id(message) is not None for message, _ in _members(line))
 
 
 def pending_listener(identifier: object, params: Message) -> PendingRequest:
-    """A listener, as the client asked for it."""
+    """Return a listener as the client requested it."""
     message = {"id": identifier, "method": LISTEN, "params": params}
     return PendingRequest(message, _line(message))
 
@@ -294,7 +298,7 @@ def _line(message: Message) -> bytes:
 
 
 def _read(line: bytes) -> Message | None:
-    """Parse a line with one message; None for anything else."""
+    """Parse a line with one message; None for any other line."""
     import json
 
     try:
@@ -305,7 +309,7 @@ def _read(line: bytes) -> Message | None:
 
 
 def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
-    """The messages of a line, which may be a batch, each with a line of its own."""
+    """Return the messages of a line, which may be a batch, each with a line of its own."""
     import json
 
     try:
@@ -318,7 +322,7 @@ def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
 
 
 def _beginning(line: bytes) -> tuple[object, str] | None:
-    """The id in a line of our own servers, and the key after it; None when the line must be parsed."""
+    """Return the id in a line of our own servers and the key after it; None if the line must be parsed."""
     import json
 
     text = line[len(RESPONSE) : len(RESPONSE) + LONG_ID].decode("utf-8", "ignore")
@@ -352,5 +356,5 @@ def _id(message: Message) -> object:
 
 
 def _hashable(identifier: object) -> object:
-    """The id if it is a text or number, else None."""
+    """Return an id that is a string or number, else None."""
     return identifier if isinstance(identifier, (str, int, float)) else None

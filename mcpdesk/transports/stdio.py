@@ -1,6 +1,7 @@
 """Serves one client over a pair of file descriptors: pipes, sockets, a terminal, or plain files.
 
-The client may have talked with another server before, and may go on with one: nothing of it is closed here.
+The client may have used another server before, and may continue with another one, so the descriptors are
+never closed here.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class StdioTransport:
-    """One client, for as long as its end of `source` is open. Owns neither descriptor."""
+    """Serves one client until its end of `source` is closed. Closes neither descriptor."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class StdioTransport:
         client_state: ClientState | None = None,
         session: str = "",
     ) -> None:
-        """`client_state` is what the client said to other servers before, `session` marks its session."""
+        """`client_state` is the client's state from earlier servers; `session` identifies its session."""
         self._source = source
         self._sink = sink
         self._open_pipe = open_pipe
@@ -54,12 +55,12 @@ class StdioTransport:
         self._session = session
         self._client_state = client_state
         self.left: ClientState | None = None
-        """What the client's next server must know, once another server may continue."""
+        """State for the client's next server, once another server may continue."""
         self._is_wanted_elsewhere = False
         self._pipe: FramePipe
         self._is_begun = False
         self._unwritten: deque[memoryview] = deque()
-        """What the system did not accept at once."""
+        """Data that the system has not accepted yet."""
         self._waiting = 0
         """Bytes in `_unwritten`."""
         self._ended = asyncio.Event()
@@ -70,9 +71,9 @@ class StdioTransport:
         self._is_replaying = client_state is not None
 
     async def serve(self) -> None:
-        """Answer until the client closes its end, reads no more, or `stop`; then finish what is under way.
+        """Serve until the client closes its end or stops reading, or until `stop`; then finish running calls.
 
-        Raises: DeskError when the pipe cannot be opened.
+        Raises: DeskError if the pipe cannot be opened.
         """
         self._loop = asyncio.get_running_loop()
         self._written.set()
@@ -94,7 +95,8 @@ class StdioTransport:
         self._may_read.set()
 
     def hand_over(self) -> None:
-        """End as soon as the client waits for nothing, so that another server continues. On the loop."""
+        """End as soon as the client waits for no answer, so that another server continues. Call it on the
+        loop."""
         self._is_wanted_elsewhere = True
         asyncio.get_running_loop().call_soon(self._leave)
 
@@ -103,7 +105,7 @@ class StdioTransport:
             return
         self.left = self._pipe.leave()
         if self.left is not None:
-            self._loop.remove_reader(self._source)  # now: it may be its turn
+            self._loop.remove_reader(self._source)  # now, because it may be next on the loop
             self._ended.set()
             self._may_read.set()
 
@@ -128,9 +130,9 @@ class StdioTransport:
             self._pipe.close()
 
     async def _replay(self, client_state: ClientState) -> None:
-        """Repeat to this server what the client said to others, and answer what those left open.
+        """Replay the client's state to this server, and answer what earlier ones left open.
 
-        Raises: TransportError when the client cannot continue here.
+        Raises: TransportError if the client cannot continue here.
         """
         from mcpdesk.transports.replay import Replay
 
@@ -148,7 +150,7 @@ class StdioTransport:
                 raise TransportError(f"The client cannot go on here: {told.failure}")
         while not answers.empty():
             told.to_client.append(answers.get_nowait().rstrip(b"\n"))
-        # From here on everything is for the client: what is under way is answered as any call.
+        # From here on everything is for the client: running calls are answered as any other call.
         self._is_replaying = False
         if told.to_client:
             self._write(b"".join(line + b"\n" for line in told.to_client))
@@ -161,7 +163,7 @@ class StdioTransport:
     def _answer(self, data: bytes) -> None:
         if not self._is_replaying:
             self._write(data)
-        elif data != b"\n":  # which ends a large line
+        elif data != b"\n":  # ends a large line
             self._replayed.put_nowait(data)
 
     async def _read_all(self) -> None:
@@ -172,7 +174,7 @@ class StdioTransport:
         except PermissionError:  # a regular file or /dev/null: always ready, so the kernel will not watch it
             await self._read_file()
         else:
-            self._readable()  # what waits already is answered before anything else the loop has to do
+            self._readable()  # answer waiting requests before the loop does anything else
             await self._ended.wait()
             self._loop.remove_reader(self._source)
 
@@ -235,7 +237,8 @@ class StdioTransport:
                 self._loop.call_soon(self._leave)
 
     def _write_now(self, data: bytes | memoryview) -> int:
-        """Write what the system accepts now; returns how many bytes. For a client that left: all."""
+        """Write as much as the system accepts now; return the number of bytes. For a client that left:
+        all."""
         try:
             return os.write(self._sink, data)
         except (BlockingIOError, InterruptedError):
@@ -245,7 +248,7 @@ class StdioTransport:
             return len(data)
 
     def _check_backlog(self) -> None:
-        """Read requests only as long as the client reads answers."""
+        """Read requests only while the client reads answers."""
         waiting = self._waiting
         if waiting > WRITE_LIMIT:
             self._lose(f"the client left {waiting} bytes of answers unread")
@@ -261,12 +264,12 @@ class StdioTransport:
     def _watch_again(self) -> None:
         if self._ended.is_set():
             return
-        with suppress(PermissionError):  # a plain file: its own loop goes on by itself
+        with suppress(PermissionError):  # a plain file has its own loop
             self._loop.add_reader(self._source, self._readable)
 
     @property
     def unread(self) -> int:
-        """Bytes the system has not accepted yet."""
+        """Bytes that the system has not accepted yet."""
         return self._waiting
 
     def give_up(self) -> None:
@@ -283,7 +286,7 @@ class StdioTransport:
         self._written.set()
 
     async def _flushed(self) -> None:
-        """Wait until the client has read everything, at most `GRACE_S`."""
+        """Wait until the client has read everything, up to `GRACE_S`."""
         try:
             async with asyncio.timeout(GRACE_S):
                 await self._written.wait()

@@ -1,4 +1,4 @@
-"""The bytes that pass a tap one way, as messages: whole ones, or the beginning and the end of long ones."""
+"""Splits the bytes of one direction of a tap into messages, shortening long ones."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from mcpdesk.protocol.reading.message_framer import MessageFramer
 from mcpdesk.recorder.record import END_BYTES
 
 TappedMessage = tuple[bytes, bytes, int]
-"""The recorded bytes of a message, its last ones if that is not all, and its size in bytes."""
+"""Recorded bytes of a message, its last bytes if that is not all, and its size in bytes."""
 MOST_OF_A_CHARACTER = 4
-"""Bytes."""
+"""Maximum bytes of an encoded character."""
 
 
 class TappedMessages:
     """Splits chunks into messages, as a client of the program would.
 
-    A line of more than `LARGEST` bytes, or one of which bytes are missing, is a message of its own.
+    A line of more than `LARGEST` bytes, or one with missing bytes, is a message of its own.
     """
 
     LARGEST = DEFAULT_LIMIT
 
     def __init__(self, kept: int) -> None:
-        """`kept` is how many bytes of a message are recorded."""
-        self._kept = kept + MOST_OF_A_CHARACTER  # the recording cuts between two
+        """`kept` is the number of recorded bytes per message."""
+        self._kept = kept + MOST_OF_A_CHARACTER  # the recording cuts between two characters
         self._framer = MessageFramer(self.LARGEST)
         self._long_line = _Line(self._kept)
 
     def feed(self, chunk: bytes, size: int) -> Iterator[TappedMessage]:
-        """The messages that `chunk` completes. It has the last of `size` bytes; the first ones are lost."""
+        """Yield the messages that `chunk` completes. It has the last of `size` bytes; the first ones are
+        missing."""
         line, framer, missing = self._long_line, self._framer, size - len(chunk)
         if missing or (not line.size and framer.unread + size > self.LARGEST):
             yield from self._by_lines(framer.take_unread())
@@ -42,13 +43,13 @@ class TappedMessages:
             yield from map(self._cut, framer.feed(chunk))
 
     def rest(self) -> Iterator[TappedMessage]:
-        """The messages that are left at the end."""
+        """Yield the remaining messages at the end."""
         if self._long_line.size:
             yield self._long_line.take()
         yield from map(self._cut, self._framer.close())
 
     def _by_lines(self, data: bytes) -> Iterator[TappedMessage]:
-        """Take bytes into the long line; each line that ends in them is a message."""
+        """Add bytes to the long line. Yield each line that ends in them as a message."""
         line = self._long_line
         *ends, begun = data.split(b"\n")
         for piece in ends:
@@ -65,7 +66,7 @@ class TappedMessages:
 
 
 class _Line:
-    """The beginning and the end of a line that comes in pieces."""
+    """Beginning and end of a line that arrives in pieces."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept
@@ -74,8 +75,8 @@ class _Line:
         self.size = 0
 
     def add(self, piece: bytes) -> None:
-        """Take the next bytes."""
-        # A line that lost a piece goes on with its end: what stands there is not what followed.
+        """Add the next bytes."""
+        # After a lost piece, bytes are only added to the end, because the beginning is no longer contiguous.
         is_whole = self.size == len(self._begun)
         self.size += len(piece)
         if is_whole and (room := self._kept - len(self._begun)) > 0:
@@ -84,7 +85,7 @@ class _Line:
             self._end = (self._end + piece)[-END_BYTES:]
 
     def lose(self, missing: int) -> None:
-        """Note that so many bytes of it are lost."""
+        """Note that `missing` bytes are lost."""
         if missing:
             self.size += missing
             self._end = b""

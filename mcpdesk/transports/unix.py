@@ -1,4 +1,4 @@
-"""Serves MCP over a Unix socket: to pumps that speak for a client's pipes, and to clients that connect."""
+"""Serves MCP over a Unix socket, to pumps that forward a client's pipes and to direct clients."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ log = logging.getLogger(__name__)
 PREFIX = b'{"mcpdesk":'
 SESSION_MARK = re.compile("[0-9a-f]{16,64}")
 LIMIT = 8 << 20
-"""The longest greeting in bytes."""
+"""Maximum size of a greeting in bytes."""
 
 
 class PumpGreeting(Struct, frozen=True):
-    """What a pump says about its client before the first frame."""
+    """Greeting of a pump: data about its client, sent before the first frame."""
 
     folder: str
-    """The folder it asked for, absolute."""
+    """Requested folder, absolute."""
     mode: str
-    """The mode it asked for; empty for none."""
+    """Requested mode; empty for none."""
     pid: int
-    """The process that started the pump: the client."""
+    """Process id of the client, which started the pump."""
     name: str
-    """The name of that process; may be empty."""
+    """Name of that process; may be empty."""
     leaves: bool = False
-    """Whether it understands `LEAVE`."""
+    """True if the pump understands `LEAVE`."""
     session: str = ""
-    """Mark of the client's session, the same for every server that answers it; empty for an older pump."""
+    """Id of the client's session, the same for every server that answers it; empty for an older pump."""
     environment: dict[str, str] | None = None
-    """Environment of the client's process; None for an older pump, which waits for no line but frames."""
+    """Environment of the client's process; None for an older pump, which expects only frames."""
 
 
 class GreetingReader:
@@ -57,7 +57,7 @@ class GreetingReader:
         self._start = b""
 
     def feed(self, data: bytes) -> tuple[PumpGreeting | None, bytes] | None:
-        """Return the greeting, if one was sent, and the bytes after it; None until that is certain.
+        """Return the greeting, if there is one, and the bytes after it; None until that is certain.
 
         Raises: ValueError for a malformed greeting.
         """
@@ -73,7 +73,7 @@ class GreetingReader:
 
 
 def refusal_line(reason: str) -> bytes:
-    """The line a pump gets instead of frames when it cannot be served."""
+    """Return the line that a pump receives instead of frames if it cannot be served."""
     return REFUSAL + " ".join(reason.split()).encode() + b"\n"
 
 
@@ -96,7 +96,7 @@ def parse_greeting(line: bytes) -> PumpGreeting:
 
 
 CLOSE_S = 1.0
-"""How long a peer whose connection we end may still read its answers."""
+"""Time a peer whose connection we close may still read its answers."""
 
 
 class UnixListener:
@@ -112,12 +112,12 @@ class UnixListener:
         self._connections: set[_Connection] = set()
 
     async def start(self) -> None:
-        """Begin to accept, on the running loop."""
+        """Begin to accept connections, on the running loop."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_unix_server(self._connection, sock=self.place.listener)
 
     async def close(self) -> None:
-        """Remove the socket's entry, stop accepting and end every connection."""
+        """Remove the socket's entry, stop accepting and close all connections."""
         await asyncio.to_thread(self.place.withdraw)
         if self._server is not None:
             self._server.close()
@@ -129,14 +129,14 @@ class UnixListener:
             await asyncio.wait([one.gone for one in connections])
 
     async def send_away(self, within_s: float) -> None:
-        """Remove the socket's entry and ask every pump to go to another server, once its calls have ended."""
+        """Remove the socket's entry and ask every pump to go to another server after its calls have ended."""
         await asyncio.to_thread(self.place.withdraw)
         leaving = [each.gone for each in self._connections if each.send_away()]
         if leaving:
             await asyncio.wait(leaving, timeout=within_s)
 
     def hang_up(self, connection: int) -> bool:
-        """End one connection. Returns False when it is none of this listener."""
+        """Close one connection; return False if it does not belong to this listener."""
         found = [each for each in self._connections if each.number == connection]
         for each in found:
             each.end()
@@ -147,7 +147,7 @@ class UnixListener:
 
 
 class _Connection(asyncio.Protocol):
-    """One accepted connection: greeting, then frames both ways."""
+    """One accepted connection: a greeting, then frames in both directions."""
 
     def __init__(self, open_pipe: OpenPipe, server: str | None, open_ones: set[_Connection]) -> None:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -162,11 +162,11 @@ class _Connection(asyncio.Protocol):
 
     @property
     def number(self) -> int | None:
-        """The recorder's number; None before the greeting."""
+        """Number of the connection in the recorder, or None before the greeting."""
         return None if self._pipe is None else self._pipe.connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Other loops' transports have the methods without the base class.
+        # Transports of other loops have the methods without the base class.
         self._transport = cast(asyncio.Transport, transport)
         self._open_ones.add(self)
         UNREAD.add(self)
@@ -207,11 +207,11 @@ class _Connection(asyncio.Protocol):
 
     @property
     def unread(self) -> int:
-        """Bytes the transport holds for a peer that does not read."""
+        """Bytes that the transport holds because the peer does not read."""
         return self._transport.get_write_buffer_size()
 
     def give_up(self) -> None:
-        """Close at once, and drop what the peer has not read."""
+        """Close at once, and discard the data that the peer has not read."""
         self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -226,13 +226,13 @@ class _Connection(asyncio.Protocol):
             self.gone.set_result(None)
 
     def send_away(self) -> bool:
-        """Ask a pump to go to another server. Returns False for peers that do not understand it."""
+        """Ask a pump to go to another server. Return False for peers that do not support this."""
         if self._may_leave:
             self._write(LEAVE)
         return self._may_leave
 
     def end(self) -> None:
-        """Close once the answers so far are written, or after `CLOSE_S` at the latest."""
+        """Close after the answers so far are written, or after `CLOSE_S` at the latest."""
         if self._pipe is not None:
             self._pipe.close()
         self._transport.close()
@@ -243,7 +243,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     def _greet(self, data: bytes) -> bytes:
-        """Open the pipe once the greeting is complete; returns the bytes behind it."""
+        """Open the pipe once the greeting is complete. Return the bytes after it."""
         try:
             started = self._greeting.feed(data)
         except ValueError as error:
@@ -275,7 +275,7 @@ class _Connection(asyncio.Protocol):
         return pipe
 
     async def _identify(self, pipe: FramePipe, rest: bytes) -> None:
-        """Feed the bytes behind the greeting, and read on, once it is known who the peer is."""
+        """Identify the peer, then feed the bytes after the greeting and resume reading."""
         await pipe.identify()
         if rest:
             pipe.feed(rest)

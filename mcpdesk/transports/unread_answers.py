@@ -1,4 +1,4 @@
-"""Budget of the answers that this process holds because clients have not read them."""
+"""Budget for answers that this process holds because clients have not read them."""
 
 from __future__ import annotations
 
@@ -14,82 +14,82 @@ from mcpdesk.protocol.jsonrpc import ErrorCode
 log = logging.getLogger(__name__)
 
 WRITE_LIMIT = 256 << 20
-"""Unread answers in bytes, that end the connection, because the peer has stopped reading."""
+"""Bytes of unread answers at which a connection is closed, because its peer has stopped reading."""
 WAIT_S = 15.0
 """Time a large answer waits for room before it is refused."""
 WAITING_SHARE = 4
-"""Answers that wait may have a fourth of the budget together: their results are in memory already."""
+"""Divisor of the budget for waiting answers, whose results are in memory already: a fourth of it."""
 PRESSED_S = 10.0
-"""Time after a refusal in which clients that read nothing are cut off sooner."""
+"""Time after a refusal during which clients that read nothing are disconnected sooner."""
 
 
 class Sender(Protocol):
-    """A connection that holds answers its peer has not read yet."""
+    """Connection that holds answers its peer has not read yet."""
 
     @property
     def unread(self) -> int:
         """Bytes that wait for the peer to read them."""
 
     def give_up(self) -> None:
-        """Drop the answers, and the connection."""
+        """Discard the answers and close the connection."""
 
 
 class UnreadAnswers:
-    """Bounds the unread answers of all connections together, in bytes.
+    """Limits the unread answers of all connections together, in bytes.
 
-    Large answers reserve room before they are encoded; call `check` after writing anything else that is much.
-    Values that tools hold while they run are not counted.
+    Large answers reserve room before they are encoded. Call `check` after writing other large data. Values
+    that tools hold while they run are not counted.
     """
 
     def __init__(self, most: int = WRITE_LIMIT) -> None:
         self.most = most
-        """The most bytes in all."""
+        """Maximum bytes in total."""
         self.cut = 0
-        """Connections that were ended because their client did not read."""
+        """Number of connections that were closed because their client did not read."""
         self.refused = 0
-        """Answers that were refused for want of room."""
+        """Number of answers that were refused for lack of room."""
         self.waiting_bytes = 0
-        """Bytes of the answers that wait for room."""
+        """Bytes of answers that wait for room."""
         self._promised = 0
-        """Bytes reserved on pipes, of answers that are not written yet."""
+        """Bytes reserved on pipes for answers that are not written yet."""
         self._pressed_until = 0.0
         self._senders: dict[Sender, tuple[int, float]] = {}
-        """By sender: its bytes at the latest check, and since when it has read nothing."""
+        """Bytes at the latest check, and the time since which the peer has read nothing, by sender."""
         self._waiting: dict[asyncio.Future[None], tuple[int, Callable[[int], None]]] = {}
-        """Answers that wait for room, oldest first: their size, and the function that holds them."""
+        """Answers that wait for room, oldest first: their size, and the function that reserves it."""
 
     @property
     def held(self) -> int:
-        """Bytes that count now."""
+        """Bytes held or reserved now."""
         return self._promised + sum(sender.unread for sender in self._senders)
 
     @property
     def is_pressed(self) -> bool:
-        """Whether an answer waits for room, or was refused a moment ago."""
+        """True if an answer waits for room, or was refused a moment ago."""
         return bool(self._waiting) or time.monotonic() < self._pressed_until
 
     def add(self, sender: Sender) -> None:
-        """Count a sender from now on. Harmless when called twice."""
+        """Count a sender from now on. May be called twice."""
         self._senders.setdefault(sender, (0, 0.0))
 
     def remove(self, sender: Sender) -> None:
-        """Stop counting a sender. Harmless when called twice."""
+        """Stop counting a sender. May be called twice."""
         self._senders.pop(sender, None)
         self.wake()
 
     def progressed(self, sender: Sender) -> None:
-        """Note that the peer of a sender has read something, though as much may be held for it as before."""
+        """Note that the peer of a sender has read something, even if as much is held for it as before."""
         if sender in self._senders:
             self._senders[sender] = (sender.unread, time.monotonic())
 
     def has_room(self, size: int) -> bool:
-        """Whether so many bytes more may be held."""
+        """Return True if `size` more bytes may be held."""
         return self.held + size <= self.most
 
     async def reserve(self, size: int, hold: Callable[[int], None]) -> None:
-        """Call `hold` with the size of an answer once there is room; with the negative size to undo it.
+        """Call `hold` with the size of an answer once there is room; to undo it, with the negative size.
 
-        Raises: AnswerRefused when there is no room for it in time.
+        Raises: AnswerRefused if there is no room in time.
         """
         if not self._waiting and self.has_room(size):
             hold(size)
@@ -113,11 +113,11 @@ class UnreadAnswers:
             raise self._refusal(size)
 
     def promise(self, size: int) -> None:
-        """Count an answer that a pipe will write soon; a negative size takes it back."""
+        """Count an answer that a pipe will write soon; a negative size removes it again."""
         self._promised += size
 
     def wake(self) -> None:
-        """Let answers that wait have the room there is, the oldest first."""
+        """Give available room to the waiting answers, the oldest first."""
         while self._waiting:
             room, (size, hold) = next(iter(self._waiting.items()))
             if not self.has_room(size):
@@ -128,7 +128,7 @@ class UnreadAnswers:
             room.set_result(None)
 
     def check(self) -> None:
-        """Disconnect the senders that have read nothing for longest, while all together hold too much."""
+        """While the total is over the limit, disconnect the senders that have read nothing for longest."""
         now, total = time.monotonic(), self._promised
         for sender, (before, since) in list(self._senders.items()):
             size = sender.unread
@@ -147,7 +147,7 @@ class UnreadAnswers:
         self.wake()
 
     def note_cut(self, what: str, size: int, why: str = "") -> None:
-        """Count and log that a connection was ended because its client did not read."""
+        """Count and log a connection that was closed because its client did not read."""
         self.cut += 1
         log.warning("ended %s that left %d bytes of answers unread%s", what, size, why)
 
@@ -168,4 +168,4 @@ class UnreadAnswers:
 
 
 UNREAD = UnreadAnswers()
-"""The unread answers of this process."""
+"""Unread answers of this process."""

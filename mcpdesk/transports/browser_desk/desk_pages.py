@@ -1,8 +1,8 @@
-"""The desk in a browser: a page with a terminal, for the operator.
+"""Serves the desk in a browser: a page with a terminal, for the operator.
 
 Each page is a screen of its own on one core (`mcpdesk attach`), so closing a page leaves the core running.
 The terminal's script is that of textual-serve. Its server is not used, because it has no sign-in. Connections
-have the limits of the HTTP listener, and are few: they cannot use up the files that the core needs.
+have the limits of the HTTP listener and are few, so they cannot use up the files that the core needs.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_me
 
 INSTALL = "pip install 'mcpdesk[web]'"
 MOST_TABS = 12
-"""Screens at a time: each is a process of its own."""
+"""Maximum number of screens; each is a process of its own."""
 MAX_CONNECTIONS = 64
-"""Connections at a time. They and the pipes of all screens fit into the files the HTTP listener leaves."""
+"""Maximum number of connections. They and the pipes of all screens fit into the files the HTTP listener
+leaves."""
 LARGEST_MESSAGE = 1 << 20
-"""Bytes of what a page sends at once, such as a text that is pasted."""
+"""Maximum bytes of a message from a page, such as pasted text."""
 HEARTBEAT_S = 15.0
 CLOSE_S = 1.0
-"""How long a page may take to agree that its screen has ended."""
+"""Time a page may take to acknowledge that its screen has ended."""
 END_S = 8.0
-"""How long the end may take."""
+"""Time that closing all pages may take."""
 CHECK_S = 1.0
-"""Seconds between two checks whether the operator of a page is still signed in."""
+"""Seconds between two checks that the operator of a page is still signed in."""
 COOKIE = "mcpdesk-web"
 SOCKET = "/ws/"
-"""Path of a page's WebSocket, before the page key: browsers cannot send a header with it."""
+"""Path of a page's WebSocket, before the page key, because browsers cannot send a header with it."""
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "font-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
@@ -66,7 +67,7 @@ FILES: Final = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js"
 
 
 class BrowserDeskPlan(Struct, frozen=True):
-    """Address of the pages, who may open them, and the command of their screens."""
+    """Address of the pages, credentials for them, and the command of their screens."""
 
     host: str
     port: int
@@ -76,14 +77,14 @@ class BrowserDeskPlan(Struct, frozen=True):
     rules: Rules = Rules()
     """Allowed hosts and origins, and limits."""
     may_move: bool = False
-    """Take any free port when this one is taken."""
+    """True to use another free port if this one is taken."""
 
 
 class BrowserDesk:
-    """Serves the pages on its own thread, so that hosted code cannot hold them up."""
+    """Serves the pages on its own thread, so that hosted code cannot delay them."""
 
     def __init__(self, plan: BrowserDeskPlan) -> None:
-        """Raises: DeskUserError when the extra is not installed."""
+        """Raises: DeskUserError if the extra is not installed."""
         self._plan = plan
         self._rules = replace(
             plan.rules, api_key="", max_connections=min(MAX_CONNECTIONS, plan.rules.max_connections)
@@ -98,7 +99,7 @@ class BrowserDesk:
         self._thread = threading.Thread(target=self._run, name="mcpdesk-web", daemon=True)
 
     def start(self) -> str:
-        """Listen; returns the address. Raises: DeskUserError when nobody can listen there."""
+        """Listen, and return the URL. Raises: DeskUserError if the address cannot be used."""
         self._thread.start()
         return self._started.result()
 
@@ -210,7 +211,7 @@ class BrowserDesk:
 
 
 async def _show(tab: TabProcess, socket: web.WebSocketResponse, width: int, height: int) -> None:
-    """Run a screen until it, or its page, is gone."""
+    """Run a screen until it ends or its page disconnects."""
 
     async def open_url(url: str) -> None:
         await socket.send_str(json.dumps(["open_url", {"url": url, "new_tab": True}]))
@@ -232,7 +233,7 @@ async def _show(tab: TabProcess, socket: web.WebSocketResponse, width: int, heig
 
 
 async def _take(tab: TabProcess, socket: web.WebSocketResponse, text: str) -> None:
-    """A message of the page; what is none of its language is ignored."""
+    """Handle a message of the page. Unknown messages are ignored."""
     try:
         message = json.loads(text)
     except ValueError:
@@ -250,13 +251,14 @@ def _number(request: web.BaseRequest, name: str, usual: int, most: int) -> int:
 
 
 def _page_files(static: Path) -> dict[str, Path]:
-    """Files that browsers may load, by path: our page, and the script, style and fonts of the terminal."""
+    """Return the files that browsers may load, by path: our page, and script, style and fonts of the
+    terminal."""
     script = {f"/static/{each.relative_to(static).as_posix()}": each for each in static.rglob("*.*")}
     return {path: HERE / name for path, name in FILES.items()} | script
 
 
 def _static_folder() -> Path:
-    """Where the script of the terminal lies. Raises: DeskUserError without it."""
+    """Return the folder of the terminal's script. Raises: DeskUserError if it is not installed."""
     try:
         found = find_spec("textual_serve")
     except ImportError:

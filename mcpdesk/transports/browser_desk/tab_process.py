@@ -1,7 +1,7 @@
-"""One screen for one page: a process whose terminal is the page.
+"""Screen of one page: a process whose terminal is the page.
 
-The process draws with Textual's driver for the web, which speaks in packets: a letter, four bytes of length,
-and that many bytes. `D` are bytes of the terminal, `M` is JSON about them.
+The process draws with Textual's driver for the web, which sends packets: a letter, four bytes of length, and
+that many bytes. `D` packets are terminal data, `M` packets are JSON messages.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from contextlib import suppress
 from typing import Any
 
 READY = b"__GANGLION__\n"
-"""The line after which there are packets."""
+"""Line after which packets begin."""
 LINES = 10
-"""Before it, at most."""
+"""Maximum number of lines before it."""
 LARGEST = 16 << 20
-"""Bytes of a packet."""
+"""Maximum bytes of a packet."""
 KEPT = 2_000
-"""Bytes of what it complained of that are shown when it could not begin."""
+"""Bytes of stderr that are shown if the screen could not start."""
 LEAVE_S = 2.0
-"""How long it may take to leave the screen."""
+"""Time the screen may take to end."""
 DRIVER = {
     "TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver",
     "TEXTUAL_COLOR_SYSTEM": "truecolor",
     "TERM": "xterm-256color",
 }
 WIDEST, HIGHEST = 1_000, 500
-"""Columns and rows a page may ask for."""
+"""Maximum columns and rows that a page may request."""
 
 Show = Callable[[bytes], Awaitable[None]]
-"""Takes what is drawn."""
+"""Receives drawn terminal data."""
 OpenUrl = Callable[[str], Awaitable[None]]
 """Opens a link in the person's browser."""
 
 
 class TabProcess:
-    """Starts with `run`, which returns when the screen has ended; `leave` ends it."""
+    """Process of one screen. `run` starts it and returns when the screen has ended; `leave` ends it."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self._command = command
@@ -52,9 +52,9 @@ class TabProcess:
         self._left.set()
 
     async def run(self, show: Show, open_url: OpenUrl, width: int, height: int) -> None:
-        """Run the screen. What it complained of is shown when it could not begin. Raises: OSError."""
+        """Run the screen. If it could not start, its error output is shown. Raises: OSError."""
         size = {"COLUMNS": str(width), "ROWS": str(height)}
-        # Its own session: what is typed where the desk was started is not for it.
+        # A session of its own, so that it receives no input from the terminal of the desk.
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -79,7 +79,7 @@ class TabProcess:
             await asyncio.gather(complaints, relay, left, return_exceptions=True)
 
     async def take(self, message: Any) -> None:
-        """A message of the page, decoded JSON: what is typed, the size, the focus. Others are ignored."""
+        """Handle a message of the page, decoded JSON: typed text, size or focus. Others are ignored."""
         match message:
             case ["stdin", str(text)]:
                 await self._send(b"D", text.encode("utf-8", "replace"))
@@ -90,10 +90,10 @@ class TabProcess:
                 await self._tell({"type": kind})
 
     async def _relay(self, stdout: asyncio.StreamReader, show: Show, open_url: OpenUrl) -> bool:
-        """Pass on what is drawn, to the end; returns False when the screen could not begin."""
+        """Relay what is drawn until the end; return False if the screen could not start."""
         if not await _is_ready(stdout):
             return False
-        with suppress(asyncio.IncompleteReadError, ConnectionError):  # the screen, or the page, is gone
+        with suppress(asyncio.IncompleteReadError, ConnectionError):  # the screen or page ended
             while True:
                 kind = await stdout.readexactly(1)
                 size = int.from_bytes(await stdout.readexactly(4), "big")
@@ -112,7 +112,7 @@ class TabProcess:
         return True
 
     async def _end(self) -> None:
-        """Let it leave, then end it with whatever it started."""
+        """Ask the screen to end, then kill it with its child processes."""
         process = self._process
         if process is None or process.returncode is not None:
             return
