@@ -1,4 +1,4 @@
-"""Size of an answer, estimated before it is encoded."""
+"""Estimated size of an answer before it is encoded."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Any
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 LARGE = 64 << 10
-"""Bytes from which on an answer needs room among those that clients have not read."""
+"""Size in bytes from which an answer needs a reservation in the budget of unread answers."""
 _DEPTH = 6
-"""Levels that are looked into. Texts of results are at most five deep."""
+"""Maximum number of nesting levels examined. Texts of results are at most five deep."""
 
 
 def estimated_size(result: JSONObject) -> int:
-    """Return the characters of the texts in a result: nearly its size in bytes, without the cost of encoding.
+    """Return the number of characters of the texts in a result: nearly its size in bytes, without encoding
+    it.
 
-    Data of another kind, or deeper, is left out: an answer is measured once more when it is encoded.
+    Other data and deeper data is not counted, because an answer is measured again when it is encoded.
     """
     content = result.get("content")
     if type(content) is list and len(content) == 1 and "structuredContent" not in result:

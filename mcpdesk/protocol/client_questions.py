@@ -1,4 +1,4 @@
-"""What a server may ask a client: the terms of a request, flat schemas of forms per revision, conversations.
+"""Questions of a server to its client: terms of a request, form schemas per revision, and checks of answers.
 
 Source: MCP basic/versioning, basic/patterns/mrtr, client/sampling, client/elicitation.
 """
@@ -17,20 +17,20 @@ from mcpdesk.protocol.revisions import Revision
 
 
 class Terms(Struct, frozen=True):
-    """Revision, capabilities and identity that hold for one stateless request or one session."""
+    """Revision, capabilities and identity that apply to one stateless request or one session."""
 
     revision: Revision
     capabilities: dict[str, Any] = msgspec.field(default_factory=dict)
     client: str = ""
     """Self-reported name and version, for display only: `claude-code 2.1`."""
     log_level: int | None = None
-    """Index into `LOG_LEVELS` from which log messages are wanted; None: none are."""
+    """Index into `LOG_LEVELS` of the lowest requested level, or None for no log messages."""
     unknown_level: Any = None
-    """What was named instead of a level: refused once the method is known to exist."""
+    """Invalid log level of the request. It is rejected once the method is known to exist."""
 
 
 def display_name(implementation: object) -> str:
-    """`name version` of a self-reported Implementation, or an empty string."""
+    """Return `name version` of a self-reported Implementation, or an empty string."""
     if not isinstance(implementation, dict):
         return ""
     parts = (implementation.get("title") or implementation.get("name"), implementation.get("version"))
@@ -43,7 +43,7 @@ SAMPLING: JSONObject = {"sampling": {}}
 SAMPLING_TOOLS: JSONObject = {"sampling": {"tools": {}}}
 SAMPLING_CONTEXT: JSONObject = {"sampling": {"context": {}}}
 ROOTS: JSONObject = {"roots": {}}
-"""The capability each question needs, as `requiredCapabilities` names it."""
+"""Capability that each question needs, as `requiredCapabilities` names it."""
 
 TASKS = "io.modelcontextprotocol/tasks"
 """The extension of 2026-07-28."""
@@ -57,23 +57,23 @@ _NO_BACK_CHANNEL = re.compile(
 
 
 def wants_older_revision(text: str) -> bool:
-    """Whether a server says that it cannot ask its client anything in this revision."""
+    """Return True if a server's message says that it cannot ask its client questions in this revision."""
     return _NO_BACK_CHANNEL.search(text[:4_000]) is not None
 
 
 def can_be_asked(terms: Terms) -> bool:
-    """Whether the client declared anything a handler could ask it for."""
+    """Return True if the client declared a capability that a handler could use for questions."""
     return not ASKABLE.isdisjoint(terms.capabilities)
 
 
 def declares_tasks(terms: Terms) -> bool:
-    """Whether this very request says that its client knows the extension."""
+    """Return True if the request declares the tasks extension."""
     extensions = terms.capabilities.get("extensions")
     return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
 
 
 def declares(terms: Terms, needed: JSONObject) -> bool:
-    """Whether the client declared what a question needs, and its revision has it."""
+    """Return True if the client declared the capability that a question needs, and its revision has it."""
     return all(_declares(terms, name, frozenset(parts)) for name, parts in needed.items())
 
 
@@ -85,11 +85,11 @@ def _declares(terms: Terms, name: str, parts: frozenset[str]) -> bool:
     if name == "elicitation":
         if not terms.revision.has_elicitation:
             return False
-        # Without a mode it is forms, and before there were modes it is whatever else it says.
+        # Without a mode it means forms. Revisions without modes allow forms whatever else is declared.
         has = has & _MODES if terms.revision.has_elicitation_modes else frozenset()
         return parts <= (has or frozenset({"form"}))
     if name == "sampling" and parts and not terms.revision.has_sampling_tools:
-        # Contexts could be asked for before there was a capability to declare for them.
+        # Contexts could be requested before a capability for them existed.
         return "tools" not in parts
     return parts <= has
 
@@ -102,7 +102,7 @@ _KEPT: dict[str, frozenset[str]] = {
     "boolean": _NAMING,
     "array": _NAMING | {"minItems", "maxItems", "items"},
 }
-"""Type of a field -> the keywords a client knows; others stay behind."""
+"""Keywords that a client knows, by type of a field; others are removed."""
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 _WORD = re.compile(r"(?<=[a-z])([A-Z])")
 _SECRET = re.compile(
@@ -112,10 +112,10 @@ _SECRET = re.compile(
 
 
 def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
-    """What a form asks for, in the words of a revision. References into `$defs` are put in place.
+    """Return the schema of a form as a revision expresses it. References into `$defs` are replaced.
 
-    Raises: ValueError naming the field that is no primitive, asks for a secret, or that the revision cannot
-    express.
+    Raises: ValueError that names the field that is not a primitive, asks for a secret, or cannot be expressed
+    in the revision.
     """
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, Mapping):
@@ -147,7 +147,7 @@ def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revis
 
 
 def _is_secret(called: object) -> bool:
-    """Whether a name or a title is one of a password, a key or a card."""
+    """Return True if a name or title denotes a password, a key or a card."""
     if not isinstance(called, str):
         return False
     words = _WORD.sub(r" \1", called).replace("_", " ").replace("-", " ").lower()
@@ -155,7 +155,7 @@ def _is_secret(called: object) -> bool:
 
 
 def _placed(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:
-    """A field with the definition it refers to in place."""
+    """Return a field with its reference replaced by the definition."""
     if not isinstance(wire, Mapping):
         return {}
     reference = wire.get("$ref")
@@ -167,7 +167,7 @@ def _placed(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:
 
 
 def _present(field: JSONObject) -> JSONObject:
-    """A field that may be null is one that may be left out."""
+    """Return a nullable field as an optional field."""
     choices = field.get("anyOf")
     if not isinstance(choices, list):
         return field
@@ -177,7 +177,7 @@ def _present(field: JSONObject) -> JSONObject:
 
 
 def _typed(field: JSONObject) -> JSONObject:
-    """A choice among texts says that it is a text, and an integer above a bound is at least the next one."""
+    """Return a field with its type added to an enum of texts, and exclusive integer bounds made inclusive."""
     if "const" in field:
         field = {**field, "enum": [field["const"]]}
     for beyond, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
@@ -198,7 +198,7 @@ def _items(name: str, items: JSONObject) -> JSONObject:
 
 
 def _plain(name: str, field: JSONObject, revision: Revision) -> JSONObject:
-    """The field as the first revision with forms words it."""
+    """Return the field as the first revision with forms expresses it."""
     if field["type"] == "array":
         raise ValueError(f"{name}: revision {revision} has no choice of several")
     if field["type"] != "boolean":
@@ -214,10 +214,10 @@ ACTIONS = ("accept", "decline", "cancel")
 
 
 def read_answer(result: Any, unfit: Callable[[Any], str] | None, fields: frozenset[str]) -> Any:
-    """Action and content of a client's answer; the content holds asked-for fields only.
+    """Return action and content of a client's answer; the content has requested fields only.
 
-    `unfit` says why the content does not fit, or nothing; None: no content is due.
-    Raises: ValueError for what does not answer the form.
+    `unfit` returns why the content does not match the schema, or an empty string; None if no content is
+    expected. Raises: ValueError for an invalid answer.
     """
     if not isinstance(result, dict) or result.get("action") not in ACTIONS:
         raise ValueError(f"an answer needs an action: {', '.join(ACTIONS)}")
@@ -233,9 +233,9 @@ def read_answer(result: Any, unfit: Callable[[Any], str] | None, fields: frozens
 
 
 def check_turns(messages: Sequence[JSONObject]) -> None:
-    """Whether every tool use is answered by the message after it, and by nothing else.
+    """Check that the message after each tool use contains its result, and nothing else.
 
-    Raises: ValueError naming the message, counted from 1.
+    Raises: ValueError with the number of the message, counted from 1.
     """
     awaited: frozenset[object] = frozenset()
     for number, message in enumerate(messages, 1):
@@ -254,7 +254,7 @@ def check_turns(messages: Sequence[JSONObject]) -> None:
 
 
 def blocks_of(message: JSONObject) -> list[JSONObject]:
-    """The content blocks of a message, which may hold one or a list."""
+    """Return the content blocks of a message, which may contain one block or a list."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else [content]
     return [block for block in blocks if isinstance(block, dict)]

@@ -1,4 +1,4 @@
-"""Bytes to message and back: the one home of JSON on the wire."""
+"""JSON encoding and decoding of messages. All JSON on the wire passes through this module."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, invalid
 def decode(data: bytes | memoryview) -> Any:
     """Parse one frame.
 
-    Raises: RemoteProtocolError (-32700) for what is not UTF-8 JSON of at most 1,024 levels, and (-32600) for
-    an object that gives a key twice: another program that reads the frame may take the other value.
+    Raises: RemoteProtocolError (-32700) if it is not UTF-8 JSON of at most 1,024 levels, or (-32600) if an
+    object repeats a key: another program that reads the frame may use the other value.
     """
     try:
         message = orjson.loads(data)
@@ -25,14 +25,14 @@ def decode(data: bytes | memoryview) -> Any:
         plain = orjson.dumps(message)
     except TypeError:  # more levels than the encoder writes
         plain = None
-    # Most clients write JSON as our encoder does: then no key can be given twice.
+    # Most clients write JSON as our encoder does. An equal encoding cannot contain a repeated key.
     if plain != data and _may_repeat_keys(data, message, plain):
         _check_keys(data)
     return message
 
 
 def repeats_key(data: bytes) -> bool:
-    """Whether an object in a frame of valid JSON gives a key twice."""
+    """Return True if an object in a frame of valid JSON repeats a key."""
     try:
         decode(data)
     except ProtocolError as error:
@@ -41,10 +41,10 @@ def repeats_key(data: bytes) -> bool:
 
 
 def _may_repeat_keys(data: bytes | memoryview, message: Any, plain: bytes | None) -> bool:
-    """Whether a frame may say more than what was decoded from it: False when no key in it is given twice.
+    """Return False if a frame certainly repeats no key.
 
-    Then it has one colon for every key and those in the message's texts, as `plain` has, the message as our
-    encoder writes it.
+    Without repeated keys it has one colon for each key and each colon in the message's texts, as in `plain`,
+    our own encoding of the message.
     """
     raw = bytes(data)
     colons = _count_colons(message) if plain is None else plain.count(b":")
@@ -52,12 +52,12 @@ def _may_repeat_keys(data: bytes | memoryview, message: Any, plain: bytes | None
 
 
 def has_escaped_colon(data: bytes) -> bool:
-    """Whether a text in a frame may hold a colon that is not there as one."""
+    """Return True if a text in a frame may contain an escaped colon."""
     return b"\\u003a" in data or b"\\u003A" in data
 
 
 def _count_colons(message: Any) -> int:
-    """How many colons a value has when it is written out: one for every key, and those in its texts."""
+    """Return the number of colons in the encoding of a value: one per key, and those in its texts."""
     count, values = 0, [message]
     while values:
         value = values.pop()
@@ -73,7 +73,7 @@ def _count_colons(message: Any) -> int:
 
 
 def _check_keys(data: bytes | memoryview) -> None:
-    """Raises: RemoteProtocolError (-32600) for a key that is given twice in one object."""
+    """Raises: RemoteProtocolError (-32600) if an object repeats a key."""
     from json import loads
 
     try:
@@ -91,10 +91,10 @@ def _distinct(pairs: list[tuple[str, Any]]) -> None:
 
 
 def encode(message: Any) -> bytes:
-    """Serialise one message compactly, without any newline.
+    """Serialise one message compactly, without newlines.
 
-    The result is copied: what the encoder returns keeps its whole growth buffer alive while it is kept.
-    Raises: LocalProtocolError (-32603) for values JSON cannot carry.
+    The result is copied, because the encoder's result keeps its whole growth buffer in memory. Raises:
+    LocalProtocolError (-32603) for values that JSON cannot represent.
     """
     return bytes(memoryview(encode_part(message)))
 
@@ -102,7 +102,7 @@ def encode(message: Any) -> bytes:
 def encode_part(value: Any) -> bytes:
     """Serialise a value that is put into a frame at once, and so need not be copied.
 
-    Raises: LocalProtocolError (-32603) for values JSON cannot carry.
+    Raises: LocalProtocolError (-32603) for values that JSON cannot represent.
     """
     try:
         return dumps(value)
@@ -111,7 +111,7 @@ def encode_part(value: Any) -> bytes:
 
 
 def dumps(value: Any, option: int = 0, default: Callable[[Any], Any] | None = None) -> bytes:
-    """`orjson.dumps`, but integers may have any size. Raises: TypeError for values JSON cannot carry."""
+    """`orjson.dumps` for integers of any size. Raises: TypeError for values that JSON cannot represent."""
     try:
         return orjson.dumps(value, default, option)
     except TypeError as error:
@@ -141,12 +141,14 @@ def result_frame(identifier: Id, result: bytes) -> bytes:
 
 
 def response(identifier: Id, result: JSONObject) -> bytes:
-    """Serialise a result response. Raises: LocalProtocolError (-32603) for a result JSON cannot carry."""
+    """Serialise a result response. Raises: LocalProtocolError (-32603) if JSON cannot represent the
+    result."""
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(identifier), encode_part(result))
 
 
 def error_object(error: ProtocolError) -> JSONObject:
-    """The wire form of an error. What JSON cannot carry of it stays behind: an error has to arrive."""
+    """Return an error as a JSON object. Data that JSON cannot represent is omitted, so that the error is
+    sent."""
     body: JSONObject = {"code": int(error.code), "message": sendable(error.message)}
     if error.data is not None:
         try:
@@ -159,7 +161,7 @@ def error_object(error: ProtocolError) -> JSONObject:
 
 
 def error_response(identifier: Id | None, error: ProtocolError) -> bytes:
-    """Serialise an error response; without `id` when the request's could not be read."""
+    """Serialise an error response, without `id` if that of the request could not be read."""
     message: JSONObject = {"jsonrpc": "2.0"}
     if identifier is not None:
         message["id"] = identifier
@@ -179,5 +181,5 @@ def request(identifier: Id, method: str, params: JSONObject) -> bytes:
 
 
 def sendable(text: str) -> str:
-    """A text without lone surrogates, which file names that are no UTF-8 bring along."""
+    """Return a text without lone surrogates, which occur in file names that are not UTF-8."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -1,4 +1,4 @@
-"""Content blocks as wire objects, built by name. Source: MCP server/resources."""
+"""Constructors and checks of content blocks. Source: MCP server/resources."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ Block = dict[str, Any]
 
 
 def text(value: str, **fields: Any) -> Block:
-    """A text block. `fields` may add `annotations` and `_meta`."""
+    """Return a text block. `fields` may add `annotations` and `_meta`."""
     return {"type": "text", "text": value, **fields}
 
 
 def image(data: bytes, mime_type: str = "image/png", **fields: Any) -> Block:
-    """An image block from raw bytes."""
+    """Return an image block from raw bytes."""
     return {"type": "image", "data": _base64(data), "mimeType": mime_type, **fields}
 
 
 def audio(data: bytes, mime_type: str = "audio/wav", **fields: Any) -> Block:
-    """An audio block from raw bytes."""
+    """Return an audio block from raw bytes."""
     return {"type": "audio", "data": _base64(data), "mimeType": mime_type, **fields}
 
 
 def resource_link(uri: str, name: str, **fields: Any) -> Block:
-    """A link to a resource, which need not be listed. `fields` may be any of a resource's."""
+    """Return a link to a resource, which need not be listed. `fields` may be any field of a resource."""
     return {"type": "resource_link", "uri": uri, "name": name, **fields}
 
 
 def embedded(uri: str, value: str | bytes, mime_type: str = "", **fields: Any) -> Block:
-    """A resource's contents inside a block."""
+    """Return a block with the contents of a resource."""
     return {"type": "resource", "resource": contents(uri, value, mime_type), **fields}
 
 
 def contents(uri: str, value: str | bytes, mime_type: str = "") -> Block:
-    """One entry of a `resources/read` result: text for str, blob for bytes."""
+    """Return one entry of a `resources/read` result: text for str, blob for bytes."""
     body: Block = {"uri": uri}
     if mime_type:
         body["mimeType"] = mime_type
@@ -44,14 +44,14 @@ def contents(uri: str, value: str | bytes, mime_type: str = "") -> Block:
 
 
 def is_block(value: object) -> TypeGuard[Block]:
-    """Whether a value looks like a content block rather than like data."""
+    """Return True if a value looks like a content block rather than like data."""
     if not isinstance(value, dict) or not _REQUIRED.get(str(value.get("type")), _UNMET) <= value.keys():
         return False
     return value["type"] != "text" or isinstance(value["text"], str)
 
 
 def check_block(block: Block) -> None:
-    """Whether clients take what `is_block`. Raises: ValueError naming what they refuse."""
+    """Check that clients accept a block that `is_block` recognizes. Raises: ValueError with the fault."""
     if len(block) == 2 and block["type"] == "text":
         return
     _check_texts(block, ("text", "data", "uri", "name", "mimeType", "title", "description"))
@@ -71,7 +71,7 @@ def check_block(block: Block) -> None:
 
 
 def check_contents(entry: Any) -> None:
-    """Whether clients take this as a resource's contents. Raises: ValueError naming what they refuse."""
+    """Check that clients accept the contents of a resource. Raises: ValueError with the fault."""
     if not isinstance(entry, dict) or "uri" not in entry or not ("text" in entry or "blob" in entry):
         raise ValueError("the contents of a resource have a uri, and a text or a blob")
     _check_texts(entry, ("uri", "text", "blob", "mimeType"))

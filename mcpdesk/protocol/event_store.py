@@ -1,9 +1,9 @@
-"""Streams that outlive their connections: numbered events, kept for a while and sent again.
+"""Resumable streams: numbered events, kept for a time and sent again after a reconnect.
 
-An event id reads `<stream>:<number>`; streams are numbered within their session. Where several machines
-serve a session, ids of a stream that answers a call name it too, `<stream>:<number>:<call>`, so that any of
-them can say what became of it. Those of a standing stream say how much of what was told on all machines its
-client has heard of, so that any of them can go on behind it. Source: MCP basic/transports of 2025-11-25.
+An event id is `<stream>:<number>`; streams are numbered within their session. If several replicas serve a
+session, ids of a stream that answers a call also name the call, `<stream>:<number>:<call>`, so that any
+replica can report its fate. Ids of a standing stream also contain the client's position on the event bus, so
+that any replica can continue after it. Source: MCP basic/transports of 2025-11-25.
 """
 
 from __future__ import annotations
@@ -19,67 +19,67 @@ from mcpdesk.protocol.jsonrpc import Id
 
 KEPT_EVENTS = 1000
 KEPT_BYTES = 1 << 20
-"""Bytes of events kept for one session's clients that reconnect; the oldest are dropped first."""
+"""Maximum bytes of events kept per session for clients that reconnect; the oldest are dropped first."""
 SHARES = 64
-"""All sessions together may keep so many times the bytes of one."""
+"""Limit of all sessions together, as a multiple of `KEPT_BYTES`."""
 PRIMED = "2025-11-25"
-"""The revision whose clients understand an event that has only an id."""
+"""Revision whose clients understand an event that has only an id."""
 LONGEST_MARK = 200
-"""Characters of an event id that may name a call; a call with a longer id is not named."""
+"""Maximum length of the call's name in an event id; a call with a longer one is not named."""
 HEARD = "h"
-"""How the mark in the ids of a standing stream begins; that of a call begins otherwise."""
+"""First character of the mark in ids of a standing stream. Marks of calls begin with other characters."""
 _HEARD = re.compile(rf"{HEARD}(\d{{1,15}}-\d{{1,15}})-(\d{{1,15}})-(\w{{1,32}})")
 _ID = re.compile(r"(\d{1,9}):(\d{1,9})(?::([\w=-]{0,200}))?")
 
 
 class EventPlace(NamedTuple):
-    """What an event id says."""
+    """Parsed event id."""
 
     stream: int
     number: int
     mark: str | None
-    """What stands behind them; None: nothing."""
+    """Part after the second colon, or None."""
 
     @property
     def call(self) -> str | None:
-        """What `call_mark` made of a call's id; None for a stream that answers no call."""
+        """Mark of a call, as returned by `call_mark`, or None if the stream answers no call."""
         return None if self.mark is None or self.mark.startswith(HEARD) else self.mark
 
     @property
     def heard(self) -> Heard | None:
-        """How much its client had heard of; None: that is not said."""
+        """Position of the client on the event bus, or None if the id has none."""
         found = _HEARD.fullmatch(self.mark or "")
         return Heard(found[1], int(found[2]), found[3]) if found else None
 
 
 class Heard(NamedTuple):
-    """How much of what was told on all machines has been heard on one of them."""
+    """Position of one replica on the event bus."""
 
     last: str
-    """The latest event of others, `<milliseconds>-<number>`."""
+    """Id of the latest event of other replicas, `<milliseconds>-<number>`."""
     told: int
-    """How many events it had told itself."""
+    """Number of events that the replica itself had sent."""
     machine: str
 
     @property
     def mark(self) -> str:
-        """As it stands in event ids."""
+        """The position as written in event ids."""
         return f"{HEARD}{self.last}-{self.told}-{self.machine}"
 
 
 def event_place(event_id: str) -> EventPlace | None:
-    """Read an event id; None for what is none of ours."""
+    """Parse an event id; None if it does not have our format."""
     found = _ID.fullmatch(event_id)
     return EventPlace(int(found[1]), int(found[2]), found[3]) if found else None
 
 
 def place_of(piece: bytes) -> EventPlace | None:
-    """What the id of an event says that is kept."""
+    """Parse the id of a kept event."""
     return event_place(piece.partition(b"\n")[0].removeprefix(b"id: ").decode())
 
 
 def call_mark(identifier: Id | None) -> str:
-    """The id of a request as it may stand in event ids; empty for none, and for one that is too long."""
+    """Return the id of a request as written in event ids; empty without an id, or if it is too long."""
     if isinstance(identifier, str):
         encoded = "s" + urlsafe_b64encode(identifier.encode("utf-8", "surrogatepass")).decode()
     else:
@@ -88,7 +88,7 @@ def call_mark(identifier: Id | None) -> str:
 
 
 def marked_call(mark: str) -> Id | None:
-    """The id of the request that event ids name; None when they name none."""
+    """Return the request id in the mark of an event id, or None without one."""
     try:
         if mark.startswith("s"):
             return urlsafe_b64decode(mark[1:]).decode("utf-8", "surrogatepass")
@@ -98,7 +98,7 @@ def marked_call(mark: str) -> Id | None:
 
 
 def numbered(stream: int, number: int, mark: str | None, message: bytes) -> bytes:
-    """A message as an event with its id; an empty one only tells the id."""
+    """Return a message as an event with its id. An empty message gives an event with only an id."""
     piece = event(message) if message else b"data: \n\n"
     if mark is None:
         return b"id: %d:%d\n%b" % (stream, number, piece)
@@ -106,11 +106,11 @@ def numbered(stream: int, number: int, mark: str | None, message: bytes) -> byte
 
 
 class Carrier(Protocol):
-    """A connection that carries a stream."""
+    """Connection that carries a stream."""
 
     @property
     def is_broken(self) -> bool:
-        """Whether the peer is gone."""
+        """True if the peer has disconnected."""
 
     def put(self, piece: bytes) -> None:
         """Queue one piece."""
@@ -121,22 +121,23 @@ T = TypeVar("T", bound=Carrier, contravariant=True)
 
 
 class Resumable(Protocol[T]):
-    """A stream that a client comes back to, wherever its events are kept."""
+    """Stream that a client can resume, wherever its events are stored."""
 
     def attach(self, live: T, let_go: Callable[[], object], after: int | None) -> None:
-        """Send on this connection from now on, beginning behind event `after`.
+        """Send events on this connection from now on, beginning after event `after`.
 
-        `let_go` is called when it is to end: the stream is over, closed for now, or carried by another.
+        `let_go` is called when the connection should end: the stream is complete, closed for now, or carried
+        by another connection.
         """
 
     def detach(self, live: T) -> None:
-        """A connection ended; another may have taken its place already."""
+        """Note that a connection has ended. Another one may already have replaced it."""
 
 
 class ResumableStream(Generic[C]):
-    """One stream of a session. `live` is the connection that carries it now; None while there is none.
+    """One stream of a session. `live` is the connection that carries it, or None.
 
-    Thousands are kept when they are over, so they are made of little.
+    Thousands of finished streams are kept, so they must be small.
     """
 
     __slots__ = (
@@ -144,28 +145,28 @@ class ResumableStream(Generic[C]):
     )  # fmt: skip
 
     def __init__(self, store: EventStore[C], number: int, mark: str | None = None) -> None:
-        """`mark` names the call that it answers."""
+        """`mark` identifies the call that the stream answers."""
         self.number = number
         self.archived = -1
-        """The newest event that the archive has; -1: it knows nothing of this stream."""
+        """Number of the newest event in the archive, or -1 if the archive does not know the stream."""
         self.last = 0
-        """The number of the newest event."""
+        """Number of the newest event."""
         self.live: C | None = None
         self.is_over = False
         self.kept: list[tuple[int, bytes]] = []
         self._store = store
         self._let_go: Callable[[], object] | None = None
-        """Ends the connection that carries it; None while there is none."""
+        """Ends the connection that carries the stream, or None without one."""
         self._mark = mark
         self._sent = 0
 
     @property
     def is_carried(self) -> bool:
-        """Whether a client is connected to it."""
+        """True if a client is connected to the stream."""
         return self.live is not None and not self.live.is_broken
 
     def put(self, message: bytes) -> None:
-        """Number and keep one message, and send it when a client is connected."""
+        """Number and keep one message, and send it if a client is connected."""
         self.last += 1
         piece = self._numbered(self.last, message)
         self._store.keep(self, self.last, piece)
@@ -178,9 +179,10 @@ class ResumableStream(Generic[C]):
             self.archive()
 
     def attach(self, live: C, let_go: Callable[[], object] = lambda: None, after: int | None = None) -> None:
-        """Send on this connection from now on, beginning behind event `after`, or with what was never sent.
+        """Send events on this connection, beginning after event `after`, or with those that were never sent.
 
-        `let_go` is called when it is to end: the stream is over, closed for now, or carried by another.
+        `let_go` is called when the connection should end: the stream is complete, closed for now, or carried
+        by another connection.
         """
         self.release()
         start = self._sent if after is None else after
@@ -202,13 +204,13 @@ class ResumableStream(Generic[C]):
         return numbered(self.number, number, mark, message)
 
     def detach(self, live: C) -> None:
-        """A connection ended; another may have taken its place already."""
+        """Note that a connection has ended. Another one may already have replaced it."""
         if self.live is live:
             self.live = self._let_go = None
             self.archive()
 
     def archive(self) -> None:
-        """Have written what is kept, where other machines find it when this one is gone."""
+        """Write the kept events to the archive, where other replicas find them if this one has ended."""
         if self._store.archive is not None:
             self._store.archive(self)
 
@@ -228,7 +230,7 @@ class ResumableStream(Generic[C]):
 
 
 class SharedEventBudget:
-    """Bytes of events that all sessions keep together. The store that was quiet for longest is cut first."""
+    """Bytes of events that all sessions keep together. The store that was idle longest is trimmed first."""
 
     def __init__(self, most_bytes: int) -> None:
         self.size = 0
@@ -236,7 +238,7 @@ class SharedEventBudget:
         self._stores: OrderedDict[EventStore[Any], None] = OrderedDict()
 
     def put(self, store: EventStore[Any], size: int) -> None:
-        """Count another event of a store. Its newest stays whatever its size."""
+        """Count another event of a store. Its newest event is kept whatever its size."""
         self.size += size
         self._stores[store] = None
         self._stores.move_to_end(store)
@@ -247,30 +249,32 @@ class SharedEventBudget:
             oldest.drop()
 
     def take(self, store: EventStore[Any], size: int) -> None:
-        """Count bytes that a store dropped."""
+        """Subtract bytes that a store dropped."""
         self.size -= size
         if not store.size:
             self._stores.pop(store, None)
 
 
 class EventStore(Generic[C]):
-    """The events of one session that a client may ask for again, limited in bytes and number.
+    """Events of one session that a client may request again, limited in bytes and number.
 
-    The newest event stays whatever its size, until the budget of all sessions cuts it.
-    `primes`: clients get an id before anything happened.
+    The newest event is kept whatever its size, unless the budget of all sessions drops it. If `primes` is
+    true, clients receive an id before the first event.
     """
 
     def __init__(
         self, most_bytes: int, most_events: int, event_budget: SharedEventBudget, first: int = 0
     ) -> None:
-        """`first` is the number of its first stream; lower ones were of processes that have ended."""
+        """`first` is the number of the first stream; lower ones belong to processes that have ended."""
         self.primes = False
         self.archive: Callable[[ResumableStream[C]], object] | None = None
-        """Writes soon what is kept of a stream, for other machines; None: nobody else serves the session."""
+        """Schedules a write of a stream's events for other replicas, or None if no other replica serves
+        the session."""
         self.heard: Callable[[], Heard | None] = lambda: None
-        """Returns how much clients of streams that answer no call have heard of; None: that is not known."""
+        """Return the client's position on the event bus for streams that answer no call, or None if
+        unknown."""
         self.is_leaving = False
-        """Whether everything is written, as this process ends."""
+        """True if every event is archived, because this process is ending."""
         self._is_closed = False
         self._event_budget = event_budget
         self.size = 0
@@ -285,42 +289,42 @@ class EventStore(Generic[C]):
 
     @property
     def carried(self) -> int:
-        """Return how many of its streams have a client connected."""
-        # Asked by other threads, too.
+        """Number of streams with a connected client."""
+        # Also read by other threads.
         return sum(stream.is_carried for stream in list(self._streams.values()))
 
     def open(self, mark: str | None = None) -> ResumableStream[C]:
-        """Open a new stream; `mark` names the call that it answers."""
+        """Open a new stream; `mark` identifies the call that it answers."""
         stream = ResumableStream[C](self, self._opened, mark)
         self._streams[self._opened] = stream
         self._opened += 1
         return stream
 
     def find(self, last_event_id: str) -> tuple[ResumableStream[C], int] | None:
-        """Return the stream of an event and the event's number; None when nothing is known of it."""
+        """Return the stream of an event and the event's number, or None if the stream is unknown."""
         place = event_place(last_event_id)
         stream = None if place is None else self._streams.get(place.stream)
         return None if place is None or stream is None else (stream, place.number)
 
     def is_earlier(self, last_event_id: str) -> bool:
-        """Whether an event is of a process that has ended, of which nothing is kept."""
+        """Return True if an event belongs to an ended process, whose events are lost."""
         place = event_place(last_event_id)
         return place is not None and place.stream < self._first
 
     @property
     def archived(self) -> list[int]:
-        """The numbers of the streams of which something was written."""
+        """Numbers of the archived streams."""
         return [stream.number for stream in self._streams.values() if stream.archived >= 0]
 
     def leave(self) -> None:
-        """Have everything written that is kept and that follows: this process ends, others go on."""
+        """Archive all kept and future events, because this process ends and others continue the session."""
         self.is_leaving = True
         for stream in list(self._streams.values()):
             if stream.kept:
                 stream.archive()
 
     def keep(self, stream: ResumableStream[C], number: int, piece: bytes) -> None:
-        """Keep one event, unless the session is over."""
+        """Keep one event, unless the session has ended."""
         if self._is_closed:
             return
         stream.kept.append((number, piece))
@@ -331,7 +335,7 @@ class EventStore(Generic[C]):
             self.drop()
 
     def drop(self) -> None:
-        """Forget the oldest event."""
+        """Drop the oldest event."""
         oldest = self._order.popleft()
         size = len(oldest.kept.pop(0)[1])
         self.size -= size
@@ -341,12 +345,12 @@ class EventStore(Generic[C]):
         self.tidy(oldest)
 
     def tidy(self, stream: ResumableStream[C]) -> None:
-        """Remove a stream that is complete and of which no event is kept."""
+        """Remove a stream that is complete and has no kept events."""
         if stream.is_over and not stream.kept:
             self._streams.pop(stream.number, None)
 
     def close(self) -> None:
-        """End every connection and keep nothing."""
+        """End all connections and drop all events."""
         self._is_closed = True
         for stream in list(self._streams.values()):
             stream.release()

@@ -1,4 +1,4 @@
-"""Incremental framers for lines and for event streams: bytes in any split go in, whole frames come out."""
+"""Incremental framers for lines and event streams: bytes in any split go in, complete frames come out."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ DEFAULT_LIMIT = 16 << 20
 
 
 class LineFramer:
-    """Newline-delimited frames; blank lines are skipped. Pieces are joined once, at the newline."""
+    """Splits a byte stream into newline-delimited frames; blank lines are skipped.
+
+    The pieces of a line are joined once, at its newline.
+    """
 
     def __init__(self, limit: int = DEFAULT_LIMIT, *, keeps_indent: bool = False) -> None:
-        """`keeps_indent`: the space before a line is part of it, as in a text for people."""
+        """With `keeps_indent`, leading space is part of a line, as in a text for people."""
         self.limit = limit
         self._strip = bytes.rstrip if keeps_indent else bytes.strip
         self.dropped = 0
-        """How many oversized lines were skipped so far."""
+        """Number of oversized lines that were skipped."""
         self._pieces: list[bytes] = []
         self._held = 0
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes and return the frames they complete, without their newlines.
+        """Add bytes and return the frames they complete, without their newlines.
 
-        An oversized line yields an empty frame in its place, so that the caller can answer it.
+        An oversized line yields an empty frame, so that the caller can answer it.
         """
         end = data.find(b"\n")
         if end < 0:
@@ -44,11 +47,11 @@ class LineFramer:
         return [frame for line in lines if (frame := self._finish(line)) is not None]
 
     def held(self) -> bytes | None:
-        """The beginning of a line as it came; None when it is one that is skipped."""
+        """Return the beginning of an unfinished line, or None if the line is being skipped."""
         return None if self._skipping else b"".join(self._pieces)
 
     def close(self) -> bytes:
-        """Return what was left without a newline at the end of the stream; empty when nothing was."""
+        """Return the unfinished last line at the end of the stream, or empty bytes."""
         left = self._take()
         return self._strip(left) if left is not None else b""
 
@@ -87,24 +90,24 @@ def event(message: bytes) -> bytes:
 
 
 class Event(Struct, frozen=True):
-    """One event with data. `name` is `message` where the stream gives none."""
+    """One event with data. `name` is `message` if the stream does not set it."""
 
     data: bytes
     name: str = "message"
 
 
 class EventFramer:
-    """Takes a stream apart. Comments, unknown fields and events without data are left out."""
+    """Parses an event stream. Comments, unknown fields and events without data are skipped."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
-        """Bytes one event may have."""
+        """Maximum bytes of one event."""
         self.last_id = ""
-        """The id to resume the stream after; empty when it gave none."""
+        """Id after which the stream can be resumed; empty if it sent none."""
         self.retry_ms: int | None = None
-        """How long to wait before that; None when the stream does not say."""
+        """Time to wait before resuming, or None if the stream did not set it."""
         self._pieces: list[bytes] = []
-        """Of a line that has not ended."""
+        """Pieces of an unfinished line."""
         self._data: list[bytes] = []
         self._line_size = self._data_size = 0
         self._name = ""
@@ -114,19 +117,19 @@ class EventFramer:
 
     @property
     def is_between(self) -> bool:
-        """Whether nothing of an event has come whose end is still to come."""
+        """True if no event has begun."""
         return not (self._pieces or self._data or self._name) and self._id is None
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take the next bytes and return the events they complete.
+        """Add bytes and return the events they complete.
 
-        Raises: ValueError for an event of more than `limit` bytes; the stream cannot be read on then.
+        Raises: ValueError for an event of more than `limit` bytes; the stream cannot be parsed after that.
         """
         if not data:
             return []
         if self._skips_newline:
             data = data.removeprefix(b"\n")
-        # Of a pair that came in two pieces the second half is gone by now: the next one stands for itself.
+        # The second half of a pair that was split was removed above, so the next newline ends a line.
         self._skips_newline = data.endswith(b"\r")
         *whole, rest = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         found = []
@@ -139,12 +142,12 @@ class EventFramer:
         if rest:
             self._pieces.append(rest)
             self._line_size += len(rest)
-            # If it is data its name is no part of that.
+            # For a data line, the field name does not count.
             self._check(self._data_size + self._line_size - len(_DATA))
         return found
 
     def unfinished(self) -> bytes:
-        """The data of an event whose end has not come; empty when there is none."""
+        """Return the data of an unfinished event, or empty bytes."""
         rest = b"".join(self._pieces)
         field, _, value = rest.partition(b":")
         more = [value.removeprefix(b" ")] if field == b"data" else []
@@ -160,7 +163,7 @@ class EventFramer:
         if field == b"data":
             self._data.append(value)
             self._data_size += len(value) + 1
-            self._check(self._data_size - 1)  # each line but the last has a newline besides
+            self._check(self._data_size - 1)  # every line but the last also has a newline
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:

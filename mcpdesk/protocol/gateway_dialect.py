@@ -1,6 +1,7 @@
-"""The gateway dialect: what its clients call things, and its forms of a tool's result and of a job.
+"""Gateway dialect: its method names, and its representation of tool results and jobs.
 
-An older contract beside MCP. Its results are MCP's with more members, so that clients of either find theirs.
+It is an older protocol beside MCP. Its results are MCP results with additional members, so that clients of
+either can read them.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from mcpdesk.protocol.revisions import BY_NAME, V2025_06_18
 from mcpdesk.protocol.task_shapes import TaskStatus
 
 REVISION = V2025_06_18
-"""What `initialize` reports unless its client asks for another one, and what is spoken without it."""
+"""Revision that `initialize` reports unless its client requests another one, and that is used without it."""
 DISCOVERY_VERSION = "0.1"
 EXECUTION_FAILED = -32000
 MESSAGE_LENGTH = 500
-"""Characters of an error's message; its data has all of it."""
+"""Maximum characters of an error message; its data has the full text."""
 SYNC, ASYNC = "sync", "async"
 STATUS_METHODS = frozenset({"statusReport", "status/report", "status.report"})
 PROGRESS = "notifications/progress"
@@ -35,12 +36,12 @@ _STATES = {
 
 
 def state(status: TaskStatus, has_begun: bool) -> str:
-    """`queued`, `running`, `succeeded`, `failed` or `canceled`."""
+    """Return `queued`, `running`, `succeeded`, `failed` or `canceled`."""
     return "queued" if status is TaskStatus.WORKING and not has_begun else _STATES[status]
 
 
 def discovery(name: str, description: str, version: str, tools: Iterable[JSONObject]) -> JSONObject:
-    """What GET and OPTIONS answer. `tools` are listed ones: name, description, inputSchema."""
+    """Return the response to GET and OPTIONS. `tools` are listed tools: name, description, inputSchema."""
     commands = [
         {
             "name": tool["name"],
@@ -59,9 +60,9 @@ def discovery(name: str, description: str, version: str, tools: Iterable[JSONObj
 
 
 def translated(message: JSONObject) -> JSONObject:
-    """A request under the specification's name for it, with the parameters that go with it.
+    """Return a request with the method name and parameters of the specification.
 
-    Raises: RemoteProtocolError (-32602) for a `callTool` that names no tool.
+    Raises: RemoteProtocolError (-32602) for a `callTool` without a tool name.
     """
     method = message["method"]
     if method == "initialize":
@@ -74,7 +75,7 @@ def translated(message: JSONObject) -> JSONObject:
 
 
 def mode(params: JSONObject) -> str:
-    """How a tool shall be called. Raises: RemoteProtocolError (-32602)."""
+    """Return the call mode of a tool call. Raises: RemoteProtocolError (-32602)."""
     given = params.get("mode")
     if given is None:
         return SYNC
@@ -84,16 +85,17 @@ def mode(params: JSONObject) -> str:
 
 
 def superset(body: JSONObject, structured: Any) -> JSONObject:
-    """The CallToolResult of a call that succeeded, and beside its members those of the dialect.
+    """Return the CallToolResult of a successful call, with the additional members of the dialect.
 
-    `structured` is the tool's structured content, even where the revision spoken carries none of it.
+    `structured` is the tool's structured content, even if the revision cannot represent it.
     """
     stdout, stderr, exit_code = outputs(body, structured)
     return {"status": "ok", "stdout": stdout, "stderr": stderr, "exit_code": exit_code} | body
 
 
 def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int | None]:
-    """Standard output, standard error and exit code of a result: a program's own, or the nearest equivalent.
+    """Return standard output, standard error and exit code of a result: those of a program, or the nearest
+    equivalent.
 
     The exit code is None for a failure that is not a program's.
     """
@@ -104,14 +106,14 @@ def outputs(body: JSONObject, structured: Any) -> tuple[str, str, int | None]:
 
 
 def is_program(structured: Any) -> bool:
-    """Whether a structured result is that of a program."""
+    """Return True if a structured result is that of a program."""
     return isinstance(structured, dict) and type(structured.get("exit_code")) is int
 
 
 def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProtocolError | None:
-    """The error (-32000) of a call that failed; None if it succeeded.
+    """Return the error (-32000) of a failed call, or None if the call succeeded.
 
-    `exit_code` in its data is null for a tool that is not a program, whose message is in `stderr`.
+    `exit_code` in its data is null for a tool that is not a program; the tool's message is in `stderr`.
     """
     if not body.get("isError"):
         return None
@@ -137,7 +139,7 @@ def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProto
 
 
 def places(identifier: str) -> JSONObject:
-    """Where a job can be asked for."""
+    """Return the URLs of a job."""
     path = f"/jobs/{identifier}"
     return {
         "job_id": identifier,
@@ -149,24 +151,24 @@ def places(identifier: str) -> JSONObject:
 
 
 def kept_output(identifier: str) -> JSONObject:
-    """Members of a result or an error whose output was shortened: where the whole of it can be downloaded."""
+    """Return members for a result or error with truncated output, with the URL of the full output."""
     return {"truncated": True, "download": places(identifier)["download"]}
 
 
 def output_file(identifier: str) -> str:
-    """Where what a job made can be had, as its events say it."""
+    """Return the URL of a job's output, as its events contain it."""
     return f"/v1/jobs/{identifier}/download"
 
 
 def accepted(identifier: str) -> JSONObject:
-    """The result of a call that goes on as a job."""
+    """Return the result of a call that continues as a job."""
     told = f"Accepted: the call goes on as job {identifier}; GET /jobs/{identifier} tells how it stands."
     body = {"content": [{"type": "text", "text": told}], "isError": False}
     return {"status": "accepted"} | places(identifier) | body
 
 
 def timestamp(seconds: float | None) -> str | None:
-    """Unix seconds as ISO 8601 in UTC."""
+    """Return Unix seconds as ISO 8601 in UTC."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

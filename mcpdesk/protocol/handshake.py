@@ -1,4 +1,4 @@
-"""The handshake era: one session's state and its legal transitions.
+"""The handshake era: state of one session and its valid transitions.
 
 Source: MCP basic/versioning, basic/transports/stdio.
 """
@@ -19,29 +19,29 @@ DEFAULT_LOG_LEVEL = LOG_LEVELS.index("info")
 
 
 class Phase(Enum):
-    """Where a session stands."""
+    """Phase of a session."""
 
     NEW = "new"
     OPENED = "opened"
-    """`initialize` was answered; `notifications/initialized` has not come yet."""
+    """`initialize` was answered; `notifications/initialized` is still missing."""
     READY = "ready"
 
 
 class SessionState(Struct, frozen=True, omit_defaults=True):
-    """What another process has to know of a session to go on with it."""
+    """State of a session that another process needs to continue it."""
 
     opening: dict[str, Any]
-    """The parameters of its handshake that count."""
+    """Relevant parameters of the handshake."""
     is_ready: bool = False
     level: str = ""
-    """The log level that was asked for."""
+    """Log level that the client requested."""
     subscriptions: tuple[str, ...] = ()
     mark: str = ""
-    """What is kept for it elsewhere, as its plan is, is marked with this."""
+    """Mark of the session's state in the storage, such as its plan."""
 
 
 def joined(base: SessionState, mine: SessionState, theirs: SessionState) -> SessionState:
-    """What becomes of a session that was changed in two places since it stood as `base`."""
+    """Merge the changes that two processes made to a session since it was `base`."""
     added = set(mine.subscriptions) - set(base.subscriptions)
     removed = set(base.subscriptions) - set(mine.subscriptions)
     return SessionState(
@@ -65,17 +65,17 @@ class Session:
         self.terms = _SESSIONLESS
         self.subscriptions: set[str] = set()
         self.opening: dict[str, Any] | None = None
-        """The parameters of the handshake."""
+        """Parameters of the handshake."""
 
     @property
     def is_open(self) -> bool:
-        """Whether a handshake took place."""
+        """True if a handshake took place."""
         return self.phase is not Phase.NEW
 
     def initialize(self, params: dict[str, Any]) -> Revision:
         """Apply an `initialize` request and return the negotiated revision.
 
-        Raises: RemoteProtocolError for a second handshake (-32600) or bad parameters (-32602).
+        Raises: RemoteProtocolError for a second handshake (-32600) or invalid parameters (-32602).
         """
         if self.is_open:
             raise invalid("this session is already initialized")
@@ -98,13 +98,13 @@ class Session:
 
     @property
     def chosen_level(self) -> str:
-        """The log level that was asked for; empty when none was."""
+        """Log level that the client requested; empty if it requested none."""
         level = self.terms.log_level
         return "" if level is None or level == DEFAULT_LOG_LEVEL else LOG_LEVELS[level]
 
     @property
     def state(self) -> SessionState:
-        """How it stands. Of a session that was opened."""
+        """Present state of an open session."""
         opening = {key: value for key, value in (self.opening or {}).items() if key in _KEPT}
         is_ready, subscribed = self.phase is Phase.READY, tuple(sorted(self.subscriptions))
         return SessionState(opening, is_ready, self.chosen_level, subscribed)
@@ -112,7 +112,7 @@ class Session:
     def restore(self, state: SessionState) -> None:
         """Continue a session of another process.
 
-        Raises: RemoteProtocolError when such a session is not served any more.
+        Raises: RemoteProtocolError if such a session is no longer served.
         """
         self.initialize(state.opening)
         if state.level:
@@ -122,7 +122,7 @@ class Session:
             self.initialized()
 
     def catch_up(self, state: SessionState) -> None:
-        """Take over what was changed in a state of the same session."""
+        """Apply the changes in a newer state of the same session."""
         if state.level and state.level != self.chosen_level:
             self.set_level(state.level)
         self.subscriptions.intersection_update(state.subscriptions)
@@ -141,7 +141,8 @@ class Session:
 
 
 def log_level(level: object) -> int:
-    """The severity index of a level's name. Raises: RemoteProtocolError (-32602) naming the known ones."""
+    """Return the severity index of a level's name. Raises: RemoteProtocolError (-32602) with the valid
+    names."""
     if not isinstance(level, str) or level not in LOG_LEVELS:
         shown = repr(level[:80]) if isinstance(level, str) else "(no text)"
         raise invalid_params(f"Unknown log level {shown}; known: {', '.join(LOG_LEVELS)}")

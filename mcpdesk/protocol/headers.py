@@ -27,7 +27,7 @@ ROUTING_HEADERS = ("mcp-protocol-version", "mcp-method", "mcp-name")
 
 
 def encode_value(value: str) -> str:
-    """Make a header value that survives the trip: as is when plain, else Base64 between sentinels."""
+    """Encode a header value: unchanged if it is plain, else Base64 between sentinels."""
     plain = all(" " <= char <= "~" for char in value)
     padded = value != value.strip(" \t")
     lookalike = value.startswith(_BASE64_PREFIX) and value.endswith(_BASE64_SUFFIX)
@@ -37,10 +37,10 @@ def encode_value(value: str) -> str:
 
 
 def decode_value(value: str) -> str:
-    """Undo `encode_value`.
+    """Decode a value of `encode_value`.
 
-    Raises: ValueError for characters no header may carry, and for sentinels around anything but canonical
-    Base64 of UTF-8.
+    Raises: ValueError for characters that are invalid in headers, and for sentinels around anything but
+    canonical Base64 of UTF-8.
     """
     if not all(" " <= char <= "~" or char == "\t" for char in value):
         raise ValueError("it has characters other than visible ASCII and blanks")
@@ -59,14 +59,14 @@ def decode_value(value: str) -> str:
 
 
 def mismatch(reason: str) -> RemoteProtocolError:
-    """The error for headers that are missing, malformed or contradict the body."""
+    """Return the error for headers that are missing, malformed or contradict the body."""
     return RemoteProtocolError(ErrorCode.HEADER_MISMATCH, f"Header mismatch: {reason}")
 
 
 def check_routing(headers: Mapping[str, str], version: str, method: str, params: Mapping[str, Any]) -> None:
     """Compare the routing headers (names in lower case) with the body.
 
-    Raises: RemoteProtocolError (-32020, HTTP 400) naming the header.
+    Raises: RemoteProtocolError (-32020, HTTP 400) that names the header.
     """
     given = headers.get("mcp-protocol-version")
     if given != version:
@@ -80,7 +80,7 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
 
 
 def routed(message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, str]:
-    """Headers that fit a request whose method or name was changed; their names in lower case."""
+    """Return headers that match a request whose method or name was changed; their names in lower case."""
     fitting = {name.lower(): value for name, value in headers.items()}
     if "mcp-method" in fitting:
         fitting["mcp-method"] = message["method"]
@@ -92,9 +92,9 @@ def routed(message: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, 
 
 
 def check_name(header: str | None, expected: object) -> None:
-    """Compare `Mcp-Name` with what the body names.
+    """Compare `Mcp-Name` with the name in the body.
 
-    Raises: RemoteProtocolError (-32020, HTTP 400) saying what is wrong.
+    Raises: RemoteProtocolError (-32020, HTTP 400) with the reason.
     """
     if header is None:
         raise mismatch("Mcp-Name is missing")
@@ -120,22 +120,22 @@ MIRRORED_TYPES = ("string", "integer", "boolean")
 _NUMBER = r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,2})?"
 
 _VALUES = frozenset({"enum", "const", "default", "examples"})
-"""Keywords that hold values, not schemas."""
+"""Keywords that contain values, not schemas."""
 _NAMED = frozenset({"$defs", "definitions", "patternProperties", "dependentSchemas"})
-"""Keywords that hold schemas by name; those of `properties` alone can be mirrored."""
+"""Keywords that contain schemas by name; only those of `properties` can be mirrored."""
 
 
 class Mirrored(Struct, frozen=True):
-    """One argument that a header repeats: where it stands, and the header's name in lower case."""
+    """One argument that a header repeats: its path, and the header's name in lower case."""
 
     path: tuple[str, ...]
     header: str
 
 
 def mirrored(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
-    """The annotated arguments of an input schema.
+    """Return the annotated arguments of an input schema.
 
-    Raises: ValueError naming the first annotation that breaks a rule.
+    Raises: ValueError for the first invalid annotation.
     """
     found = tuple(_annotated(schema, (), True))
     headers = [each.header for each in found]
@@ -148,9 +148,9 @@ def mirrored(schema: Mapping[str, Any]) -> tuple[Mirrored, ...]:
 def check_parameters(
     annotated: Iterable[Mirrored], arguments: Mapping[str, Any], headers: Mapping[str, str]
 ) -> None:
-    """Compare `Mcp-Param-*` headers with the arguments they repeat. Others are none of ours.
+    """Compare `Mcp-Param-*` headers with the arguments they repeat; other headers are ignored.
 
-    Raises: RemoteProtocolError (-32020, HTTP 400) naming the header.
+    Raises: RemoteProtocolError (-32020, HTTP 400) that names the header.
     """
     given: dict[str, list[str]] = {}
     for name, value in headers.items():
@@ -160,7 +160,7 @@ def check_parameters(
 
 
 def value_at(path: tuple[str, ...], arguments: Any) -> Any:
-    """The argument at a path; None where there is none."""
+    """Return the argument at a path, or None if it is missing."""
     for name in path:
         if not isinstance(arguments, Mapping):
             return None
