@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 as values: ids, error codes with their HTTP status, and what kind of message an object is."""
+"""JSON-RPC 2.0 types: ids, error codes with their HTTP status, and kinds of messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST_ID = 2**63 - 1
 
 
 class ErrorCode(IntEnum):
-    """The codes we emit. Source: MCP basic; the last three belong to the stateless era."""
+    """Error codes that we send. Source: MCP basic; the last three belong to the stateless era."""
 
     PARSE_ERROR = -32700
     INVALID_REQUEST = -32600
@@ -22,16 +22,16 @@ class ErrorCode(IntEnum):
     INVALID_PARAMS = -32602
     INTERNAL_ERROR = -32603
     UNAUTHORIZED = -32001
-    """Ours: a token is missing or does not count."""
+    """Our own code: a token is missing or invalid."""
     FORBIDDEN = -32003
-    """Ours: a token that counts does not allow this."""
+    """Our own code: a valid token does not permit this."""
     HEADER_MISMATCH = -32020
     MISSING_CAPABILITY = -32021
     UNSUPPORTED_VERSION = -32022
 
 
 class MessageKind(Enum):
-    """What a parsed message is."""
+    """Kind of a parsed message."""
 
     REQUEST = "request"
     NOTIFICATION = "notification"
@@ -39,16 +39,17 @@ class MessageKind(Enum):
 
 
 def is_id(value: object) -> TypeGuard[Id]:
-    """Whether a value may be a request id: a string or an integer; never a bool, a fraction or null."""
+    """Return True if a value is a valid request id: a string or an integer; never a bool, a fraction or
+    null."""
     if isinstance(value, str):
         return True
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_ID
 
 
 def classify(message: object) -> MessageKind:
-    """Say what a decoded message is.
+    """Return the kind of a decoded message.
 
-    Raises: RemoteProtocolError (-32600) for anything that is no legal message object.
+    Raises: RemoteProtocolError (-32600) if it is not a valid message object.
     """
     if not isinstance(message, dict):
         raise invalid("a message must be a JSON object")
@@ -73,18 +74,18 @@ def classify(message: object) -> MessageKind:
 
 
 def readable_id(message: object) -> Id | None:
-    """The id to echo in an error about a message that may be broken; None when it cannot be read."""
+    """Return the id to echo in an error about a possibly invalid message; None if it cannot be read."""
     identifier = message.get("id") if isinstance(message, dict) else None
     return identifier if is_id(identifier) else None
 
 
 def invalid(reason: str) -> RemoteProtocolError:
-    """The error for an illegal message."""
+    """Return the error for an invalid message."""
     return RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"Invalid request: {reason}")
 
 
 def invalid_params(reason: str, data: Any = None) -> RemoteProtocolError:
-    """The error for a legal message whose parameters are not."""
+    """Return the error for a valid message with invalid parameters."""
     return RemoteProtocolError(ErrorCode.INVALID_PARAMS, reason, data)
 
 
@@ -104,7 +105,7 @@ _STATELESS_STATUS: dict[int, int] = _HANDSHAKE_STATUS | {
 
 
 def http_status(error: ProtocolError, stateless: bool) -> int:
-    """The status an error travels with; handler errors of the handshake era ride in an ordinary 200."""
+    """Return the HTTP status of an error. Handler errors of the handshake era are sent with status 200."""
     if isinstance(error, AnswerRefused):
         return 503
     table = _STATELESS_STATUS if stateless else _HANDSHAKE_STATUS

@@ -1,7 +1,7 @@
-"""Ids nobody can guess that also tell where to ask for the thing they name: the mark of a replica.
+"""Unguessable ids that contain the mark of the replica which holds the named object.
 
-The mark stands in the middle, so that both ends of two ids differ. Where a thing goes by a number, its first
-digits are made of the mark.
+The mark is in the middle, so that both ends of two ids differ. Objects with numbers have the mark's hash in
+the first digits.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from zlib import crc32
 
 MARK_LENGTH = 8
 NUMBERS = 100_000
-"""Numbers that a replica can give before they look like those of another one."""
+"""Number of numbers that a replica can assign before they collide with those of another replica."""
 BLOCKS = 900_000
 
 
 def marked(token: str, mark: str) -> str:
-    """A random token with a mark in it; without one as it is."""
+    """Return a random token with a mark inserted; unchanged if the mark is empty."""
     half = len(token) // 2
     return f"{token[:half]}{mark}{token[half:]}"
 
 
 def mark_of(identifier: str) -> str:
-    """The mark of an id. What is returned for an id without one is nobody's mark."""
+    """Return the mark of an id. For an id without a mark, the result matches no replica."""
     start = (len(identifier) - MARK_LENGTH) // 2
     return identifier[start : start + MARK_LENGTH] if start > 0 else ""
 
 
 def first_number(mark: str) -> int:
-    """The number with which the replica of a mark begins to count what lives at it."""
+    """Return the first number that the replica with a mark assigns."""
     return (crc32(mark.encode()) % BLOCKS + BLOCKS // 9) * NUMBERS + 1
 
 
 def has_numbered(mark: str, number: int) -> bool:
-    """Whether a number is one that the replica of a mark gives."""
+    """Return True if the replica with a mark assigns that number."""
     return number // NUMBERS == first_number(mark) // NUMBERS

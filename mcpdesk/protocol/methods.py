@@ -1,4 +1,4 @@
-"""The table of methods: revisions, capability, routing, required parameters.
+"""Table of methods: revisions, capability, routing, required parameters.
 
 Source: MCP basic/transports/streamable-http, schema.
 """
@@ -23,17 +23,17 @@ _URI = (("uri", str),)
 
 
 class Method(Struct, frozen=True):
-    """One request a client may send."""
+    """One request that a client may send."""
 
     name: str
     revisions: frozenset[str]
     capability: str = ""
-    """The server capability that must be advertised; empty for none."""
+    """Server capability that must be advertised; empty for none."""
     routing_field: str = ""
-    """The member of `params` that `Mcp-Name` repeats."""
+    """Member of `params` that `Mcp-Name` repeats."""
     is_cacheable: bool = False
     list_key: str = ""
-    """The member of a paginated result that holds the items."""
+    """Member of a paginated result that contains the items."""
     param_types: tuple[tuple[str, type], ...] = ()
     """Required members of `params`."""
 
@@ -78,12 +78,12 @@ _ROWS = (
 )
 
 CALLS = frozenset({"tools/call", "resources/read", "prompts/get"})
-"""What uses something that is offered, and may ask its client. These alone are counted as calls."""
+"""Methods that use an offered item and may ask the client questions. Only these are counted as calls."""
 
 METHODS: dict[str, Method] = {row.name: row for row in _ROWS}
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Ascending in severity."""
+"""Log levels in ascending severity."""
 
 _DOTTED = {row.name.replace("/", "."): row.name for row in _ROWS if "/" in row.name}
 _ALIASES = _DOTTED | {
@@ -94,12 +94,12 @@ _ALIASES = _DOTTED | {
 }
 
 TOOL_CALLS = frozenset({"tools/call", "tools.call", "callTool"})
-"""What calls a tool, by the names there are for it."""
+"""Methods that call a tool, under all their names."""
 _CALLED = TOOL_CALLS | CALLS | {dotted for dotted, name in _DOTTED.items() if name in CALLS}
 
 
 def is_call(message: Mapping[str, Any]) -> bool:
-    """Whether a request is counted as a call: one of `CALLS`, and no later round of such a one."""
+    """Return True if a request counts as a call: one of `CALLS`, and not a later round of one."""
     if message["method"] not in _CALLED:
         return False
     params = message.get("params")
@@ -107,18 +107,18 @@ def is_call(message: Mapping[str, Any]) -> bool:
 
 
 def canonical(name: str) -> str:
-    """The specification's spelling of a method (`tools.list` is `tools/list`); handshake era only."""
+    """Return the specification's spelling of a method (`tools/list` for `tools.list`); handshake era only."""
     return _ALIASES.get(name, name)
 
 
 LONGEST_URI = 8192
-"""Characters."""
+"""Maximum number of characters in a URI."""
 
 
 def check_uri(uri: str, where: str) -> None:
-    """Refuse a URI that is too long. `where` names the member it stood in.
+    """Check the length of a URI. `where` names the member that contains it.
 
-    Raises: RemoteProtocolError (-32602) saying what is allowed.
+    Raises: RemoteProtocolError (-32602) with the limit.
     """
     if len(uri) > LONGEST_URI:
         told = f"a URI of {len(uri)} characters is too long; allowed are {LONGEST_URI}"

@@ -1,4 +1,4 @@
-"""What goes back to a peer: the reply to a frame, and messages about a request that is being answered."""
+"""Replies to a peer: the answer to a frame, and messages about a request that is being answered."""
 
 from __future__ import annotations
 
@@ -8,70 +8,70 @@ from typing import Any, Protocol, TypeAlias
 from mcpdesk.protocol.phases import Phases
 
 Reply: TypeAlias = tuple[int, bytes | None, Phases | None]
-"""A status, which matters on HTTP only, a body (None: nothing to say), and where its time went, if known."""
+"""HTTP status (ignored on pipes), body (None for no answer), and phases of the time taken, if known."""
 Answer: TypeAlias = Reply | Coroutine[Any, Any, Reply]
-"""A reply at once, or a coroutine to await for it."""
+"""An immediate reply, or a coroutine that returns it."""
 
 ACCEPTED: Reply = (202, None, None)
 
 
 class Outlet(Protocol):
-    """Where messages about one request go while it is being answered. Transports implement it."""
+    """Receives messages about one request while it is being answered. Transports implement it."""
 
     @property
     def may_send(self) -> bool:
-        """Whether messages reach the peer at all: some take a single answer and nothing else."""
+        """True if messages reach the peer. Some peers accept a single answer only."""
 
     @property
     def must_drain(self) -> bool:
-        """Whether to `drain` before the next message."""
+        """True if `drain` must be called before the next message."""
 
     def send(self, message: bytes) -> None:
         """Queue one encoded message."""
 
     async def drain(self) -> None:
-        """Wait until the peer has taken enough of what was queued."""
+        """Wait until the peer has read enough of the queue."""
 
     async def reserve(self, size: int) -> None:
-        """Wait until an answer of so many bytes may be held for the peer. Called before it is encoded.
+        """Wait until an answer of `size` bytes may be held for the peer. Call it before encoding the answer.
 
-        Raises: AnswerRefused when the peers of all connections leave too much unread.
+        Raises: AnswerRefused if the peers of all connections leave too much unread.
         """
 
     def keep_alive(self) -> None:
-        """Show life on the connection without a message, where the transport can."""
+        """Send a keep-alive without a message, if the transport supports it."""
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """Close the connection of a stream that its client can resume; False where that is not possible."""
+        """Close the connection of a stream that its client can resume; return False if that is impossible."""
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Write half of an answer and break the connection; False where only its owner can end it."""
+        """Write half of an answer and break the connection; return False if only its owner can end it."""
 
 
 class NullOutlet:
-    """An outlet that drops what it is given."""
+    """Outlet that drops all messages."""
 
     may_send = False
     must_drain = False
 
     def send(self, message: bytes) -> None:
-        """Drop it."""
+        """Drop the message."""
 
     async def drain(self) -> None:
-        """Nothing is queued."""
+        """Return at once: nothing is queued."""
 
     async def reserve(self, size: int) -> None:
-        """Nothing is held for a peer."""
+        """Return at once: nothing is held for a peer."""
 
     def keep_alive(self) -> None:
-        """There is no connection."""
+        """Do nothing: there is no connection."""
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """There is nothing to close."""
+        """Return False: there is no stream to close."""
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """There is nothing to break."""
+        """Return False: there is no connection to break."""
         return False
 
 

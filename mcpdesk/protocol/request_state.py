@@ -1,8 +1,7 @@
-"""`requestState`: what a client carries from one round of an operation to the next, signed.
+"""`requestState`: signed state that a client carries from one round of an operation to the next.
 
-Source: MCP basic/patterns/mrtr.
-
-Clients may read it but not change it: the answers so far, to what, of whom, and until when they count.
+Clients can read it but not change it. It contains the answers so far, the questions, the operation and
+principal, and an expiry time. Source: MCP basic/patterns/mrtr.
 """
 
 from __future__ import annotations
@@ -24,44 +23,44 @@ _SORTED = orjson.OPT_SORT_KEYS
 
 
 class RequestState(Struct, frozen=True):
-    """What one token says."""
+    """Content of one token."""
 
     round: str
-    """The parked handler that waits for it, if it still does."""
+    """Parked handler that waits for the token, if it still does."""
     binding: str
     """Digest of the operation and the principal it belongs to."""
     expires: float
     """Unix time in seconds."""
     answers: dict[str, Any] = field(default_factory=dict)
-    """Key -> the client's answer, of all rounds so far."""
+    """Answers of the client in all rounds so far, by key."""
     questions: dict[str, str] = field(default_factory=dict)
-    """Key -> digest of the question asked under it."""
+    """Digests of the questions, by key."""
 
 
 def digest(value: Any) -> str:
-    """A short fingerprint of anything JSON can carry; the order of keys does not matter."""
+    """Return a short fingerprint of a JSON value; the order of keys does not matter."""
     import hashlib  # a third of a millisecond, and most servers never ask
 
     return hashlib.sha256(orjson.dumps(value, option=_SORTED)).hexdigest()[:32]
 
 
 def binding(server: str, method: str, params: Mapping[str, Any], principal: str) -> str:
-    """What ties a token to one operation: who asks which server for what, with which arguments."""
+    """Return the digest that binds a token to one operation: principal, server, method and parameters."""
     own = {key: value for key, value in params.items() if key not in ROUND_MEMBERS}
     return digest([server, principal, method, own])
 
 
 def seal(state: RequestState, secret: bytes) -> str:
-    """The token of a state."""
+    """Return the token of a state."""
     text = f"{VERSION}.{urlsafe_b64encode(msgspec.json.encode(state)).decode()}"
     return f"{text}.{_signature(text, secret)}"
 
 
 def unseal(token: object, secrets: Sequence[bytes], bound: str, now: float) -> RequestState:
-    """The state of a token that was sealed with one of the secrets for the operation `bound` and that is not
-    expired at `now`.
+    """Return the state in a token.
 
-    Raises: RemoteProtocolError (-32602), the same whatever is wrong.
+    The token must have been sealed with one of the secrets for the operation `bound`, and not have expired at
+    `now`. Raises: RemoteProtocolError (-32602), the same for every fault.
     """
     import hmac
 
@@ -80,7 +79,7 @@ def unseal(token: object, secrets: Sequence[bytes], bound: str, now: float) -> R
 
 
 def round_of(token: object) -> str:
-    """The parked handler that a token names, whether it is ours or not; empty when it names none."""
+    """Return the parked handler in a token, without verifying the token; empty if it has none."""
     packed = token.split(".")[1:2] if isinstance(token, str) else []
     try:
         return msgspec.json.decode(urlsafe_b64decode(packed[0]), type=RequestState).round if packed else ""

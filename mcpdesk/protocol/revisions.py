@@ -1,4 +1,4 @@
-"""The five published revisions and what each may carry, as data.
+"""The five published revisions and their features, as data.
 
 Source: MCP basic/versioning, schema, server/resources.
 """
@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr, replace
 
 
 class Era(Enum):
-    """How version and capabilities are agreed upon."""
+    """Way in which version and capabilities are agreed."""
 
     HANDSHAKE = "handshake"
     """Once, in `initialize`."""
@@ -43,20 +43,20 @@ class Revision(Struct, frozen=True):
     has_content_meta: bool = False
     has_last_modified: bool = False
     has_completions: bool = False
-    """Whether there is a capability for them; the method itself is in all."""
+    """True if a capability for completions exists. The method exists in all revisions."""
     has_completion_context: bool = False
     has_elicitation: bool = False
     has_elicitation_modes: bool = False
-    """Forms with choices of several, titles and defaults; links to open."""
+    """Forms with multiple choice, titles and defaults; links to open."""
     has_sampling_tools: bool = False
     """Sampling with tools, and messages of several blocks."""
     has_boolean_schemas: bool = False
-    """Whether a property of a tool's schema may be `true` or `false` instead of an object."""
+    """True if a property of a tool's schema may be `true` or `false` instead of an object."""
     has_core_tasks: bool = False
-    """Tasks as part of the protocol; later they are an extension."""
+    """Tasks as part of the protocol. In later revisions they are an extension."""
 
     is_stateless: bool = False
-    """Whether requests stand alone. Asked several times a request, and so worked out once."""
+    """True if requests have no session. Stored, because it is read several times per request."""
 
     def __post_init__(self) -> None:
         force_setattr(self, "is_stateless", self.era is Era.STATELESS)
@@ -134,18 +134,20 @@ REVISIONS: tuple[Revision, ...] = (V2024_11_05, V2025_03_26, V2025_06_18, V2025_
 """Oldest first."""
 BY_NAME: dict[str, Revision] = {revision.name: revision for revision in REVISIONS}
 SERVED_NAMES: tuple[str, ...] = tuple(revision.name for revision in reversed(REVISIONS))
-"""Newest first, as `data.supported` and `supportedVersions` list them."""
+"""Names of the revisions we serve, newest first, as in `data.supported` and `supportedVersions`."""
 LATEST_HANDSHAKE = V2025_11_25
 LATEST = V2026_07_28
 ERAS = {"handshake": LATEST_HANDSHAKE.name, "stateless": LATEST.name}
-"""Era -> name of its newest revision."""
+"""Name of the newest revision, by era."""
 SESSIONLESS_DEFAULT = replace(V2025_03_26, structured="object")
-"""What an HTTP peer speaks that names neither a version nor a session (a plain `curl`). It gets structured
-content all the same: results are open objects in that revision, and scripts look for it."""
+"""Revision for an HTTP peer that names neither a version nor a session (a plain `curl`).
+
+It gets structured content all the same: results are open objects in that revision, and scripts look for it.
+"""
 
 
 def negotiate(offered: str) -> Revision:
-    """Pick the revision for a handshake: the offered one if served, else our newest of that era.
+    """Return the revision for a handshake: the offered one if it is served, else our newest of that era.
 
     Source: spec 2025-11-25, lifecycle.
     """
@@ -154,6 +156,6 @@ def negotiate(offered: str) -> Revision:
 
 
 def with_era(name: str) -> str:
-    """A revision's name for people: with the era it belongs to, where it is a published one."""
+    """Return the name of a revision for people, with its era if it is a published revision."""
     known = BY_NAME.get(name)
     return f"{name} {known.era.value}" if known else name

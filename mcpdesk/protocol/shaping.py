@@ -1,4 +1,4 @@
-"""From one internal result to what a given revision may carry.
+"""Converts internal results to the form that a revision allows.
 
 Source: MCP basic/versioning, basic, server/tools, server/resources.
 """
@@ -14,13 +14,13 @@ from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SERVER_KEY
 
 WRAPPED = "result"
-"""The member that output which is no object becomes, as the SDKs call it."""
+"""Member that contains output which is not an object; the SDKs use the same name."""
 LIST_TTL_MS = 0
-"""Lists may change whenever a file is saved: a client may keep them but should ask again."""
+"""Lists may change whenever a file is saved: a client may cache them but should ask again."""
 
 
 def result(method: str, body: JSONObject, revision: Revision, server: JSONObject) -> JSONObject:
-    """Finish a result object: envelope members of the stateless era, nothing for the others.
+    """Add the envelope members of the stateless era to a result; other eras have none.
 
     `server` is our Implementation, already shaped.
     """
@@ -35,20 +35,20 @@ def result(method: str, body: JSONObject, revision: Revision, server: JSONObject
 
 
 def item(kind: str, wire: JSONObject, revision: Revision) -> JSONObject:
-    """One listed item with the fields a revision knows; `kind` is the list's key in its result."""
+    """Return one listed item with the fields that a revision has; `kind` is the list's key in its result."""
     return _SHAPERS[kind](wire, revision)
 
 
 def implementation(wire: JSONObject, revision: Revision) -> JSONObject:
-    """Our identity with the fields a revision knows."""
+    """Return our identity with the fields that a revision has."""
     return _pick(wire, revision.implementation_fields)
 
 
 def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None = None) -> JSONObject:
-    """A CallToolResult whose content and structured content the revision knows.
+    """Return a CallToolResult with the content types and structured content that a revision allows.
 
-    `schema` is what the tool declares of its output: where structured content has to be an object, output of
-    any other kind is the member `result` of one, in the schema and in the content alike.
+    `schema` is the tool's output schema. If structured content must be an object, any other output becomes
+    the member `result` of one, both in the schema and in the content.
     """
     shaped = dict(body)
     blocks = shaped["content"] = []
@@ -64,13 +64,13 @@ def tool_result(body: JSONObject, revision: Revision, schema: JSONObject | None 
 
 
 def prompt_result(body: JSONObject, revision: Revision) -> JSONObject:
-    """A GetPromptResult whose message contents the revision knows."""
+    """Return a GetPromptResult with the content types that a revision allows."""
     messages = [message | {"content": block(message["content"], revision)} for message in body["messages"]]
     return body | {"messages": messages}
 
 
 def block(content: JSONObject, revision: Revision) -> JSONObject:
-    """One content block, turned into text where the revision does not know its type."""
+    """Return one content block, converted to text if the revision does not have its type."""
     kind = content.get("type")
     if kind == "text" and len(content) == 2:
         return content
@@ -90,7 +90,7 @@ def _embedded(content: JSONObject) -> JSONObject:
 
 
 def contents(entry: JSONObject, revision: Revision) -> JSONObject:
-    """One entry of a `resources/read` result."""
+    """Return one entry of a `resources/read` result."""
     return entry if revision.has_content_meta else _without_meta(entry)
 
 
@@ -120,14 +120,14 @@ def _is_wrapped(schema: JSONObject | None, revision: Revision) -> bool:
 
 
 def _wrapped(schema: JSONObject) -> JSONObject:
-    """The schema of an object whose member `result` is what a schema describes. Definitions stay on top."""
+    """Return the schema of an object whose member `result` has the given schema. Definitions stay on top."""
     inner = {key: _moved(value) for key, value in schema.items() if key not in _ON_TOP}
     outer = {key: _moved(value) for key, value in schema.items() if key in _ON_TOP}
     return {"type": "object", "properties": {WRAPPED: inner}, "required": [WRAPPED], **outer}
 
 
 def _moved(value: Any) -> Any:
-    """Part of a schema whose references to the schema itself lead to its new place."""
+    """Return part of a schema with references to the schema itself adapted to its new position."""
     if isinstance(value, dict):
         return {key: _moved_reference(each) if key == "$ref" else _moved(each) for key, each in value.items()}
     return [_moved(each) for each in value] if isinstance(value, list) else value
@@ -141,7 +141,7 @@ def _moved_reference(reference: Any) -> Any:
 
 
 def _of_objects(schema: JSONObject) -> JSONObject:
-    """The same schema without properties that are `true` or `false`."""
+    """Return the schema with `true` and `false` properties written as objects."""
     properties = schema.get("properties")
     if not isinstance(properties, dict) or not any(isinstance(each, bool) for each in properties.values()):
         return schema

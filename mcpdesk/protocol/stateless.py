@@ -1,4 +1,4 @@
-"""The stateless era: what one request must bring along, in the order in which it is checked."""
+"""The stateless era: checks of the metadata in each request, in their required order."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ SUBSCRIPTION_KEY = PREFIX + "subscriptionId"
 
 
 def is_stateless(message: object, version: str = "") -> bool:
-    """Whether a message stands alone: by its metadata, or by the `MCP-Protocol-Version` header it came with.
+    """Return True if a message is stateless by its metadata or by its `MCP-Protocol-Version` header.
 
-    A handshake is one whatever metadata it carries. Source: MCP basic/versioning.
+    A handshake is not, whatever its metadata. Source: MCP basic/versioning.
     """
     named = BY_NAME.get(version)
     if named is not None and named.is_stateless:
@@ -37,9 +37,9 @@ def is_stateless(message: object, version: str = "") -> bool:
 
 
 class Admission:
-    """Checks the metadata of one peer's requests. Peers repeat theirs, so the last terms are kept.
+    """Checks the metadata of one peer's requests. Peers repeat theirs, so the last terms are cached.
 
-    Transports hand over the same object for headers that are the same, so that these are compared once.
+    Transports pass the same object for equal headers, so those are compared once.
     """
 
     __slots__ = ("_headers", "_meta", "_terms", "_tool")
@@ -49,10 +49,10 @@ class Admission:
         self._terms: Terms | None = None
         self._headers: Mapping[str, str] | None = None
         self._tool = ""
-        """The tool whose calls `_headers` are right for, under the terms that are kept."""
+        """Tool for whose calls `_headers` were checked, under the cached terms."""
 
     def admit(self, method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None) -> Terms:
-        """The terms a request is served under; arguments and errors as for the function `admit`."""
+        """Return the terms for a request; arguments and errors as for the function `admit`."""
         meta = params.get("_meta")
         if self._terms is not None and meta == self._meta:
             if headers is not None:
@@ -77,10 +77,10 @@ class Admission:
 
 
 def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | None) -> Terms:
-    """Check a request's metadata and return the terms it is served under.
+    """Check the metadata of a request and return its terms.
 
-    `headers` (lower-case names) are compared with the body on HTTP; None on pipes.
-    Raises: RemoteProtocolError with the code of the first rule broken.
+    `headers` (lower-case names) are compared with the body on HTTP; None on pipes. Raises:
+    RemoteProtocolError with the code of the first violated rule.
     """
     meta = params.get("_meta")
     if not isinstance(meta, dict):
@@ -104,13 +104,13 @@ def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | N
 
 
 def unsupported(requested: str) -> RemoteProtocolError:
-    """The error for a revision we do not serve."""
+    """Return the error for a revision that we do not serve."""
     data = {"supported": list(SERVED_NAMES), "requested": requested}
     return RemoteProtocolError(ErrorCode.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
 
 
 def missing_metadata() -> RemoteProtocolError:
-    """The error for a request that stands alone but does not say under which terms."""
+    """Return the error for a stateless request without the required metadata."""
     return invalid_params(
         f"params._meta needs {VERSION_KEY!r} (a string) and {CAPABILITIES_KEY!r} (an object), or send "
         f"`initialize` first; versions served: {', '.join(SERVED_NAMES)}"
@@ -118,7 +118,7 @@ def missing_metadata() -> RemoteProtocolError:
 
 
 def request_meta(revision: Revision, client: Mapping[str, Any], level: str | None = None) -> dict[str, Any]:
-    """The `_meta` a client of ours sends with every request."""
+    """Return the `_meta` that our own client sends with every request."""
     meta: dict[str, Any] = {
         VERSION_KEY: revision.name,
         CLIENT_KEY: dict(client),

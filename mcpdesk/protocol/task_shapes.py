@@ -1,8 +1,7 @@
-"""Tasks on the wire, in two designs: the core of 2025-11-25 and the extension of 2026-07-28.
+"""JSON forms of tasks in two designs: the core of 2025-11-25 and the extension of 2026-07-28.
 
-Source: MCP basic/utilities/tasks of 2025-11-25.
-
-Both say the same of one piece of work in different words, and are never mixed: the revision decides.
+Both describe the same task with different members and are never mixed: the revision decides. Source: MCP
+basic/utilities/tasks of 2025-11-25.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ EXTENSION_STATUS = "notifications/tasks"
 CORE_CAPABILITY: JSONObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 EXTENSION_CAPABILITY: JSONObject = {EXTENSION: {}}
 POLL_MS = 500
-"""How often a client may ask how a task stands."""
+"""Recommended polling interval for clients, in milliseconds."""
 MOST_TTL_MS = (1 << 53) - 1
-"""Longer than anything is kept, and a number that every reader of JSON knows."""
+"""Longer than any task is kept, and a number that every JSON parser can read."""
 
 
 class TaskStatus(StrEnum):
-    """How a task stands; the last three are final."""
+    """Status of a task; the last three are final."""
 
     WORKING = "working"
     INPUT_REQUIRED = "input_required"
@@ -43,11 +42,11 @@ class TaskStatus(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing follows."""
+        """True if the status is final."""
         return not _FOLLOWING[self]
 
     def may_become(self, other: TaskStatus) -> bool:
-        """Whether the change is legal."""
+        """Return True if the transition is allowed."""
         return other in _FOLLOWING[self]
 
 
@@ -62,40 +61,40 @@ _FOLLOWING: dict[TaskStatus, frozenset[TaskStatus]] = {
 
 
 class TaskView(Struct):
-    """What both designs say of a task. Times are Unix seconds, `ttl_s` counts from `created`."""
+    """Fields of a task that both designs have. Times are Unix seconds; `ttl_s` counts from `created`."""
 
     id: str
     status: TaskStatus
     created: float
     updated: float
     ttl_s: float | None
-    """None: it is kept for good."""
+    """Lifetime, or None for a task that is kept without limit."""
     message: str = ""
 
     @property
     def told(self) -> str:
-        """Its message for a client."""
+        """Message for the client."""
         return self.message
 
 
 def core(view: TaskView) -> JSONObject:
-    """The Task object of the core design."""
+    """Return the Task object of the core design."""
     return _common(view) | {"ttl": _milliseconds(view.ttl_s), "pollInterval": POLL_MS}
 
 
 def extension(view: TaskView) -> JSONObject:
-    """The Task fields of the extension."""
+    """Return the Task fields of the extension."""
     return _common(view) | {"ttlMs": _milliseconds(view.ttl_s), "pollIntervalMs": POLL_MS}
 
 
 def detailed(view: TaskView, result: bytes, error: ProtocolError | None, requests: JSONObject) -> JSONObject:
-    """The DetailedTask of the extension: with the encoded result, the error or what the client is asked."""
+    """Return the DetailedTask of the extension, with the encoded result, the error or the questions."""
     body = extension(view)
     match view.status:
         case TaskStatus.FAILED if error is not None:
             body["error"] = codec.error_object(error)
         case TaskStatus.COMPLETED | TaskStatus.FAILED:
-            # A tool that failed has a result like any other; the core design calls its task failed.
+            # A failed tool has a result like any other; the core design reports its task as failed.
             body |= {"status": TaskStatus.COMPLETED.value, "result": orjson.Fragment(result)}
         case TaskStatus.INPUT_REQUIRED:
             body["inputRequests"] = requests
@@ -103,25 +102,25 @@ def detailed(view: TaskView, result: bytes, error: ProtocolError | None, request
 
 
 def created(view: TaskView, terms: Terms) -> JSONObject:
-    """The result of the request that became a task."""
+    """Return the result of the request that became a task."""
     if terms.revision.is_stateless:
         return {"resultType": "task"} | extension(view)
     return {"task": core(view)}
 
 
 def related(identifier: str) -> JSONObject:
-    """The metadata that ties a message of the core design to its task."""
+    """Return the metadata that links a message of the core design to its task."""
     return {RELATED_KEY: {"taskId": identifier}}
 
 
 def missing_extension(what: str) -> RemoteProtocolError:
-    """The error for a request that needs the extension and does not declare it."""
+    """Return the error for a request that needs the extension and does not declare it."""
     data = {"requiredCapabilities": {"extensions": EXTENSION_CAPABILITY}}
     return RemoteProtocolError(ErrorCode.MISSING_CAPABILITY, f"{what} needs the extension {EXTENSION}", data)
 
 
 def asked_ttl_s(params: Mapping[str, Any]) -> float | None:
-    """The lifetime a client of the core design asks for. Raises: RemoteProtocolError (-32602)."""
+    """Return the lifetime that a client of the core design requests. Raises: RemoteProtocolError (-32602)."""
     task = params["task"]
     if not isinstance(task, dict):
         raise invalid_params("task must be an object")
@@ -146,7 +145,7 @@ def _common(view: TaskView) -> JSONObject:
 
 
 def _timestamp(seconds: float) -> str:
-    """ISO 8601 in UTC: `2026-08-01T10:00:00.123Z`."""
+    """Return a time as ISO 8601 in UTC: `2026-08-01T10:00:00.123Z`."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

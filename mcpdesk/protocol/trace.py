@@ -1,4 +1,4 @@
-"""Trace context a request carries: W3C Trace Context and Baggage, in `params._meta`. Source: MCP basic."""
+"""Trace context of a request: W3C Trace Context and Baggage, in `params._meta`. Source: MCP basic."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 KEYS = ("traceparent", "tracestate", "baggage")
 MAX_STATE, MAX_BAGGAGE = 512, 8192
-"""Characters."""
+"""Maximum number of characters."""
 _PARENT = re.compile(
     r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?"
 )
@@ -22,7 +22,7 @@ _BAGGAGE_MEMBER = re.compile(
 
 
 class Trace(Struct, frozen=True):
-    """What a caller said of the trace a request belongs to; well-formed or empty, never trusted."""
+    """Trace context that a caller sent; well-formed or empty, but not trusted."""
 
     traceparent: str = ""
     tracestate: str = ""
@@ -30,45 +30,45 @@ class Trace(Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        """The trace id, 32 hexadecimal digits; empty when there is none."""
+        """Trace id, 32 hexadecimal digits; empty without a trace."""
         return self.traceparent[3:35]
 
     @property
     def parent(self) -> str:
-        """The id of the caller's span, 16 hexadecimal digits; empty when there is none."""
+        """Id of the caller's span, 16 hexadecimal digits; empty without a trace."""
         return self.traceparent[36:52]
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the caller records the trace."""
+        """True if the caller records the trace."""
         return bool(self.traceparent) and int(self.traceparent[53:55], 16) & 1 == 1
 
     def environment(self) -> dict[str, str]:
-        """The variables under which child processes look for it."""
+        """Return the environment variables that pass the context to child processes."""
         return {key.upper(): value for key in KEYS if (value := getattr(self, key))}
 
 
 class CallSpan(Struct, frozen=True):
-    """The place of a call in a trace."""
+    """Position of a call in a trace."""
 
     trace: Trace
-    """What its handler passes on: whatever that starts stands below the handler."""
+    """Context that its handler passes on, so that spans it starts are children of the handler's span."""
     trace_id: int
     span_id: int
     handler_id: int
     parent_id: int = 0
-    """Of the caller's span; 0: the call begins the trace."""
+    """Id of the caller's span, or 0 if the call begins the trace."""
     is_sampled: bool = True
-    """False: the trace is not recorded."""
+    """False if the trace is not recorded."""
     linked: Trace | None = None
-    """The trace the HTTP request belonged to, where that is another one."""
+    """Trace of the HTTP request, if that is another one."""
 
 
 NONE = Trace()
 
 
 def read_trace(meta: object) -> Trace:
-    """The trace context in a request's `_meta`. Members that are malformed count as absent."""
+    """Return the trace context in a request's `_meta`. Malformed members count as absent."""
     if not isinstance(meta, Mapping) or not any(key in meta for key in KEYS):
         return NONE
     parent, state, baggage = (_text(meta.get(key)) for key in KEYS)
@@ -82,7 +82,7 @@ def read_trace(meta: object) -> Trace:
 
 
 def trace_of(meta: object, headers: Mapping[str, str] | None) -> Trace:
-    """The trace a request belongs to: that of its `_meta`, else of the HTTP headers it came with."""
+    """Return the trace of a request: that of its `_meta`, else of its HTTP headers."""
     trace = read_trace(meta)
     return read_trace(headers) if not trace.traceparent and headers is not None else trace
 
@@ -93,7 +93,7 @@ def _text(value: object) -> str:
 
 def _is_parent(text: str) -> bool:
     found = _PARENT.fullmatch(text)
-    # The first version ends with the flags; later ones may go on.
+    # The first version ends with the flags; later ones may have more fields.
     return found is not None and (found[1] != "00" or found[3] is None)
 
 
