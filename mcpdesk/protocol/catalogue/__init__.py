@@ -1,1 +1,1 @@
-"""What a server lists and publishes: definitions and their parts, what a change means, what they cost."""
+"""Published items of a server: their definitions, checks, contract changes and token cost."""

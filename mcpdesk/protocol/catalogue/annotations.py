@@ -1,6 +1,6 @@
-"""What an author may attach to an item: hints, annotations, icons and `_meta`, checked as clients check them.
+"""Checks of hints, annotations, icons and `_meta` that an author attaches to an item.
 
-Source: MCP basic, schema, server/tools.
+They follow the checks of clients. Source: MCP basic, schema, server/tools.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ AUDIENCE = ("user", "assistant")
 
 
 def check_hints(given: Mapping[str, Any]) -> None:
-    """Check the annotations of a tool. Raises: ValueError naming the first they refuse."""
+    """Check the annotations of a tool. Raises: ValueError for the first invalid one."""
     for name in HINTS:
         if not isinstance(given.get(name, True), bool):
             raise _unfit(name, "true or false", given[name])
@@ -24,7 +24,7 @@ def check_hints(given: Mapping[str, Any]) -> None:
 
 
 def check_annotations(given: Any) -> None:
-    """Check the annotations of a resource or of content. Raises: ValueError naming what they refuse."""
+    """Check the annotations of a resource or of content. Raises: ValueError with the fault."""
     if not isinstance(given, Mapping):
         raise ValueError(f"annotations are an object, not {_shown(given)}")
     audience = given.get("audience", [])
@@ -51,7 +51,7 @@ ICON_THEMES = ("light", "dark")
 
 
 def check_icons(icons: Iterable[Mapping[str, Any]]) -> None:
-    """Check a list of icons. Raises: ValueError naming what they refuse."""
+    """Check a list of icons. Raises: ValueError with the fault."""
     for icon in icons:
         source = icon.get("src")
         if not isinstance(source, str) or urlsplit(source).scheme not in ICON_SCHEMES:
@@ -76,7 +76,7 @@ _LONGEST_SHOWN = 80
 def check_meta_keys(keys: Iterable[str]) -> None:
     """Check that an author may use these keys of `_meta`.
 
-    Raises: ValueError naming the first that is malformed, or that the protocol keeps for itself.
+    Raises: ValueError for the first key that is malformed or reserved for the protocol.
     """
     for key in keys:
         found, shown = re.fullmatch(_META_KEY, key), repr(key[:_LONGEST_SHOWN])
@@ -87,9 +87,9 @@ def check_meta_keys(keys: Iterable[str]) -> None:
 
 
 def _is_reserved(prefix: str | None) -> bool:
-    """Whether a prefix is the protocol's.
+    """Return True if a prefix is reserved for the protocol.
 
-    The second label says so; in the first revision that had a rule it was the last but one.
+    The second label decides; in the first revision with a rule it was the last but one.
     """
     labels = (prefix or "").split(".")
     return len(labels) > 1 and (labels[1] in _PROTOCOL_LABELS or labels[-2] in _PROTOCOL_LABELS)

@@ -1,7 +1,7 @@
-"""YAML of strangers: loaded within bounds on its size, its depth and what its aliases expand to.
+"""Loads untrusted YAML with limits on its size, its depth and the expansion of its aliases.
 
-A few hundred bytes of aliases can stand for billions of values. The events of the document are counted before
-any value is made of them, so a document over a bound costs no more than to read it once.
+A few hundred bytes of aliases can expand to billions of values. The events of the document are counted before
+any value is constructed, so rejecting a document costs no more than reading it once.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import re
 from typing import Any
 
 MOST_DEPTH = 100
-"""Lists and mappings inside one another."""
+"""Maximum nesting of lists and mappings."""
 MOST_ALIASED = 100_000
-"""Values that all aliases of a document may stand for."""
+"""Maximum number of values to which all aliases of a document may expand."""
 MOST_DIGITS = 1_000
-"""Characters of a number; YAML 1.1 has numbers to the base 60 whose value takes long to compute."""
+"""Maximum characters of a number. YAML 1.1 has base-60 numbers whose value takes long to compute."""
 _NUMBER = re.compile(r"[-+]?[0-9][0-9_:.]*")
 
 
 class YamlFault(ValueError):
-    """A document that is not YAML or over a bound; `line` counts from 1, 0 if it is unknown."""
+    """The document is not YAML or exceeds a limit. `line` counts from 1; 0 means unknown."""
 
     def __init__(self, problem: str, line: int = 0) -> None:
         super().__init__(problem)
@@ -29,7 +29,8 @@ class YamlFault(ValueError):
 def load_yaml(text: str, loader: Any, most: int, *, aliases: bool = True) -> Any:
     """Load one document with a safe loader class of PyYAML.
 
-    `most` is the size in characters; without `aliases` none is allowed, nor an anchor. Raises: YamlFault.
+    `most` is the maximum number of characters. Without `aliases`, aliases and anchors are rejected. Raises:
+    YamlFault.
     """
     import yaml
 
@@ -53,11 +54,11 @@ def load_yaml(text: str, loader: Any, most: int, *, aliases: bool = True) -> Any
 
 
 def _check(events: Any, may_alias: bool) -> None:
-    """Count values, depth and what aliases stand for. Raises: YamlFault."""
+    """Check the number of values, the depth and the expansion of aliases. Raises: YamlFault."""
     import yaml
 
     sizes: dict[str, int | None] = {}
-    """Anchor -> values below it; None while it is open."""
+    """Number of values below an anchor, by name; None while the anchor's value is open."""
     open_nodes: list[tuple[str | None, int]] = []
     count = aliased = 0
     for event in events:

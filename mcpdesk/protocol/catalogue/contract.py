@@ -1,4 +1,4 @@
-"""What a change of an offer means for clients that know it as it was: it may break them, or it fits."""
+"""Compares two versions of a server's definitions, and decides which changes may break clients."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 from msgspec import Struct
 
 Definitions = Mapping[tuple[str, str], Mapping[str, Any]]
-"""The kind and the name of each item, `("tool", "echo")`, and its wire object."""
+"""JSON object of each item, by kind and name such as `("tool", "echo")`."""
 LOCK_NAME = "mcp.lock.json"
-"""The file in a server folder with the contract that was agreed on."""
+"""File in a server folder with the agreed contract."""
 LOCK_VERSION = 1
 _UNLOCKED = frozenset({"_meta", "icons", "resources"})
-"""Members of a definition that are no part of a contract, such as the digests of a skill's files."""
+"""Members of a definition that are not part of the contract, such as the digests of a skill's files."""
 DEEPEST = 12
-"""Levels of a schema that are compared."""
+"""Maximum number of schema levels that are compared."""
 _LEAST = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _MOST = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _WORDS = ("title", "description", "examples", "$comment", "icons", "annotations", "_meta")
-"""Members that are read by people and models, and that no call depends on."""
+"""Members that people and models read, and on which no call depends."""
 ANY_OF = "anyOf"
 _COMPARED = frozenset({"type", "enum", "properties", "required", "items", "additionalProperties", "default",
                        "$ref", "$defs", "definitions", "$schema", *_LEAST, *_MOST, *_WORDS})  # fmt: skip
 
 
 class Lock(Struct, frozen=True):
-    """The content of a lock file."""
+    """Content of a lock file."""
 
     server: str
     """Name of the server; empty in a file of an earlier version."""
@@ -36,32 +36,32 @@ class Lock(Struct, frozen=True):
 
 
 class ContractVerdict(StrEnum):
-    """What a change means for a client that knows the offer as it was. The worst comes first."""
+    """Effect of a change on a client that knows the earlier definitions, the most severe first."""
 
     BREAKING = "breaking"
-    """It may fail."""
+    """The client may fail."""
     COMPATIBLE = "compatible"
-    """All it does goes on working."""
+    """The client continues to work."""
     WORDING = "wording"
-    """Only what people and models read is different."""
+    """Only texts for people and models have changed."""
 
 
 class ContractChange(Struct, frozen=True):
-    """One difference between what was offered and what is."""
+    """One difference between two versions of the definitions."""
 
     kind: str
     name: str
     told: str
-    """What is different, worded to follow the name: `"id" is required now`."""
+    """Description of the difference, worded to follow the name: `"id" is required now`."""
     verdict: ContractVerdict
     was: str = ""
-    """The text before, of a description that is another; empty otherwise."""
+    """Earlier text, if a description has changed; empty otherwise."""
     now: str = ""
-    """The same after."""
+    """New text in that case."""
 
     @property
     def is_breaking(self) -> bool:
-        """Whether a client that knows the offer as it was may fail."""
+        """True if a client that knows the earlier definitions may fail."""
         return self.verdict is ContractVerdict.BREAKING
 
     def __str__(self) -> str:
@@ -69,12 +69,12 @@ class ContractChange(Struct, frozen=True):
 
 
 def locked(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a lock file has of a definition: what is part of the contract."""
+    """Return the part of a definition that belongs to the contract, as stored in a lock file."""
     return {key: value for key, value in definition.items() if key not in _UNLOCKED}
 
 
 def lock_text(definitions: Definitions, server: str) -> str:
-    """Return the text of a lock file: the same for the same offer, whatever its order."""
+    """Return the text of a lock file, which does not depend on the order of the definitions."""
     content: dict[str, Any] = {"version": LOCK_VERSION} | ({"server": server} if server else {})
     for (kind, name), definition in definitions.items():
         content.setdefault(kind, {})[name] = locked(definition)
@@ -100,7 +100,7 @@ def read_lock(data: bytes) -> Lock:
 
 
 def contract_changes(before: Definitions, after: Definitions) -> list[ContractChange]:
-    """In what two offers differ, the worst first."""
+    """Return the differences between two versions of the definitions, the most severe first."""
     found = [
         ContractChange(*key, told, verdict, *texts)
         for key in dict.fromkeys([*before, *after])
@@ -110,7 +110,7 @@ def contract_changes(before: Definitions, after: Definitions) -> list[ContractCh
 
 
 Told = Iterator[tuple[str, ContractVerdict] | tuple[str, ContractVerdict, str, str]]
-"""What is different, and what that means; of another text also what it was and is."""
+"""Description and verdict of each difference; for a changed text also the earlier and the new text."""
 
 
 def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Told:
@@ -135,7 +135,7 @@ def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
 
 
 def _texts(old: Mapping[str, Any], new: Mapping[str, Any], member: str) -> tuple[str, str]:
-    """A text before and after; both empty where it is the same."""
+    """Return a text before and after; both empty if it has not changed."""
     was, now = (str(one.get(member) or "") for one in (old, new))
     return ("", "") if was == now else (was, now)
 
@@ -163,7 +163,7 @@ def _verdict(is_breaking: bool) -> ContractVerdict:
 
 
 def _of_prompt(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a prompt as a schema."""
+    """Return the arguments of a prompt as a schema."""
     given = [one for one in definition.get("arguments") or () if isinstance(one, dict) and "name" in one]
     return {
         "properties": {one["name"]: {"description": one.get("description", "")} for one in given},
@@ -172,15 +172,15 @@ def _of_prompt(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Comparison:
-    """Two versions of one schema. What a client sends must not be narrower, what it gets not wider."""
+    """Compares two versions of one schema. Inputs must not become narrower, results must not become wider."""
 
     def __init__(self, old: Mapping[str, Any], new: Mapping[str, Any], is_result: bool = False) -> None:
         self._old, self._new, self._is_result = old, new, is_result
         self._followed: set[tuple[Any, Any]] = set()
-        """References that were followed: what they lead to is compared once."""
+        """References that were followed; each pair of targets is compared once."""
 
     def run(self) -> Told:
-        """All differences."""
+        """Yield all differences."""
         if self._old != self._new:
             yield from self._differ(self._old, self._new, "", 0)
 
@@ -211,7 +211,7 @@ class _Comparison:
             yield from self._differ(old.get("items", {}), new.get("items", {}), f"{path}[]", depth + 1)
 
     def _choice(self, was: list[Any], now: list[Any], path: str) -> Told:
-        """What may be chosen from, where nothing was added to it or nothing left out."""
+        """Yield the alternatives that were added or removed, but not both."""
         for told, some, others in (("may be {} as well now", now, was), ("may be {} no more", was, now)):
             if different := [str(one.get("type", "something else")) for one in some if one not in others]:
                 is_narrower = some is was
@@ -273,7 +273,7 @@ class _Comparison:
             yield f"{self._named(path)}: {told} now", self._judged(now is False, was is False)
 
     def _judged(self, is_narrower: bool, is_wider: bool) -> ContractVerdict:
-        """What is neither narrower nor wider, or both, may break either side."""
+        """Return the verdict. A change that is neither narrower nor wider, or both, may break clients."""
         return _verdict(not (is_narrower if self._is_result else is_wider) or is_narrower == is_wider)
 
     def _named(self, path: str) -> str:
@@ -283,7 +283,7 @@ class _Comparison:
 
 
 def _resolved(root: Mapping[str, Any], schema: Any) -> Any:
-    """A schema, or the one that its `$ref` names inside of the root."""
+    """Return a schema, or the target of its `$ref` within the root."""
     reference = schema.get("$ref") if isinstance(schema, Mapping) else None
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return schema
@@ -296,7 +296,7 @@ def _resolved(root: Mapping[str, Any], schema: Any) -> Any:
 
 
 def _choices(root: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Any]:
-    """What a schema offers a choice of, without what is only said of it; itself where it is no choice."""
+    """Return the alternatives of a schema without descriptions; the schema itself if it has none."""
     given = schema.get(ANY_OF)
     each = [_resolved(root, one) for one in given] if isinstance(given, list) else [schema]
     bare = [_without(one, (*_WORDS, "default")) for one in each if isinstance(one, Mapping)]
@@ -310,7 +310,8 @@ def _kinds(schema: Mapping[str, Any]) -> list[Any]:
 def _besides_choices(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What is left to compare of two schemas whose choices were: all of one that is no choice is one."""
+    """Return the rest of two schemas whose alternatives were compared. A schema without alternatives is
+    one."""
     if ANY_OF in old and ANY_OF in new:
         return _without(old, (ANY_OF,)), _without(new, (ANY_OF,))
     return _only(old, ("default",)), _only(new, ("default",))
@@ -329,7 +330,7 @@ def _as_list(value: Any) -> list[Any] | None:
 
 
 def _holds(options: list[Any], one: Any) -> bool:
-    """Whether an option is among others; every integer is a number."""
+    """Return True if an option is among others; every integer is a number."""
     return one in options or (one == "integer" and "number" in options)
 
 

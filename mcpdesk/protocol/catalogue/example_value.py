@@ -1,4 +1,4 @@
-"""Smallest value that fits a JSON Schema, as the beginning of an answer that a person writes."""
+"""Returns a minimal value for a JSON Schema, as a starting point for an answer that a person writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcpdesk.protocol.catalogue.schema_shapes import Schema, flat, is_fitting, n
 _DEPTH = 8
 """Nesting below which values are left empty; a recursive schema ends here."""
 _MOST_ITEMS = 20
-"""Items of a list that are made, also where the schema asks for more."""
+"""Maximum number of list items, even if the schema requires more."""
 _FORMATS = {
     "date-time": "2026-01-01T00:00:00Z",
     "date": "2026-01-01",
@@ -22,9 +22,9 @@ _FORMATS = {
 
 
 def example_value(schema: Any, root: Schema, depth: int = 0) -> Any:
-    """A value with all required members: the default or an example where the schema has one.
+    """Return a value with all required members, using the schema's default or example if it has one.
 
-    Patterns are not followed. None where no type is known.
+    Patterns are ignored. None if the type is unknown.
     """
     shape = resolve(schema, root)
     for named in ("default", "const"):
@@ -62,7 +62,7 @@ def _object(shape: Schema, root: Schema, depth: int) -> dict[str, Any]:
 
 
 def _number(shape: Schema, kind: str) -> float | int:
-    """Zero, or what is nearest to it within the bounds."""
+    """Return zero, or the nearest value within the bounds."""
     step = 1 if kind == "integer" else 0.5
     lowest, highest = -math.inf, math.inf
     for word, by in (("minimum", 0), ("exclusiveMinimum", step)):

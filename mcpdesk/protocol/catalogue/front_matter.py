@@ -1,4 +1,4 @@
-"""Front matter: the YAML mapping between two lines `---` at the head of a text, and the text below it."""
+"""Front matter: a YAML mapping between two lines `---` at the start of a text."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     import yaml
 
 MAX_BLOCK = 64 << 10
-"""The longest front matter in characters; YAML can expand a small text enormously."""
+"""Maximum characters of front matter, because YAML can expand a small text enormously."""
 BYTE_ORDER_MARK = "\ufeff"
 
 
 class TextDocument(Struct, frozen=True):
-    """A text without its front matter, and the front matter."""
+    """Text without its front matter, and the front matter."""
 
     body: str
     fields: dict[str, Any] = field(default_factory=dict)
 
 
 def read_document(text: str, place: str) -> TextDocument:
-    """Split a text into front matter and body. A text that does not start with `---` is all body.
+    """Split a text into front matter and body. A text that does not start with `---` has only a body.
 
     Raises: RegistrationError with `place:line` for a block that is not a plain YAML mapping.
     """
@@ -39,10 +39,10 @@ def read_document(text: str, place: str) -> TextDocument:
 
 
 def verbatim_fields(text: str, place: str) -> dict[str, Any]:
-    """The front matter as every language reads it into JSON: by the core schema of YAML 1.2.
+    """Return the front matter as JSON values, by the core schema of YAML 1.2.
 
-    `yes` and `2026-01-31` are texts there; only `true` and `false` are truth values.
-    Raises: RegistrationError with `place:line`, like `read_document` and for a text without front matter.
+    In it, `yes` and `2026-01-31` are texts; only `true` and `false` are booleans. Raises: RegistrationError
+    with `place:line`, as `read_document`, and for a text without front matter.
     """
     block, _ = _split(text.removeprefix(BYTE_ORDER_MARK), place)
     if block is None:

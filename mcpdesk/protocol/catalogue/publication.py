@@ -1,4 +1,4 @@
-"""What is said of a server where it is found: a card, catalogs of cards, `server.json`, a bundle's manifest.
+"""Published descriptions of a server: its card, catalog entries, `server.json` and a bundle's manifest.
 
 Source: SEP-2127 and docs/discovery.md of ext-server-card; server.json 2025-12-11 of the registry; MCPB
 manifest 0.4.
@@ -17,10 +17,10 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.revisions import SERVED_NAMES
 
 PUBLIC_NAME = r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+"
-"""Reverse DNS, a slash, and the name there."""
+"""Pattern of a public name: reverse DNS, a slash, and a name."""
 LONGEST_NAME = 200
 LONGEST_TEXT = 100
-"""Characters of a title or a description in a card and in `server.json`."""
+"""Maximum characters of a title or a description in a card and in `server.json`."""
 CARD_SCHEMA = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 ENTRY_SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 BUNDLE_SCHEMA = (
@@ -28,19 +28,19 @@ BUNDLE_SCHEMA = (
 )
 CARD_TYPE = "application/mcp-server-card+json"
 LOCAL = "localhost"
-"""The namespace of a server whose author names none."""
+"""Namespace of a server whose author names none."""
 ICON_TYPES = frozenset({"image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp"})
 LONGEST_ICON = 255
 
 
 class Publication(Struct, frozen=True):
-    """One server, as its author describes it to the world."""
+    """Description of one server by its author."""
 
     name: str
-    """The server's own name."""
+    """Server name."""
     version: str
     public_name: str = ""
-    """In reverse-DNS form; empty: the author names none."""
+    """Name in reverse-DNS form; empty if the author names none."""
     title: str = ""
     description: str = ""
     website_url: str = ""
@@ -51,7 +51,7 @@ class Publication(Struct, frozen=True):
 def server_card(
     server: Publication, host: str, url: str, headers: Iterable[tuple[str, str]] = ()
 ) -> JSONObject:
-    """The card of a server at a URL of this host, with the secret headers it needs and what each is for."""
+    """Return the card of a server at a URL, with the secret headers it needs and their purposes."""
     needed = [
         {"name": name, "description": meaning, "isRequired": True, "isSecret": True}
         for name, meaning in headers
@@ -68,7 +68,7 @@ def server_card(
 
 
 def catalog_entry(server: Publication, host: str, url: str) -> JSONObject:
-    """The entry of a catalog that leads to the card at a URL."""
+    """Return the catalog entry for the card at a URL."""
     namespace, _, name = _public_name(server, host).partition("/")
     publisher = ".".join(reversed(namespace.split(".")))
     return {
@@ -82,9 +82,9 @@ def catalog_entry(server: Publication, host: str, url: str) -> JSONObject:
 def registry_entry(
     server: Publication, bundle: str, digest: str, variables: Iterable[tuple[str, str]]
 ) -> JSONObject:
-    """`server.json`: the server as a bundle at a URL; `digest` is its SHA-256 in hexadecimal digits.
+    """Return `server.json` for a server as a bundle at a URL; `digest` is its hexadecimal SHA-256.
 
-    `variables` are those of the environment it needs, with what each is for.
+    `variables` are the environment variables it needs, with their purposes.
     """
     package: JSONObject = {
         "registryType": "mcpb",
@@ -109,7 +109,8 @@ def bundle_manifest(
     variables: Iterable[tuple[str, str]],
     start: JSONObject,
 ) -> JSONObject:
-    """`manifest.json` of a bundle. `tools` are names with descriptions, `start` is how it is started."""
+    """Return the `manifest.json` of a bundle. `tools` are names with descriptions; `start` is its `server`
+    member."""
     asked = list(variables)
     config: JSONObject = start["mcp_config"]
     if asked:
@@ -146,7 +147,7 @@ def bundle_manifest(
 
 
 def download_url(server: Publication, file: str) -> str:
-    """Where a release on GitHub or GitLab has a file; empty when the repository is neither's."""
+    """Return the URL of a file in a release on GitHub or GitLab; empty for other repositories."""
     parts = urlsplit(server.repository.rstrip("/").removesuffix(".git"))
     places = {"github.com": "/releases/download/v{}", "gitlab.com": "/-/releases/v{}/downloads"}
     if parts.hostname not in places or parts.path.count("/") < 2:
@@ -155,12 +156,12 @@ def download_url(server: Publication, file: str) -> str:
 
 
 def fallback(server: Publication) -> str:
-    """What stands for a description where there is none."""
+    """Return the default description of a server."""
     return f"The MCP server {server.title or server.name}"
 
 
 def _described(server: Publication, host: str) -> JSONObject:
-    """What a card and `server.json` say alike."""
+    """Return the members that a card and `server.json` share."""
     source = (urlsplit(server.repository).hostname or "").removeprefix("www.").partition(".")[0]
     return {
         "name": _public_name(server, host),
@@ -173,7 +174,7 @@ def _described(server: Publication, host: str) -> JSONObject:
 
 
 def _public_name(server: Publication, host: str) -> str:
-    """The author's name for it, else one below the host it was asked at."""
+    """Return the author's public name for the server, else one derived from the host."""
     if server.public_name:
         return server.public_name
     is_domain = re.fullmatch(r"[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*", host) is not None

@@ -1,4 +1,4 @@
-"""Faults of a tool's result: content that clients cannot show, and data that breaks the output schema.
+"""Faults of a tool's result: content that clients cannot show, and data that violates the output schema.
 
 Source: MCP server/tools, server/resources.
 """
@@ -12,17 +12,18 @@ from itertools import islice
 from typing import Any
 
 MOST_FAULTS = 20
-"""Faults of one result that are listed."""
+"""Maximum number of faults listed per result."""
 LARGEST_CHECKED = 16 << 20
 """Characters of base64 above which data is not decoded to check it."""
 _BINARY = ("image", "audio")
 _KNOWN = ("text", "resource", "resource_link", *_BINARY)
 SchemaCheck = Callable[[Any, Any], Iterable[str]]
-"""Schema and value -> where and why the value does not fit; nothing for a schema that cannot be compiled."""
+"""Takes schema and value, returns each violation with its position; nothing for an invalid schema."""
 
 
 def result_faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: SchemaCheck) -> list[str]:
-    """Faults of a result of `tools/call`, one sentence each. `definition` is the tool's; empty if unknown."""
+    """Return the faults of a `tools/call` result, a sentence each. `definition` is the tool's; empty if
+    unknown."""
     return list(islice(_faults(result, definition, check), MOST_FAULTS))
 
 
@@ -42,7 +43,7 @@ def _faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: Sch
 
 
 def block_fault(block: Mapping[str, Any]) -> str:
-    """Fault of one content block; empty without one."""
+    """Return the fault of one content block, or an empty string."""
     kind = block.get("type")
     if kind in _BINARY:
         return _data_fault(f"the data of the {kind}", block.get("data"))
@@ -54,7 +55,7 @@ def block_fault(block: Mapping[str, Any]) -> str:
 
 
 def contents_fault(contents: Any) -> str:
-    """Fault of a resource's contents; empty without one."""
+    """Return the fault of a resource's contents, or an empty string."""
     if not isinstance(contents, Mapping):
         return "the resource is not an object"
     if "text" not in contents and "blob" not in contents:

@@ -1,7 +1,7 @@
-"""A JSON Schema as one shape: references followed, `allOf` merged, null split off, alternatives listed.
+"""Normalized JSON Schemas: references followed, `allOf` merged, null split off, alternatives listed.
 
 The form, the shell and `check` read schemas through these functions, so they agree on what a schema means.
-Schemas come from strangers: bad references and circles give an empty shape, never an error.
+Schemas are untrusted: bad references and cycles give an empty shape, never an error.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from urllib.parse import unquote
 Schema = dict[str, Any]
 
 _DEPTH = 16
-"""Number of references and `allOf` followed within each other."""
+"""Maximum nesting of references and `allOf`."""
 _MOST_PARTS = 200
-"""References and parts of `allOf` in one shape: those that name each other multiply with each level."""
+"""Maximum references and parts of `allOf` in one shape. Their number can multiply with each level."""
 _MOST_BRANCHES = 1_000
-"""Alternatives and branches in which a member is looked for."""
+"""Maximum alternatives and branches that are searched for a member."""
 _UNIONS = ("anyOf", "oneOf")
 _BRANCHES = ("then", "else")
 MOST_SHAPES = 64
-"""Shapes listed for one property; alternatives of alternatives multiply."""
+"""Maximum shapes per property. Nested alternatives multiply."""
 
 
 def resolve(schema: Any, root: Schema) -> Schema:
-    """The schema with references followed and `allOf` merged; empty where that is impossible."""
+    """Return the schema with references followed and `allOf` merged; empty if that is impossible."""
     return _resolved(schema, root, 0, iter(range(_MOST_PARTS)))
 
 
 def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Schema:
-    """The same for a part at some depth, while there are steps left."""
+    """Resolve a part at a given depth while `steps` remain."""
     if not isinstance(schema, dict) or depth > _DEPTH or next(steps, None) is None:
         return {}
     shape = {word: rule for word, rule in schema.items() if word not in ("$ref", "allOf")}
@@ -44,7 +44,8 @@ def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Sc
 
 
 def merge(base: Schema, more: Schema) -> Schema:
-    """Both schemas as one; where they disagree, `more` wins. Properties and required names are united."""
+    """Return both schemas as one; where they disagree, `more` wins. Properties and required names are
+    united."""
     merged = base | more
     members = base.get("properties"), more.get("properties")
     if isinstance(members[0], dict) and isinstance(members[1], dict):
@@ -55,7 +56,7 @@ def merge(base: Schema, more: Schema) -> Schema:
 
 
 def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
-    """The schema without its null alternative, and whether it had one."""
+    """Return the schema without its null alternative, and whether it had one."""
     types = shape.get("type")
     if isinstance(types, list) and "null" in types:
         rest = [name for name in types if name != "null"]
@@ -70,7 +71,7 @@ def split_null(shape: Schema, root: Schema) -> tuple[Schema, bool]:
 
 
 def alternatives(shape: Schema, root: Schema) -> list[Schema]:
-    """The members of a union, each with the other rules of the union; empty when it is not a union."""
+    """Return the members of a union, each with the other rules of the union; empty if it is not a union."""
     types = shape.get("type")
     if isinstance(types, list) and len(types) > 1:
         return [{**shape, "type": name} for name in types]
@@ -113,7 +114,7 @@ def _with_alternatives(shape: Schema, word: str, kept: list[Any], root: Schema) 
 
 
 def with_branches(shape: Schema, root: Schema) -> Schema:
-    """The shape with the members of `then`, `else` and `dependentSchemas` as optional members of its own."""
+    """Return the shape with the members of `then`, `else` and `dependentSchemas` as optional members."""
     dependent = shape.get("dependentSchemas")
     parts = [shape.get(word) for word in _BRANCHES]
     parts += list(dependent.values()) if isinstance(dependent, dict) else []
@@ -131,7 +132,7 @@ def with_branches(shape: Schema, root: Schema) -> Schema:
 
 
 def property_shapes(schema: Any, key: str, root: Schema) -> Iterator[Schema]:
-    """Every shape an object schema gives to its member `key`, those of alternatives and `then` included."""
+    """Yield every shape that an object schema gives its member `key`, including alternatives and branches."""
     yield from _property_shapes(schema, key, root, 0, iter(range(_MOST_BRANCHES)))
 
 
@@ -153,7 +154,7 @@ def _property_shapes(
 
 
 def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
-    """The shapes without alternatives that a shape allows, null included."""
+    """Yield the shapes without alternatives that a shape allows, null included."""
     shape = resolve(shape, root)
     unions = [] if depth > _DEPTH else [word for word in _UNIONS if _parts(shape, word)]
     if not unions:
@@ -165,13 +166,13 @@ def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
 
 
 def named_types(shape: Schema) -> tuple[str, ...]:
-    """The JSON types that a shape names; empty if it names none."""
+    """Return the JSON types in a shape; empty if it has none."""
     named = shape.get("type", "object" if "properties" in shape else "array" if "items" in shape else ())
     return (named,) if isinstance(named, str) else tuple(each for each in named if isinstance(each, str))
 
 
 def is_fitting(value: Any, schema: Any, root: Schema) -> bool:
-    """False if a value breaks type, constants or bounds of a schema. Patterns and formats are not checked."""
+    """Return False if a value violates type, constants or bounds. Patterns and formats are not checked."""
     shapes = list(islice(flat(schema if isinstance(schema, dict) else {}, root), MOST_SHAPES + 1))
     return len(shapes) > MOST_SHAPES or any(_is_fit(value, shape) for shape in shapes)
 
@@ -197,7 +198,7 @@ def _holds(value: Any, shape: Schema, word: str) -> bool:
 
 
 def is_of_type(value: Any, name: str) -> bool:
-    """True if a JSON value is of a type. An integer is a number, and 1.0 an integer."""
+    """Return True if a JSON value has a type. An integer is a number, and 1.0 an integer."""
     if name == "integer" and isinstance(value, float):
         return math.isfinite(value) and value.is_integer()
     kind = _TYPES.get(name)
@@ -205,7 +206,7 @@ def is_of_type(value: Any, name: str) -> bool:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """True if two JSON values are equal; `true` is not 1."""
+    """Return True if two JSON values are equal; `true` is not 1."""
     return one == other and isinstance(one, bool) is isinstance(other, bool)
 
 
@@ -233,4 +234,4 @@ _RULES: dict[str, tuple[Any, Any, Any]] = {
     "minItems": (list, len, lambda value, bound: value >= bound),
     "maxItems": (list, len, lambda value, bound: value <= bound),
 }
-"""Keyword -> the values it is about, what it measures, and when it holds."""
+"""Type of the checked values, measure, and comparison with the bound, by keyword."""

@@ -1,4 +1,4 @@
-"""Entries of the skills extension: what they must be, and what a file must be that one lists.
+"""Entries of the skills extension: checks of an entry and of the files it lists.
 
 Source: io.modelcontextprotocol/skills, stable page of ext-skills.
 """
@@ -17,25 +17,25 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 EXTENSION = "io.modelcontextprotocol/skills"
 CAPABILITY: JSONObject = {EXTENSION: {"directoryRead": True}}
 MAIN = "/SKILL.md"
-"""The end of a skill's own URI."""
+"""End of a skill's own URI."""
 MOST_FILES = 512
-"""Files of a skill, SKILL.md included."""
+"""Maximum number of files of a skill, including SKILL.md."""
 MOST_BYTES = 16 << 20
-"""Of all files of a skill together."""
+"""Maximum bytes of all files of a skill."""
 NAME = re.compile(r"(?!.*--)[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 NAMING = "1 to 64 small letters, digits and single hyphens between them"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 DYNAMIC = "dynamic"
-"""In place of a list of files: their content is made anew, and nothing of it can be verified."""
+"""Replaces the list of files if their content is generated and cannot be verified."""
 
 
 def digest_of(data: bytes) -> str:
-    """The digest of a file as entries have it."""
+    """Return the digest of a file, in the format of entries."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def header_fault(name: str, fields: JSONObject) -> str:
-    """Why a skill of that name cannot be published with such front matter; empty when it can."""
+    """Return the reason why a skill of that name cannot be published with this front matter, or empty."""
     if NAME.fullmatch(name) is None:
         return f"the name of a skill is {NAMING}, not {name[:80]!r}"
     for key in ("name", "description"):
@@ -48,7 +48,7 @@ def header_fault(name: str, fields: JSONObject) -> str:
 
 
 def entry_fault(entry: JSONObject) -> str:
-    """What is wrong with an entry of `skills/list` or `skills/get`; empty when it can be relied on."""
+    """Return the fault of an entry of `skills/list` or `skills/get`, or an empty string."""
     uri, fields = entry.get("uri"), entry.get("frontmatter")
     if not isinstance(uri, str) or not uri.endswith(MAIN):
         return f"its uri does not end in {MAIN}"
@@ -76,9 +76,9 @@ def entry_fault(entry: JSONObject) -> str:
 
 
 def content_fault(data: bytes, listed: JSONObject, fields: JSONObject | None) -> str:
-    """Why the content of a file is not what its entry promised; empty when it is.
+    """Return the difference between a file and its entry, or an empty string.
 
-    `listed` is its place in `resources`; `fields` is the entry's front matter if the file is the SKILL.md.
+    `listed` is its item in `resources`; `fields` is the entry's front matter if the file is the SKILL.md.
     """
     if len(data) != listed["size"]:
         return f"it has {len(data)} bytes and not {listed['size']}"
@@ -88,7 +88,7 @@ def content_fault(data: bytes, listed: JSONObject, fields: JSONObject | None) ->
 
 
 def fields_fault(data: bytes, fields: JSONObject) -> str:
-    """Where the front matter of a SKILL.md is not what its entry says; empty when it is the same."""
+    """Return the difference between the front matter of a SKILL.md and its entry, or an empty string."""
     try:
         found = verbatim_fields(data.decode(), "SKILL.md")
     except UnicodeDecodeError:
@@ -116,7 +116,7 @@ def _file_fault(listed: Any, root: str) -> str:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
+    """Return True if two JSON values are equal: 1 and 1.0 are, 1 and true are not."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):

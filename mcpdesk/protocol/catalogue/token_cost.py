@@ -1,4 +1,4 @@
-"""About how many tokens a model pays for a definition or a result, by a rule of thumb."""
+"""Estimates the number of tokens of a definition or a result for a model."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 CHARACTERS_A_TOKEN: Final = 3.6
-"""A rule of thumb; bytes beyond four a token count more."""
+"""Average characters of a token. More than four bytes per token count as more tokens."""
 _BASE64: Final = ("data", "blob")
-"""Members with the bytes of a picture or a file, which a model does not read as text."""
+"""Members with the bytes of an image or a file, which a model does not read as text."""
 _decode = msgspec.json.Decoder().decode
 
 
 class Cost(NamedTuple):
-    """What a model pays; `tokens` is an estimate."""
+    """Size of a text for a model; `tokens` is an estimate."""
 
     bytes: int
     tokens: int
 
 
 def cost_of(characters: int, size: int) -> Cost:
-    """The cost of a text with so many characters in so many bytes."""
+    """Return the cost of a text with so many characters in so many bytes."""
     return Cost(size, round(max(characters / CHARACTERS_A_TOKEN, size / 4)))
 
 
 def definition_cost(definition: Any) -> Cost:
-    """The cost of the definition of a tool, resource or prompt as a client gets it."""
+    """Return the cost of the definition of a tool, resource or prompt as a client receives it."""
     text = json.dumps(definition, ensure_ascii=False, separators=(",", ":"))
     return cost_of(len(text), len(text.encode("utf-8", "replace")))
 
 
 def result_tokens(content: bytes) -> int:
-    """The tokens of a tool result's content, an encoded array. Bytes of pictures and files do not count."""
+    """Return the tokens of a tool result's content, an encoded array, without images and files."""
     left_out = _base64_characters(_decode(content)) if has_base64(content) else 0
     if content.isascii():
         return round((len(content) - left_out) / CHARACTERS_A_TOKEN)
@@ -41,7 +41,7 @@ def result_tokens(content: bytes) -> int:
 
 
 def has_base64(content: bytes) -> bool:
-    """Whether an encoded result may contain pictures or files."""
+    """Return True if an encoded result may contain images or files."""
     return b'"data"' in content or b'"blob"' in content
 
 

@@ -1,9 +1,9 @@
 """URI templates, levels 1 to 3: expanding them, and matching URIs against them. Source: RFC 6570.
 
-Matching inverts expansion for values that are not empty, and is kinder than it: characters that expansion
-would encode are taken as they are, as long as they do not end the part they stand in. Of several ways to
-match, earlier parts take as much as they can. Parts are fitted from the last to the first, so that each looks
-at a character once for each of its variables, whatever the template.
+Matching inverts expansion for non-empty values. It also accepts characters that expansion would encode, as
+long as they do not end the part that contains them. If there are several matches, earlier parts take as much
+as they can. Parts are matched from the last to the first, so that each part examines a character once per
+variable, whatever the template.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ PIECE = re.compile(r"\{([^{}]*)\}|([^{}]+)|[{}]")
 
 
 Ends: TypeAlias = list[int]
-"""For each place of a text, the last one where what begins there may end so that all behind it fits."""
+"""For each position of a text, the last end of a part that begins there, so that all later parts match."""
 NOWHERE = -1
-"""For a place where it cannot begin."""
+"""Value for a position at which the part cannot begin."""
 
 
 class Operator(Struct, frozen=True):
-    """How an expression is written out. `stops` are the characters no single value may contain."""
+    """Rules for writing an expression. `stops` are the characters that a single value cannot contain."""
 
     first: str = ""
     separator: str = ","
     named: bool = False
     empty_equals: bool = False
-    """Whether an empty value keeps its equals sign."""
+    """True if an empty value keeps its equals sign."""
     keeps_reserved: bool = False
     stops: str = "/?#"
 
@@ -52,7 +52,7 @@ OPERATORS = {
 
 
 class Expression(Struct, frozen=True):
-    """One `{...}`."""
+    """One `{...}` of a template."""
 
     operator: Operator
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class Expression(Struct, frozen=True):
 class UriTemplate:
     """One template. `variables` are its names in order of appearance.
 
-    Raises: ValueError when the text is no template of levels 1 to 3.
+    Raises: ValueError if the text is not a template of levels 1 to 3.
     """
 
     __slots__ = ("_head", "_parts", "_tail", "text", "variables")
@@ -79,11 +79,11 @@ class UriTemplate:
         return f"UriTemplate({self.text!r})"
 
     def expand(self, values: Mapping[str, str]) -> str:
-        """The URI for these values; variables without one are left out."""
+        """Return the URI for these values; variables without one are omitted."""
         return "".join(part if isinstance(part, str) else _expand(part, values) for part in self._parts)
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The values that make this URI, decoded, or None when it does not fit."""
+        """Return the decoded values that give this URI, or None if it does not match."""
         if not uri.startswith(self._head):
             return None
         tail = uri[len(self._head) :]
@@ -102,7 +102,7 @@ class UriTemplate:
         return values if place == len(tail) else None
 
     def _fitted(self, tail: str) -> list[Ends]:
-        """The ends of each part behind the head."""
+        """Return the ends of each part after the head."""
         here = [NOWHERE] * len(tail) + [len(tail)]
         fitted: list[Ends] = []
         for part in reversed(self._tail):
@@ -117,20 +117,20 @@ class UriTemplate:
 
 @lru_cache(maxsize=512)
 def parsed(text: str) -> UriTemplate:
-    """A template by its text, kept.
+    """Return the cached template of a text.
 
-    Raises: ValueError when the text is no template of levels 1 to 3.
+    Raises: ValueError if the text is not a template of levels 1 to 3.
     """
     return UriTemplate(text)
 
 
 def match(template: str, uri: str) -> dict[str, str] | None:
-    """The values with which a template makes this URI, or None when it does not fit."""
+    """Return the values with which a template gives this URI, or None if it does not match."""
     return parsed(template).match(uri)
 
 
 def expand(template: str, values: Mapping[str, str]) -> str:
-    """The URI a template makes of these values."""
+    """Return the URI that a template gives for these values."""
     return parsed(template).expand(values)
 
 
@@ -174,7 +174,7 @@ def _keep_reserved(value: str) -> str:
 
 
 def _expression_ends(tail: str, expression: Expression, here: Ends) -> Ends:
-    """The ends of an expression. `here` has the places where it may end, each for itself."""
+    """Return the ends of an expression. `here` has the positions where it may end, each mapped to itself."""
     operator, count = expression.operator, len(expression.names)
     if operator.named:
         values = _run(tail, operator.stops.replace(operator.separator, ""), here)
@@ -188,7 +188,7 @@ def _expression_ends(tail: str, expression: Expression, here: Ends) -> Ends:
 
 
 def _run(tail: str, stops: str, ends: Ends) -> Ends:
-    """The ends of one character or more, none of them of `stops`, with what comes behind and has `ends`."""
+    """Return the ends of one or more characters outside `stops`, followed by text with these `ends`."""
     found = [NOWHERE] * len(ends)
     end = NOWHERE
     for place in range(len(tail) - 1, -1, -1):
@@ -202,7 +202,7 @@ def _run(tail: str, stops: str, ends: Ends) -> Ends:
 
 
 def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
-    """The ends of `text` with what comes behind it and has `ends`; `otherwise` where they do not fit."""
+    """Return the ends of `text` followed by text with these `ends`; `otherwise` where it does not match."""
     found = otherwise.copy()
     place = tail.find(text)
     while place >= 0:
@@ -214,7 +214,7 @@ def _behind(tail: str, text: str, ends: Ends, otherwise: Ends) -> Ends:
 
 
 def _read(expression: Expression, text: str) -> dict[str, str] | None:
-    """Values out of one expression's text; None when it does not fit after all."""
+    """Return the values in an expression's text, or None if it does not match after all."""
     operator = expression.operator
     body = text[len(operator.first) :]
     if not body:

@@ -1,4 +1,4 @@
-"""YAML as JSON has it: `NO`, `on` and `2026-01-31` are texts, and so are all keys.
+"""Core schema of YAML 1.2: `NO`, `on` and `2026-01-31` are texts, and so are all keys.
 
 Source: YAML 1.2.2, section 10.3 (core schema).
 """
@@ -18,15 +18,15 @@ _SCALARS = {
     "int": (r"[-+]?[0-9]+", "-+0123456789"),
     "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
 }
-"""Type -> pattern of its plain scalars, and the characters with which they begin."""
+"""Pattern of plain scalars and their first characters, by type."""
 _ZERO_FIRST = r"(?![-+]?0[0-9])"
 
 
 @cache
 def core_loader(*, keeps_zeros: bool = False) -> type[yaml.SafeLoader]:
-    """Loader class for `yaml.load` that constructs only what JSON can hold, in C if PyYAML was built so.
+    """Return a loader class for `yaml.load` that constructs only JSON values, in C if PyYAML supports it.
 
-    `keeps_zeros`: `01067` is a text, as documents with postal codes mean it; otherwise it is 1067.
+    With `keeps_zeros`, `01067` is a text, as in documents with postal codes; otherwise it is 1067.
     """
     import yaml
 

@@ -1,1 +1,1 @@
-"""Reading messages of other people's servers: strictly first, leniently where that fails, with remarks."""
+"""Reads messages of other programs' servers: strictly first, else leniently, with remarks on the faults."""

@@ -1,4 +1,4 @@
-"""JSON that is almost JSON: values are read where their meaning is clear, each deviation with a remark."""
+"""Lenient JSON parser: reads values whose meaning is clear, with a remark on each deviation."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mcpdesk.protocol.codec import sendable
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
 MOST_VALUES = 1_000
-"""Values in a row that are read; a longer text is no frame of messages."""
+"""Maximum number of consecutive values; a longer text is not a frame of messages."""
 _NAME = 60
-"""Characters of a key that a remark quotes."""
+"""Maximum characters of a key in a remark."""
 MOST_TOKENS = 500_000
-"""Tokens of a text that are looked at one by one, which takes about a microsecond each."""
+"""Maximum number of tokens that are examined one by one, which takes about a microsecond each."""
 _MOST_REPEATED = 3
-"""Keys that are given twice with a remark of their own."""
+"""Maximum number of repeated keys with a remark of their own."""
 _COMMENT = r"(?>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))"
 _TOKEN = re.compile(
-    # Atomic groups, and ends at the end of the text: whatever a stranger sends is read once, not again and
-    # again for each bracket, quotation mark or comment without an end.
+    # Atomic groups, and alternatives that match at the end of the text: untrusted input is scanned once, not
+    # again for each unclosed bracket, quotation mark or comment.
     rf"""
     (?P<string>"(?:[^"\\]|\\.)*+(?:"|\\?\Z))
   | (?P<single>'(?:[^'\\]|\\.)*+(?:'|\\?\Z))
@@ -44,14 +44,14 @@ _KEY_FOLLOWS = re.compile(r"\s*:")
 _OTHER_NUMBER = re.compile(r"-?(?:\d{1,300}\.?\d{0,300}|\.\d{1,300})(?:[eE][-+]?\d{1,3})?")
 _ESCAPE = re.compile(r'\\x([0-9a-fA-F]{2})|\\(.)|"', re.DOTALL)
 _MOST_NUMBERS = 3
-"""Numbers that JSON does not have with a remark of their own."""
+"""Maximum number of remarks on numbers that JSON does not have."""
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]|[\t\n\r]")
 
 
 class NotJson(ValueError):
-    """A text that is no JSON even when it is read leniently."""
+    """The text is not JSON even when read leniently."""
 
     def __init__(self, reason: str, at: int, kind: RemarkKind = RemarkKind.UNREADABLE) -> None:
         super().__init__(reason)
@@ -59,20 +59,20 @@ class NotJson(ValueError):
 
 
 class Values(Struct):
-    """The values that follow each other in a text, and what is wrong with it."""
+    """Consecutive values in a text, and the faults of the text."""
 
     found: list[Any]
     remarks: list[Remark]
     end: int
-    """Position behind the last value."""
+    """Position after the last value."""
 
 
 class _Reader:
-    """Reads values with the decoder of the standard library, and remembers what that would let pass."""
+    """Decoder of the standard library that also records deviations which that decoder accepts."""
 
     def __init__(self) -> None:
         self.repeated: list[tuple[str, bool]] = []
-        """Keys that were given twice, and whether both values are the same."""
+        """Repeated keys, and whether both values are equal."""
         self.not_finite = 0
         self.decode: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
             strict=False,
@@ -103,14 +103,14 @@ class _Reader:
         return None
 
     def _int(self, text: str) -> int | float | None:
-        # The limit of Python on digits is a bound for us as well.
+        # Python's limit on digits is our limit as well.
         return int(text) if len(text) <= 4_000 else self._float(text)
 
 
 def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Values:
-    """Read the values from `start` on, up to what is none; `offset` gives the place of a position in bytes.
+    """Read consecutive values from `start` on. `offset` maps a position in the text to one in the bytes.
 
-    Raises: NotJson when the first of them is none.
+    Raises: NotJson if the first value is invalid.
     """
     reader, remarks = _Reader(), list[Remark]()
     try:
@@ -149,7 +149,7 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
 
 
 def _in_a_row(reader: _Reader, text: str, start: int) -> tuple[list[Any], int]:
-    """The values that follow each other, and where the last one ends. Raises: ValueError, RecursionError."""
+    """Return the consecutive values, and the end of the last one. Raises: ValueError, RecursionError."""
     place = _after_blanks(text, start)
     value, end = reader.decode(text, place)
     found = [value]
@@ -171,7 +171,7 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def _repeated(key: str, is_same: bool, text: str, start: int, offset: Callable[[int], int]) -> Remark:
-    """The remark on a key that is given twice. Raises: NotJson where it is not clear which one counts."""
+    """Return the remark on a repeated key. Raises: NotJson if the values differ."""
     places = re.finditer(f"{re.escape(json.dumps(key, ensure_ascii=False))}\\s*:", text[start:])
     second = next(islice(places, 1, None), None)
     at = offset(start + (second.start() if second else 0))
@@ -189,12 +189,12 @@ def _quoted(key: str) -> str:
 
 
 def tokens(text: str, start: int) -> Iterator[re.Match[str]]:
-    """The first tokens of a text from `start` on: strings, words, comments, and any other character."""
+    """Yield the first tokens of a text from `start` on: strings, words, comments, and any other character."""
     return islice(_TOKEN.finditer(text, start), MOST_TOKENS)
 
 
 class _Repairs:
-    """Remarks on what is not written as JSON does: the first of each sort, and the first numbers."""
+    """Remarks on deviations from JSON: the first of each kind, and the first few numbers."""
 
     def __init__(self, offset: Callable[[int], int]) -> None:
         self._offset = offset
@@ -202,20 +202,20 @@ class _Repairs:
         self.remarks = list[Remark]()
 
     def note(self, sort: str, words: str, position: int) -> None:
-        """Note a deviation; `words` have `{at}` where the offset is to be."""
+        """Add a remark on a deviation; `words` has `{at}` for the offset."""
         if sort not in self._sorts:
             self._sorts.add(sort)
             at = self._offset(position)
             self.remarks.append(Remark(RemarkKind.SYNTAX, words.format(at=at), at))
 
     def note_number(self, word: str, name: str, position: int) -> None:
-        """Note a number that JSON does not have."""
+        """Add a remark on a number that JSON does not have."""
         if sum(each.kind is RemarkKind.NUMBER for each in self.remarks) < _MOST_NUMBERS:
             self.remarks.append(_number(word, name, self._offset(position)))
 
 
 def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[int], int]]:
-    """The text from `start` on as JSON; and the way from positions in it back to those in the text."""
+    """Return the text from `start` on as JSON, and a function from positions in it to those in the text."""
     pieces, marks = list[str](), list[tuple[int, int]]()
     written, name, previous = 0, "", ""
     for token in tokens(text, start):
@@ -250,7 +250,7 @@ def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[
 
 
 def _other_word(text: str, token: re.Match[str], name: str, repairs: _Repairs) -> str:
-    """A bare word, or a number in another notation, as JSON where it has a meaning."""
+    """Return a bare word, or a number in another notation, as JSON if its meaning is clear."""
     word, at = token[0], token.start()
     if word in _NO_NUMBERS:
         repairs.note_number(word, name, at)
@@ -270,7 +270,7 @@ def _other_word(text: str, token: re.Match[str], name: str, repairs: _Repairs) -
 
 
 def _double_quoted(piece: str) -> str:
-    """A string in single quotes as JSON writes it."""
+    """Return a single-quoted string as JSON."""
 
     def escaped(found: re.Match[str]) -> str:
         if found[1]:
@@ -283,7 +283,7 @@ def _double_quoted(piece: str) -> str:
 
 
 def _numbers(text: str, start: int, offset: Callable[[int], int]) -> list[Remark]:
-    """A remark for each of the first numbers that JSON does not have."""
+    """Return a remark for each of the first few numbers that JSON does not have."""
     found, name, previous = list[Remark](), "", ""
     for token in tokens(text, 0):
         kind, piece = token.lastgroup, token[0]
@@ -311,13 +311,13 @@ def _number(word: str, name: str, at: int) -> Remark:
 
 
 class _Halves:
-    """Replaces lone surrogates in the texts of a value by U+FFFD, and counts the texts."""
+    """Replaces lone surrogates in the texts of a value by U+FFFD, and counts these texts."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def joined(self, value: Any) -> Any:
-        """The value, its surrogates joined or replaced."""
+        """Return the value with surrogate pairs joined and lone surrogates replaced."""
         if isinstance(value, str):
             if not _SURROGATE.search(value):
                 return value
@@ -345,7 +345,7 @@ def _surrogates(text: str, start: int, offset: Callable[[int], int], count: int)
 
 
 def _control_in_string(text: str) -> re.Match[str] | None:
-    """The first control character that stands as it is in a string."""
+    """Return the first unescaped control character in a string, or None."""
     if not _CONTROL.search(text):
         return None
     for token in tokens(text, 0):

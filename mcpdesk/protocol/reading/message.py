@@ -1,4 +1,4 @@
-"""One frame of a server as messages: decoded strictly, and leniently where that fails."""
+"""Parses one frame of a server into messages, strictly first, else leniently."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.reading.text_encoding import decoded_text
 
 QUICK_BYTES = 64 << 10
-"""Size up to which a frame of any content is read within some 30 ms."""
+"""Size up to which a frame with any content is parsed within some 30 ms."""
 _QUOTED = 60
-"""Characters of a text around a message that a remark quotes."""
+"""Maximum characters in a remark that quotes text around a message."""
 _HEADER = re.compile(r"\s*(?:[A-Za-z-]{1,80}:[^\r\n{]{0,200}\r?\n){0,8}?content-length:[^{\[]{1,400}", re.I)
 _VALUE = re.compile(r"\{|\[\s*[\[\]{\"'/]")
 _MESSAGE = re.compile(r'\{\s*["\'](?:jsonrpc|id|result|error|method|params)["\']\s*:')
@@ -34,41 +34,42 @@ _SEVERAL_LINES = Remark(
 
 
 class ReadFrame(Struct, frozen=True):
-    """What a frame says."""
+    """Parsed frame."""
 
     value: Any = None
-    """The decoded message; a list where the frame holds several. None for what is no message."""
+    """Decoded message, a list if the frame has several, or None if it has none."""
     remarks: tuple[Remark, ...] = ()
     fault: Remark | None = None
-    """Why a frame that was meant as a message cannot be used; None if it can, or is no message at all."""
+    """Reason why an intended message cannot be used; None if it can, or if the frame is not a message at
+    all."""
     id: Id | None = None
-    """Of a faulty message: the id that it seems to have."""
+    """Apparent id of a faulty message."""
     is_response: bool = False
-    """Of a faulty message: whether it seems to answer a request."""
+    """True if a faulty message appears to be a response."""
 
     @property
     def is_message(self) -> bool:
-        """Whether the frame was meant as a message, as far as that can be told."""
+        """True if the frame was apparently intended as a message."""
         return self.value is not None or self.fault is not None
 
     @property
     def messages(self) -> list[Any]:
-        """The messages in the frame."""
+        """Messages in the frame."""
         if self.value is None:
             return []
         return self.value if isinstance(self.value, list) else [self.value]
 
 
 def read_frame(data: bytes, *, is_line: bool = False) -> ReadFrame:
-    """Read a frame. Never raises. `is_line`: it came over a pipe, where each message is a line of its own.
+    """Parse a frame. Never raises. `is_line` is True on pipes, where each message is one line.
 
-    A frame that is not JSON takes up to half a microsecond a byte.
+    A frame that is not JSON takes up to half a microsecond per byte.
     """
     return read_strictly(data, is_line=is_line) or _read_leniently(data, is_line)
 
 
 def read_strictly(data: bytes, *, is_line: bool = False) -> ReadFrame | None:
-    """Read a frame that is JSON; None for any other one."""
+    """Parse a frame that is JSON; None for any other frame."""
     try:
         message = codec.decode(data)
     except ProtocolError:
@@ -81,14 +82,15 @@ def read_strictly(data: bytes, *, is_line: bool = False) -> ReadFrame | None:
 
 
 def is_answer(message: Any) -> bool:
-    """Whether a decoded message answers a request, well or badly made."""
+    """Return True if a decoded message is a response, even a malformed one."""
     return (
         isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
     )
 
 
 def same_id(given: Any, identifier: Id) -> bool:
-    """Whether an id of a response means that of a request, also in another type: `"1"`, `1.0`, `"1.0"`."""
+    """Return True if an id of a response matches that of a request, even in another type: `"1"`, `1.0`,
+    `"1.0"`."""
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         return False
     if type(given) is type(identifier):
@@ -103,33 +105,33 @@ def _as_number(value: str | int | float) -> int | float | None:
 
 
 def id_remark(given: Any, identifier: Id) -> Remark:
-    """The remark on the id of a response that is not of the type the request's has."""
+    """Return the remark on a response id whose type differs from that of the request."""
     theirs, ours = _shown(given), _shown(identifier)
     told = f"the response has the id {theirs}, the request {ours}"
     return Remark(RemarkKind.ID_TYPE, told)
 
 
 def second_answer(identifier: Any) -> Remark:
-    """The remark on a response to a request that has its answer."""
+    """Return the remark on a further response to an answered request."""
     return Remark(RemarkKind.REPEATED_ANSWER, f"request {identifier!r} was answered before")
 
 
 def strange_id(identifier: Any) -> Remark:
-    """The remark on a response with the id of no request, or none."""
+    """Return the remark on a response with an unknown id, or without one."""
     if identifier is None:
         return Remark(RemarkKind.NO_ID, "a response has no id")
     return Remark(RemarkKind.UNKNOWN_ID, f"a response has the id {_shown(identifier)}, which no request has")
 
 
 def _shown(value: Any) -> str:
-    """The beginning of a value as JSON; of a list or an object only what it is."""
+    """Return the beginning of a value as JSON; for a list or an object only its type."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     return json.dumps(value[:_QUOTED] if isinstance(value, str) else value)[:_QUOTED]
 
 
 def batch_remark(count: int) -> Remark:
-    """The remark on an array of messages where the revision has none."""
+    """Return the remark on an array of messages in a revision without batches."""
     told = (
         f"{count} message{'s are' if count != 1 else ' is'} in an array (a batch), which only 2025-03-26 has"
     )
@@ -137,19 +139,20 @@ def batch_remark(count: int) -> Remark:
 
 
 def has_long_number(data: bytes) -> bool:
-    """Whether a number may have more than 18 digits, which the fast decoder cannot always hold."""
+    """Return True if a number may have more than 18 digits, which the fast decoder cannot always
+    represent."""
     if b"00" not in data[::9].translate(_IS_DIGIT):
         return False
     return b"0000" in data[::4].translate(_IS_DIGIT) and _LONG_NUMBER.search(data) is not None
 
 
 def has_lone_surrogate(data: bytes) -> bool:
-    """Whether an escape in a frame is half of a character."""
+    """Return True if a frame has an escaped lone surrogate."""
     return _LONE_SURROGATE.search(data) is not None
 
 
 def _with_all_digits(data: bytes, message: Any) -> Any:
-    """The same message, with integers of any size."""
+    """Return the same message with integers of any size."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -180,7 +183,7 @@ def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
     remarks += values.remarks
     messages, after = values.found, text[values.end :].strip()
     if before or after:
-        # A line of a log can quote a request: only what answers one is taken out of other text.
+        # A line of a log may quote a request, so only responses are extracted from other text.
         if not all(is_answer(each) and "id" in each for each in messages):
             return ReadFrame()
         quoted, side = (before, "before") if before else (after, "behind")
@@ -200,7 +203,7 @@ def _after_blanks(text: str, place: int) -> int:
 
 
 def _checked(value: Any, remarks: list[Remark]) -> ReadFrame:
-    """The frame of a decoded value, its envelope made good where its meaning is clear."""
+    """Return the frame of a decoded value, with its envelope repaired if its meaning is clear."""
     told: dict[str, Remark] = {}
     if isinstance(value, list):
         members = [_enveloped(each, told) for each in value]
@@ -212,7 +215,7 @@ def _checked(value: Any, remarks: list[Remark]) -> ReadFrame:
 
 
 def _enveloped(value: Any, told: dict[str, Remark]) -> JSONObject | None:
-    """A message with its `jsonrpc`; None for what is no message."""
+    """Return a message with its `jsonrpc`, or None if the value is not a message."""
     if not isinstance(value, dict):
         return None
     version = value.get("jsonrpc")
@@ -229,7 +232,8 @@ def _enveloped(value: Any, told: dict[str, Remark]) -> JSONObject | None:
 
 
 def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> ReadFrame:
-    """The frame of a message that cannot be read, with what can be told of it; or of a text that is none."""
+    """Return the frame of a message that cannot be parsed, with its apparent id, or of text that is no
+    message."""
     is_batch = text.startswith("[", begin)
     members = _outer_members(text, max(begin, text.find("{", begin)) if is_batch else begin)
     is_meant = "jsonrpc" in members or (
@@ -244,7 +248,8 @@ def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> Re
 
 
 def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
-    """The keys of the outermost object, as far as they can be told, and the value of `id` if it is clear."""
+    """Return the keys of the outermost object, as far as they can be found, and the value of `id` if it is
+    clear."""
     depth, key, found = 0, "", dict[str, Id | None]()
     is_key = is_repeated = False
     for token in tokens(text, begin):

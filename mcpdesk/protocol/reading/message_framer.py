@@ -1,7 +1,7 @@
-"""The output of a program as frames: lines, and messages that are not one line each.
+"""Splits the output of a program into frames: lines, and messages that are not one line each.
 
-Messages over several lines, with a Content-Length header, or in UTF-16 come out whole, with the very bytes
-they have; any other line is a frame of its own.
+Messages over several lines, with a Content-Length header, or in UTF-16 become one frame with their original
+bytes. Any other line is a frame of its own.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from mcpdesk.protocol.framing import DEFAULT_LIMIT
 from mcpdesk.protocol.reading.text_encoding import utf16_encoding
 
 MOST_LINES = 100_000
-"""Lines of one message."""
+"""Maximum number of lines of one message."""
 _TOLD_BY = 4
-"""Bytes that tell the encoding."""
+"""Number of bytes that determine the encoding."""
 _BEGINS = re.compile(rb"""\s*(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:$|["'}/])|\[\s*(?:$|["'{\[\]/]))""")
 _HEADER = re.compile(rb"\s*content-(?:length|type)\s*:", re.IGNORECASE)
 _SIGN = re.compile(rb'[{}\[\]"]')
@@ -28,21 +28,21 @@ _NEWLINES = {"utf-16-le": b"\n\0", "utf-16-be": b"\0\n"}
 
 NumberedLine: TypeAlias = tuple[int, bytes]
 LineGroup: TypeAlias = tuple[tuple[int, ...], bytes]
-"""The numbers of the lines of a message, and all their bytes."""
+"""Line numbers of a message, and the bytes of these lines."""
 
 
 class _Balance:
-    """Counts the brackets of a value that comes in pieces."""
+    """Counts the brackets of a value that arrives in pieces."""
 
     def __init__(self) -> None:
         self._depth = 0
         self._is_in_string = False
         self._rest = b""
-        """A backslash at the end of a piece, in a string."""
+        """Trailing backslash of a piece, inside a string."""
         self.has_begun = False
 
     def end(self, piece: bytes) -> int:
-        """Position behind the bracket in a further piece that closes the value; -1 if none does."""
+        """Return the position after the bracket in a further piece that closes the value, or -1."""
         data, before = self._rest + piece, len(self._rest)
         self._rest = b""
         place = 0
@@ -62,7 +62,7 @@ class _Balance:
         return -1
 
     def _end_of_string(self, data: bytes, place: int) -> int:
-        """Position behind a string that goes on at `place`; 0 if it does not end in `data`."""
+        """Return the position after a string that continues at `place`, or 0 if it does not end in `data`."""
         found = _STRING.match(data, place)
         assert found is not None
         self._is_in_string = not data.startswith(b'"', found.end())
@@ -71,44 +71,44 @@ class _Balance:
 
 
 class MessageFramer:
-    """Takes the output of a program apart."""
+    """Splits the output of a program into frames."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
-        """`limit` is how many bytes a frame may have."""
+        """`limit` is the maximum size of a frame in bytes."""
         self.limit = limit
         self.dropped = 0
-        """How many oversized frames were skipped so far."""
+        """Number of oversized frames that were skipped."""
         self._pieces: list[bytes] = []
-        """Of a line that has not ended."""
+        """Pieces of an unfinished line."""
         self._held = 0
         self._is_skipping = False
         self._lines: list[bytes] = []
-        """Of a message that goes on in the next line."""
+        """Lines of a message that continues in the next line."""
         self._lines_size = 0
         self._balance = _Balance()
         self._counted: bytearray | None = None
-        """A message with a header, as far as it has come."""
+        """Received part of a message with a header."""
         self._is_first = True
         self._beginning = b""
-        """The first bytes, until they tell the encoding."""
+        """First bytes, until they determine the encoding."""
         self._encoding = ""
-        """The UTF-16 encoding of the output, if it has one."""
+        """UTF-16 encoding of the output, or empty."""
         self._half = b""
-        """The first byte of a UTF-16 unit whose second one has not come."""
+        """First byte of a UTF-16 unit whose second byte is missing."""
 
     @property
     def is_within_message(self) -> bool:
-        """Whether a message has begun that goes on in lines to come."""
+        """True if a message has begun that continues in further lines."""
         return bool(self._lines) or self._counted is not None
 
     @property
     def unread(self) -> int:
-        """Bytes that are not part of a frame yet."""
+        """Number of bytes that are not part of a frame yet."""
         counted = 0 if self._counted is None else len(self._counted)
         return sum(map(len, self._pieces)) + self._lines_size + counted + len(self._beginning + self._half)
 
     def take_unread(self) -> bytes:
-        """Return the bytes that are not part of a frame yet, and forget them."""
+        """Remove and return the bytes that are not part of a frame yet."""
         newline = _NEWLINES.get(self._encoding, b"\n")
         lines = b"".join(line + newline for line in self._lines)
         unread = b"".join((lines, self._counted or b"", *self._pieces, self._beginning, self._half))
@@ -117,9 +117,9 @@ class MessageFramer:
         return unread
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes and return the frames they complete.
+        """Add bytes and return the frames they complete.
 
-        An oversized frame yields an empty one in its place.
+        An oversized frame is replaced by an empty one.
         """
         if self._is_first:
             self._beginning += data
@@ -150,14 +150,14 @@ class MessageFramer:
         return frames
 
     def give_up(self) -> list[bytes]:
-        """Return the lines of a message that does not go on, each as a frame of its own."""
+        """Return the lines of an unfinished message, each as a frame of its own."""
         lines, self._lines, self._lines_size = self._lines, [], 0
         if self._counted is not None:
             lines, self._counted = [*lines, bytes(self._counted)], None
         return [stripped for line in lines if (stripped := line.strip())]
 
     def close(self) -> list[bytes]:
-        """Return what was left at the end of the stream."""
+        """Return the remaining frames at the end of the stream."""
         left = b"" if self._is_skipping else b"".join((*self._pieces, self._beginning, self._half))
         self._beginning = self._half = b""
         self._pieces, self._held, self._is_skipping = [], 0, False
@@ -177,13 +177,13 @@ class MessageFramer:
         self._pieces.append(piece)
 
     def _joined(self, end: bytes) -> bytes:
-        """The line that ends so; one that is too long is replaced by a mark."""
+        """Return the line with this end; a line that is too long is replaced by a mark."""
         line = _TOO_LONG if self._is_skipping else b"".join((*self._pieces, end))
         self._pieces, self._held, self._is_skipping = [], 0, False
         return line
 
     def _take(self, lines: list[bytes], left: bytes, frames: list[bytes]) -> bytes | None:
-        """Take whole lines; returns the bytes behind a header that begins a counted message, else None."""
+        """Process complete lines. Return the bytes from a header on that begins a message, else None."""
         for place, line in enumerate(lines):
             if line is _TOO_LONG or len(line) > self.limit:
                 self.dropped += 1
@@ -200,7 +200,7 @@ class MessageFramer:
         return None
 
     def _line(self, line: bytes, frames: list[bytes]) -> None:
-        """Take a line that may be a part of a message, or none."""
+        """Process a line that may be a part of a message."""
         text = self._plain(line)
         if not self._lines:
             stripped = line.strip()
@@ -224,15 +224,15 @@ class MessageFramer:
             frames += self.give_up()
 
     def _plain(self, line: bytes) -> bytes:
-        """A line as UTF-8."""
+        """Return a line as UTF-8."""
         if not self._encoding:
             return line.rstrip(b"\r")
         return line[: len(line) & ~1].decode(self._encoding, "replace").lstrip("\ufeff").rstrip("\r").encode()
 
     def _count(self, data: bytes, frames: list[bytes]) -> bytes:
-        """Take what belongs to a message with a header; returns what follows it.
+        """Add bytes to a message with a header. Return the bytes that follow it.
 
-        The value says where it ends: lengths that count characters are common.
+        The JSON value determines its end, because lengths that count characters are common.
         """
         assert self._counted is not None
         end = self._balance.end(data)
@@ -248,7 +248,7 @@ class MessageFramer:
         return data[end:].removeprefix(b"\r\n").removeprefix(b"\n")
 
     def _wide(self, data: bytes) -> list[bytes]:
-        """The frames that bytes in UTF-16 complete."""
+        """Return the frames that UTF-16 bytes complete."""
         data = self._half + data
         stop = len(data) & ~1
         data, self._half = data[:stop], data[stop:]
@@ -271,25 +271,25 @@ class MessageFramer:
 
 
 class MessageLines:
-    """Groups numbered lines: those of a message that is spread over several are one group."""
+    """Groups numbered lines: the lines of a message that is spread over several are one group."""
 
     def __init__(self, limit: int) -> None:
-        """`limit` is how many bytes a message of several lines may have."""
+        """`limit` is the maximum size in bytes of a message of several lines."""
         self._limit = limit
         self._lines: list[NumberedLine] = []
-        """Lines of a message that continues in the next one."""
+        """Lines of a message that continues in the next line."""
         self._size = 0
         self._balance = _Balance()
 
     @property
     def is_within_message(self) -> bool:
-        """True if a message has begun that continues in lines to come."""
+        """True if a message has begun that continues in further lines."""
         return bool(self._lines)
 
     def feed(self, number: int, line: bytes) -> list[LineGroup]:
-        """Take the next line, with its end, and return the groups that are whole now.
+        """Add the next line, with its newline, and return the groups that are complete now.
 
-        `line` is empty if its bytes are not known. Lines of a message that does not end, or is too long, are
+        `line` is empty if its bytes are unknown. Lines of a message that does not end, or is too long, become
         groups of their own.
         """
         text, stripped = line.rstrip(b"\r\n"), line.strip()
@@ -310,17 +310,17 @@ class MessageLines:
         return []
 
     def give_up(self) -> list[LineGroup]:
-        """Return each line of a message that does not continue as a group of its own."""
+        """Return each line of an unfinished message as a group of its own."""
         lines, self._lines, self._size = self._lines, [], 0
         return [((number,), line) for number, line in lines]
 
 
 _TOO_LONG = b"\n"
-"""Stands for a line that is too long; no line has a newline."""
+"""Replaces a line that is too long; no line contains a newline."""
 
 
 def _is_message(line: bytes) -> bool:
-    """Whether a line is a whole message, so that what was before it is no part of one."""
+    """Return True if a line is a complete message, so the lines before it are not part of one."""
     stripped = line.strip()
     if not (stripped.startswith(b"{") and stripped.endswith(b"}") and b'"jsonrpc"' in stripped):
         return False

@@ -1,4 +1,4 @@
-"""Remarks: a fault that was found in a message of a server and did not stop us from reading it."""
+"""Remarks: faults in messages of a server that did not keep us from reading them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class RemarkKind(StrEnum):
-    """What is wrong. `docs/remarks.md` has a row for each."""
+    """Kind of a fault. `docs/remarks.md` has a row for each."""
 
     UTF16 = "utf-16"
     ENCODING = "encoding"
@@ -46,13 +46,13 @@ class RemarkKind(StrEnum):
 
 
 class Remark(Struct, frozen=True, omit_defaults=True):
-    """One fault, in words for a person."""
+    """One fault, described for a person."""
 
     kind: str
-    """A `RemarkKind`."""
+    """Value of a `RemarkKind`."""
     text: str
     """One sentence without a full stop: the fault, its position, and how it was read."""
     at: int | None = None
-    """Offset in bytes in the message; None where the fault has no position."""
+    """Offset in the message in bytes, or None if the fault has no position."""
     is_fault: bool = False
-    """Whether the message could not be used because of it."""
+    """True if the message could not be used because of it."""

@@ -1,4 +1,4 @@
-"""Replaces one value of a message, and keeps all its other bytes as they are."""
+"""Replaces one value of an encoded message and keeps all other bytes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _after_blanks = re.compile(r"[ \t\r\n]*").match
 
 
 def with_value(data: bytes, path: tuple[str, ...], value: Id) -> bytes | None:
-    """The message with another value at a path of member names.
+    """Return the message with another value at a path of member names.
 
-    None if it is no JSON object in UTF-8, or does not have just one value there. Decodes the message.
+    None if it is not a JSON object in UTF-8, or does not have exactly one value there. Decodes the message.
     """
     try:
         text = data.decode()
@@ -25,7 +25,7 @@ def with_value(data: bytes, path: tuple[str, ...], value: Id) -> bytes | None:
 
 
 def _span(text: str, place: int, path: tuple[str, ...]) -> tuple[int, int]:
-    """Where the value at a path begins and ends, in the object at `place`. Raises: ValueError."""
+    """Return start and end of the value at a path, in the object at `place`. Raises: ValueError."""
     found: list[tuple[int, int]] = []
     place = _skip(text, _behind("{", text, place))
     while True:

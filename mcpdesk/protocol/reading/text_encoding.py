@@ -1,4 +1,4 @@
-"""Bytes of a message as text, whatever their encoding is, with remarks on what is not plain UTF-8."""
+"""Decodes the bytes of a message in any encoding, with remarks if it is not plain UTF-8."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _NOT_ASCII = re.compile("[\x80-\ud7ff\ue000-\U0010ffff]")
 
 
 class DecodedText(Struct, frozen=True):
-    """The text of a message, and the way back to positions in its bytes."""
+    """Text of a message, with a mapping to positions in its bytes."""
 
     text: str
     remarks: tuple[Remark, ...]
     offset: Callable[[int], int]
-    """Position in `text` -> offset in the bytes."""
+    """Map a position in `text` to an offset in the bytes."""
 
 
 def utf16_encoding(data: bytes) -> str:
-    """Name of the UTF-16 encoding that the beginning of a message has; empty if it has none."""
+    """Return the UTF-16 encoding of the beginning of a message, or an empty string."""
     if found := _UTF16_BOMS.get(data[:2]):
         return found
     if len(data) >= 4:
@@ -39,7 +39,7 @@ def utf16_encoding(data: bytes) -> str:
 
 
 def decoded_text(data: bytes) -> DecodedText:
-    """Decode a message. Never raises: bytes that fit nowhere become U+FFFD."""
+    """Decode a message. Never raises: invalid bytes become U+FFFD."""
     if encoding := utf16_encoding(data):
         return _utf16(data, encoding)
     return _utf8(data)
@@ -73,7 +73,7 @@ def _utf8(data: bytes) -> DecodedText:
     if wrong := _ESCAPED_BYTE.search(raw):
         at = start + len(raw[: wrong.start()].encode())
         byte = ord(wrong[0]) - 0xDC00
-        # Where other characters are valid UTF-8, the invalid bytes are pieces of a character that was cut.
+        # If other characters are valid UTF-8, the invalid bytes are parts of a truncated character.
         if _NOT_ASCII.search(raw):
             text = _ESCAPED_BYTE.sub("\N{REPLACEMENT CHARACTER}", raw)
             how = "it was replaced by U+FFFD"
