@@ -64,14 +64,14 @@ class NullOutlet:
         """Return at once: nothing is held for a peer."""
 
     def keep_alive(self) -> None:
-        """Do nothing: there is no connection."""
+        """Do nothing, without a connection."""
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """Return False: there is no stream to close."""
+        """Return False, without a stream to close."""
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Return False: there is no connection to break."""
+        """Return False, without a connection to break."""
         return False
 
 

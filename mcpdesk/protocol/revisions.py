@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr, replace
 
 
 class Era(Enum):
-    """Way in which version and capabilities are agreed."""
+    """How a client and a server agree on version and capabilities."""
 
     HANDSHAKE = "handshake"
     """Once, in `initialize`."""

@@ -270,7 +270,7 @@ class AsyncCall(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether its state is final."""
+        """True if the state is final."""
 
     @property
     def result_size(self) -> int:
@@ -337,7 +337,7 @@ class Rules(Struct, frozen=True):
     """Maximum bytes of all large answers that clients have not read yet."""
     session_ttl_s: float = 3600.0
     request_timeout_s: float = 30.0
-    """Time in which a request must arrive. A large body gets more time."""
+    """Time limit for the arrival of a request. A large body gets more time."""
     max_connections: int = 1_000
     max_sessions: int = 10_000
     resume_bytes: int = 1 << 20
@@ -358,7 +358,7 @@ class ForwardedAnswer(Protocol):
 
 
 class PassThrough(Protocol):
-    """Upstream server to which clients' requests are forwarded."""
+    """Upstream server that receives the forwarded requests of clients."""
 
     name: str
     """Name in its URL on this core."""
@@ -442,7 +442,7 @@ class SharedSessions(Protocol):
 
     @property
     def heard(self) -> Heard:
-        """How much has been heard on this replica by now. Raises nothing."""
+        """Position of this replica on the event bus. Raises nothing."""
 
     async def missed(
         self, identifier: str, since: Heard | None, until: Heard
@@ -540,7 +540,7 @@ class Replicas(Protocol):
         """Return the live replica that issued such numbers, or an empty string if none is known."""
 
     async def job_holder(self, identifier: str) -> str:
-        """Return the other live replica that stored a job; empty if there is none. Raises: StorageError."""
+        """Return the other live replica that stored a job, or an empty string. Raises: StorageError."""
 
     async def round_holder(self, state: str) -> str:
         """Return the live replica that answered the round of a state; empty if there is none. Raises:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READ_SIZE = 64 << 10
-"""Bytes read at once: the capacity of a pipe. Larger buffers are allocated anew each time, which is slow."""
+"""Bytes read at once: the capacity of a pipe. Larger buffers are allocated on each read, which is slow."""
 HIGH_WATER = 8 << 20
 """Bytes of unread answers above which requests of the peer are not read until it has read some."""
 LOW_WATER = 1 << 20

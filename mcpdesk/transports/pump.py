@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 CHUNK = 64 << 10
-"""Maximum bytes of one read. Larger buffers are allocated anew each time, which is slow."""
+"""Maximum bytes of one read. Larger buffers are allocated on each read, which is slow."""
 HIGH_WATER = 1 << 20
 """Bytes waiting for one side above which the other side is not read."""
 LONG_LINE = 256 << 20
@@ -247,7 +247,7 @@ class Pump:
         self._client_is_done = False
         """True once the client has closed its input."""
         self._desk_is_deaf = self._desk_is_gone = False
-        """True once the desk reads nothing more; true once it sends nothing more."""
+        """True once the desk no longer reads; true once it no longer sends."""
         self._is_asked_to_leave = False
         self._watched: dict[int, int] = {}
         self._poll = select.poll()

@@ -309,7 +309,7 @@ def _read(line: bytes) -> Message | None:
 
 
 def _members(line: bytes) -> Iterable[tuple[Message, bytes]]:
-    """Return the messages of a line, which may be a batch, each with a line of its own."""
+    """Return the messages of a line, which may be a batch, each with its own line."""
     import json
 
     try:

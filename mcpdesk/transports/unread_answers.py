@@ -89,7 +89,7 @@ class UnreadAnswers:
     async def reserve(self, size: int, hold: Callable[[int], None]) -> None:
         """Call `hold` with the size of an answer once there is room; to undo it, with the negative size.
 
-        Raises: AnswerRefused if there is no room in time.
+        Raises: AnswerRefused if no room becomes available in time.
         """
         if not self._waiting and self.has_room(size):
             hold(size)

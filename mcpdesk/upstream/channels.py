@@ -83,7 +83,7 @@ class ProgramChannel:
 
 
 class ProgramChannels:
-    """Channels to a program; each is a process of its own."""
+    """Channels to a program; each is a separate process."""
 
     has_lines = True
     holds_credentials = True

@@ -42,7 +42,7 @@ LISTS = (
     OfferList("prompt", "prompts/list", "prompts", "name", "prompts"),
 )
 SKILLS = OfferList("skill", "skills/list", "skills", "uri", "extensions", True)
-"""It has no capability of its own: the connection knows whether the server supports the extension."""
+"""Skills have no server capability: the connection knows whether the server supports the extension."""
 
 
 class Offer(Struct, frozen=True):

@@ -52,7 +52,7 @@ class ProgramLog:
         self._keep = keep
         self._began = 0.0
         self._level = ""
-        """Level of the unfinished entry; empty if there is none."""
+        """Level of the unfinished entry; empty without one."""
         self._head: list[str] = []
         self._tail: deque[str] = deque(maxlen=MOST_LINES // 2)
         self._count = 0

@@ -12,7 +12,7 @@ from typing import Any
 MOST_DEPTH = 100
 """Maximum nesting of lists and mappings."""
 MOST_ALIASED = 100_000
-"""Maximum number of values to which all aliases of a document may expand."""
+"""Maximum number of values that all aliases of a document may expand to."""
 MOST_DIGITS = 1_000
 """Maximum characters of a number. YAML 1.1 has base-60 numbers whose value takes long to compute."""
 _NUMBER = re.compile(r"[-+]?[0-9][0-9_:.]*")

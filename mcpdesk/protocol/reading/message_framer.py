@@ -150,7 +150,7 @@ class MessageFramer:
         return frames
 
     def give_up(self) -> list[bytes]:
-        """Return the lines of an unfinished message, each as a frame of its own."""
+        """Return the lines of an unfinished message, each as a separate frame."""
         lines, self._lines, self._lines_size = self._lines, [], 0
         if self._counted is not None:
             lines, self._counted = [*lines, bytes(self._counted)], None
@@ -310,7 +310,7 @@ class MessageLines:
         return []
 
     def give_up(self) -> list[LineGroup]:
-        """Return each line of an unfinished message as a group of its own."""
+        """Return each line of an unfinished message as a separate group."""
         lines, self._lines, self._size = self._lines, [], 0
         return [((number,), line) for number, line in lines]
 

@@ -1,6 +1,6 @@
 """Serves the desk in a browser: a page with a terminal, for the operator.
 
-Each page is a screen of its own on one core (`mcpdesk attach`), so closing a page leaves the core running.
+Each page is a separate screen on one core (`mcpdesk attach`), so closing a page leaves the core running.
 The terminal's script is that of textual-serve. Its server is not used, because it has no sign-in. Connections
 have the limits of the HTTP listener and are few, so they cannot use up the files that the core needs.
 """
@@ -35,7 +35,7 @@ from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_me
 
 INSTALL = "pip install 'mcpdesk[web]'"
 MOST_TABS = 12
-"""Maximum number of screens; each is a process of its own."""
+"""Maximum number of screens; each is a separate process."""
 MAX_CONNECTIONS = 64
 """Maximum number of connections. They and the pipes of all screens fit into the files the HTTP listener
 leaves."""

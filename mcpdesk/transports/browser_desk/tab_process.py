@@ -54,7 +54,7 @@ class TabProcess:
     async def run(self, show: Show, open_url: OpenUrl, width: int, height: int) -> None:
         """Run the screen. If it could not start, its error output is shown. Raises: OSError."""
         size = {"COLUMNS": str(width), "ROWS": str(height)}
-        # A session of its own, so that it receives no input from the terminal of the desk.
+        # A separate session, so that it receives no input from the terminal of the desk.
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,

@@ -36,7 +36,7 @@ QUIET_S = 2.0
 BODY_BYTES_PER_S = 16 << 10
 """Bytes of a body that extend its deadline by one second."""
 UNREAD_S = 60.0
-"""Time in which a client must read part of its answers."""
+"""Time limit for a client to read part of its answers."""
 PRESSED_UNREAD_S = 10.0
 """The same while other answers wait for room."""
 LINGER_S = 10.0
@@ -123,7 +123,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def patience_s(self) -> float:
-        """Time in which a request must arrive."""
+        """Time limit for the arrival of a request."""
         return self._pool.rules().request_timeout_s
 
     @property
@@ -150,7 +150,7 @@ class HttpConnection(asyncio.Protocol):
             await UNREAD.reserve(size, self._reserve)
 
     def try_to_reserve(self, size: int) -> bool:
-        """Reserve bytes for an answer; return False if there is no room."""
+        """Reserve bytes for an answer; return False without room."""
         if not UNREAD.has_room(size):
             return False
         self._reserve(size)

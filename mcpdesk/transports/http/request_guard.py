@@ -234,7 +234,7 @@ class RefusalLog:
         """Number of omitted refusals of this second, by cause."""
 
     def log(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
-        """Log and return an answer. Skip it if it is no refusal, or if its cause was logged this second."""
+        """Log and return an answer. Only refusals are logged, one per cause and second."""
         logger = LOGGERS.get(answer.status)
         if logger is None or IS_RECORDED in answer:
             return answer

@@ -95,7 +95,7 @@ async def _answer_of(
 async def holder_of_job(
     request: web.BaseRequest, replicas: Replicas, identifier: str
 ) -> tuple[str, web.Response | None]:
-    """Return the replica to which a request about an absent job is forwarded; empty if none has it.
+    """Return the replica that has a job which is not on this one; empty if none has it.
 
     A request that was already forwarded gets a response instead, which names the replica that now has the
     job. Raises: StorageError.

@@ -1,7 +1,7 @@
 """HTTP sessions on disk, so that clients can continue after a restart.
 
 One SQLite file in the state folder has the sessions of all processes, each with its holder, the process that
-serves it. A process holds a lock on a file of its own while it lives. Sessions of a holder without a lock are
+serves it. A process holds a lock on its own lock file while it lives. Sessions of a holder without a lock are
 taken over one by one, by the process that receives a request of the client. The disk contains neither session
 ids nor owners, only hashes.
 """

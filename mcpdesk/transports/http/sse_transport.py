@@ -112,7 +112,7 @@ class SseRoutes:
         return json_answer(202, None)
 
     async def _of_another(self, request: web.BaseRequest, replica: str) -> web.StreamResponse | None:
-        """Forward a message to the replica with the stream of its connection; None if there is none."""
+        """Forward a message to the replica with the stream of its connection; None if no replica has it."""
         replicas = self._site.replicas
         if replicas is None or replica in ("", replicas.id) or not may_be_sent_on(request):
             return None

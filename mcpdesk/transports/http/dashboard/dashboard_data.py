@@ -43,7 +43,7 @@ class Board(Protocol):
         """Return one exchange in full, with secrets masked, or None if the number is unknown."""
 
     def output(self, job: str, after: int) -> Mapping[str, Any] | None:
-        """Return the output of a job from `after` on, or its end for -1. None if there is no output."""
+        """Return the output of a job from `after` on, or its end for -1. None without output."""
 
     def config(self, server: str, client: str) -> str:
         """Return the text for a client's configuration, with a placeholder for the key.

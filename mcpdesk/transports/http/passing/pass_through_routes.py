@@ -68,7 +68,7 @@ WHOLE_BYTES = 64 << 20
 _OF_ONE_MESSAGE = frozenset({"accept", "content-type", "last-event-id", "mcp-method", "mcp-name"})
 _EVENT = re.compile(rb"(\r\n\r\n|\n\n|\r\r)")
 WHOLE_PIECE_BYTES = 1 << 20
-"""Size from which a piece of a body is a whole message of a channel and needs a reservation."""
+"""Minimum size of a piece that is a whole message of a channel and needs a reservation."""
 SMALL = 64 << 10
 """Maximum size of an answer that is sent in one piece with its head."""
 
@@ -78,7 +78,7 @@ MOST_UNCLAIMED = 1_000
 MOST_UNCLAIMED_BYTES = 4 << 20
 """Maximum bytes of these messages."""
 KEPT_STEP = 1 << 20
-"""Step in which the space for the start of an answer grows, in bytes."""
+"""Bytes by which the space for the start of an answer grows."""
 
 
 class Seen:
