@@ -10,7 +10,7 @@ from zlib import crc32
 
 MARK_LENGTH = 8
 NUMBERS = 100_000
-"""Number of numbers that a replica can assign before they collide with those of another replica."""
+"""Maximum count of numbers per replica; further ones look like those of another replica."""
 BLOCKS = 900_000
 
 

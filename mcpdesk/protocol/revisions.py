@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr, replace
 
 
 class Era(Enum):
-    """How a client and a server agree on version and capabilities."""
+    """Era of the protocol: decides when version and capabilities are agreed."""
 
     HANDSHAKE = "handshake"
     """Once, in `initialize`."""

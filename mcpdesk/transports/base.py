@@ -1,7 +1,7 @@
 """Interfaces between the transports and the core.
 
-A transport moves frames and records them. It parses a message only as far as the rules of its own protocol
-require.
+A transport moves frames and records them. It parses a message only as far as its transport protocol
+requires.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Dialogue(Protocol):
         changes."""
 
     def leave(self) -> None:
-        """Detach the peer, which continues with another server. Its jobs and subscriptions are kept."""
+        """Close the dialogue because the client continues in another process. State that it owns is kept."""
 
     def adopt(self, revision: str, client: str) -> bool:
         """Serve a handshake revision without a handshake. Return False if the revision is not supported."""
@@ -534,7 +534,7 @@ class Replicas(Protocol):
         """Name, version and folders of all live replicas, this one first."""
 
     def is_alive(self, replica: str) -> bool:
-        """True if a replica is known to be alive. At most a second old while the engine responds."""
+        """True if a replica is known to be alive. The data is a second old at most while the engine responds."""
 
     def holder_of(self, number: int) -> str:
         """Return the live replica that issued such numbers, or an empty string if none is known."""
@@ -543,8 +543,7 @@ class Replicas(Protocol):
         """Return the other live replica that stored a job, or an empty string. Raises: StorageError."""
 
     async def round_holder(self, state: str) -> str:
-        """Return the live replica that answered the round of a state; empty if there is none. Raises:
-        StorageError."""
+        """Return the live replica that answered a state's round, or an empty string. Raises: StorageError."""
 
     def socket_of(
         self, replica: str, target: str, headers: Mapping[str, str]

@@ -31,7 +31,7 @@ MOST_WAITING = 16 << 20
 """Bytes that may wait for the capture. Beyond them, the capture receives little more than the size of each
 chunk."""
 MOST_COPIES = 100_000
-"""Number of copies that may wait beyond that. A capture so far behind is stuck, and receives no further copies."""
+"""Number of copies that may wait beyond that. A capture so far behind is stuck and gets no more copies."""
 GATHER_S = 0.02
 """Time for which copies are collected before they are handed over, so that this work does not delay
 chunks."""

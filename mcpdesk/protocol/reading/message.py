@@ -232,8 +232,7 @@ def _enveloped(value: Any, told: dict[str, Remark]) -> JSONObject | None:
 
 
 def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> ReadFrame:
-    """Return the frame of a message that cannot be parsed, with its apparent id, or of text that is no
-    message."""
+    """Return the frame of a message that cannot be parsed, with its apparent id; empty for other text."""
     is_batch = text.startswith("[", begin)
     members = _outer_members(text, max(begin, text.find("{", begin)) if is_batch else begin)
     is_meant = "jsonrpc" in members or (

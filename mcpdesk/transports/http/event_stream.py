@@ -236,8 +236,7 @@ class PostOutlet:
         await connection_of(self.request).reserve(size)
 
     async def reserve_all(self, size: int) -> None:
-        """Wait until an encoded answer may be held, part of which is already reserved. Raises:
-        AnswerRefused."""
+        """Wait until an encoded, partly reserved answer may be held. Raises: AnswerRefused."""
         connection = connection_of(self.request)
         if size > connection.reserved:
             await connection.reserve(size - connection.reserved)
