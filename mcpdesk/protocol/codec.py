@@ -141,14 +141,18 @@ def result_frame(identifier: Id, result: bytes) -> bytes:
 
 
 def response(identifier: Id, result: JSONObject) -> bytes:
-    """Serialise a result response. Raises: LocalProtocolError (-32603) if JSON cannot represent the
-    result."""
+    """Serialise a result response.
+
+    Raises: LocalProtocolError (-32603) if JSON cannot represent the result.
+    """
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(identifier), encode_part(result))
 
 
 def error_object(error: ProtocolError) -> JSONObject:
-    """Return an error as a JSON object. Data that JSON cannot represent is omitted, so that the error is
-    sent."""
+    """Return an error as a JSON object.
+
+    Data that JSON cannot represent is omitted, so that the error is sent.
+    """
     body: JSONObject = {"code": int(error.code), "message": sendable(error.message)}
     if error.data is not None:
         try:

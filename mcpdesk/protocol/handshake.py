@@ -141,8 +141,10 @@ class Session:
 
 
 def log_level(level: object) -> int:
-    """Return the severity index of a level's name. Raises: RemoteProtocolError (-32602) with the valid
-    names."""
+    """Return the severity index of a level's name.
+
+    Raises: RemoteProtocolError (-32602) with the valid names.
+    """
     if not isinstance(level, str) or level not in LOG_LEVELS:
         shown = repr(level[:80]) if isinstance(level, str) else "(no text)"
         raise invalid_params(f"Unknown log level {shown}; known: {', '.join(LOG_LEVELS)}")

@@ -39,8 +39,7 @@ class MessageKind(Enum):
 
 
 def is_id(value: object) -> TypeGuard[Id]:
-    """Return True if a value is a valid request id: a string or an integer; never a bool, a fraction or
-    null."""
+    """Return True for a valid request id: a string or an integer; never a bool, a fraction or null."""
     if isinstance(value, str):
         return True
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_ID

@@ -68,8 +68,7 @@ class Dialogue(Protocol):
         """
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
-        """Notify the client of a change that happened in another process, if it subscribed to such
-        changes."""
+        """Notify the client of a change that another replica made, if the client subscribed to it."""
 
     def leave(self) -> None:
         """Close the dialogue because the client continues in another process. State that it owns is kept."""

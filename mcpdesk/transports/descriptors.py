@@ -99,8 +99,7 @@ class PrintedLines(io.TextIOBase):
 
 
 def nearest_place(frame: FrameType | None, folders: Sequence[str]) -> str:
-    """Return the nearest caller inside a hosted folder, such as `tools/slow.py:14`; empty if there is
-    none."""
+    """Return the nearest caller inside a hosted folder, such as `tools/slow.py:14`, or an empty string."""
     for _ in range(FRAMES_SEARCHED):
         if frame is None:
             break
@@ -154,8 +153,7 @@ class StrayOutputReader:
             self._end(fd)
 
     def _drain(self, fd: int) -> None:
-        """Read the available data, at most the capacity of a pipe, so that no writer can keep us from
-        stopping."""
+        """Read the available data, at most the capacity of a pipe: no writer may keep us from stopping."""
         for _ in range(PIPE_SIZE // READ_SIZE + 1):
             try:
                 data = os.read(fd, READ_SIZE)

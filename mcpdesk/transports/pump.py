@@ -219,8 +219,10 @@ def greeting_line(
 
 
 def quote(text: str) -> str:
-    """Return `text` as a JSON string in ASCII. Importing `json` would cost more than the rest of the
-    start."""
+    """Return `text` as a JSON string in ASCII.
+
+    Importing `json` would cost more than the rest of the start.
+    """
     units = text.encode("utf-16-be", "replace")
     codes = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
     plain = (chr(code) if 32 <= code < 127 and code not in (34, 92) else f"\\u{code:04x}" for code in codes)

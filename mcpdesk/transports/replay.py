@@ -88,8 +88,10 @@ class ClientState:
 
     @property
     def is_busy(self) -> bool:
-        """True if a request waits for its answer. Listeners do not count, because they may wait
-        indefinitely."""
+        """True if a request waits for its answer.
+
+        Listeners do not count, because they may wait indefinitely.
+        """
         return any(each.method != LISTEN for each in self.in_flight.values())
 
     def client_sent(self, line: bytes) -> None:

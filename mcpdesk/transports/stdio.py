@@ -95,8 +95,10 @@ class StdioTransport:
         self._may_read.set()
 
     def hand_over(self) -> None:
-        """End as soon as the client waits for no answer, so that another server continues. Call it on the
-        loop."""
+        """End as soon as the client waits for no answer, so that another server continues.
+
+        Call it on the loop.
+        """
         self._is_wanted_elsewhere = True
         asyncio.get_running_loop().call_soon(self._leave)
 
@@ -237,8 +239,10 @@ class StdioTransport:
                 self._loop.call_soon(self._leave)
 
     def _write_now(self, data: bytes | memoryview) -> int:
-        """Write as much as the system accepts now; return the number of bytes. For a client that left:
-        all."""
+        """Write as much as the system accepts now; return the number of bytes.
+
+        For a client that left: all.
+        """
         try:
             return os.write(self._sink, data)
         except (BlockingIOError, InterruptedError):

@@ -208,7 +208,9 @@ class OneWay:
 
     def read(self, source: int) -> bytes:
         """Return the next bytes, or none at the end of the file; `is_reading` is true while it waits.
-        Raises: OSError."""
+
+        Raises: OSError.
+        """
         self.reads += 1
         self.is_reading = True
         data = _read(source)
@@ -223,8 +225,10 @@ class OneWay:
 
 
 class Gate:
-    """Holds lines until the recorder process decides about them. It takes no part in the traffic before
-    that."""
+    """Holds lines until the recorder process decides about them.
+
+    It takes no part in the traffic before that.
+    """
 
     def __init__(self, program: _Program, copies: Copies, recorder: CaptureProcess) -> None:
         self._program, self._copies, self._recorder = program, copies, recorder
@@ -366,8 +370,10 @@ class Gate:
             return
 
     def _lines(self, way: OneWay, data: bytes) -> Iterator[bytes]:
-        """Yield the lines that are complete now. A line that began before lines were held passes. Raises:
-        OSError."""
+        """Yield the lines that are complete now.
+
+        A line that began before lines were held passes. Raises: OSError.
+        """
         if way.is_within_line:
             end = data.find(b"\n") + 1 or len(data)
             way.last, data = data[:end], data[end:]
@@ -422,8 +428,10 @@ class Passed:
 
 
 class TapTraffic:
-    """Traffic of the tap, for the recorder process. Iterating ends with the tap; if the tap is killed, the
-    program is ended."""
+    """Traffic of the tap, for the recorder process.
+
+    Iterating ends with the tap; if the tap is killed, the program is ended.
+    """
 
     def __init__(
         self, pipe: int, tap: int, client: int, group: int, started: float, told: int, words: int

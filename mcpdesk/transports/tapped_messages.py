@@ -29,8 +29,10 @@ class TappedMessages:
         self._long_line = _Line(self._kept)
 
     def feed(self, chunk: bytes, size: int) -> Iterator[TappedMessage]:
-        """Yield the messages that `chunk` completes. It has the last of `size` bytes; the first ones are
-        missing."""
+        """Yield the messages that `chunk` completes.
+
+        It has the last of `size` bytes; the first ones are missing.
+        """
         line, framer, missing = self._long_line, self._framer, size - len(chunk)
         if missing or (not line.size and framer.unread + size > self.LARGEST):
             yield from self._by_lines(framer.take_unread())

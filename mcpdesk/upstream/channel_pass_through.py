@@ -163,8 +163,10 @@ class ChannelPassThrough:
         body: bytes | AsyncIterator[bytes],
         on_unclaimed: Callable[[bytes], None] | None = None,
     ) -> AsyncIterator[PassedAnswer]:
-        """Forward a request. Raises: CallError if no channel can be opened, or if the channel rejects the
-        message."""
+        """Forward a request.
+
+        Raises: CallError if no channel can be opened, or if the channel rejects the message.
+        """
         assert isinstance(body, bytes)
         unclaimed = on_unclaimed or self._on_stray
         given = {key.lower(): value for key, value in headers.items()}
@@ -304,8 +306,10 @@ class ChannelPassThrough:
                 check_parameters(mirrored(self._tool_schema(str(params.get("name")))), arguments, given)
 
     async def _batch_channel(self, given: Mapping[str, str], batch: list[Any]) -> PassedChannel:
-        """Return the channel for a batch. Raises: ProtocolError if batches are not allowed or this one is
-        invalid."""
+        """Return the channel for a batch.
+
+        Raises: ProtocolError if batches are not allowed or this one is invalid.
+        """
         channel = await self._channel_of(given)
         revision = BY_NAME.get(self._sessions[given[SESSION]].revision)
         if revision is None or not revision.has_batches:

@@ -28,8 +28,10 @@ class UrlRequests:
     """Requests to one URL for clients, with our credentials or with the client's."""
 
     def __init__(self, target: UrlTarget, reach: Reach, place: ClientPlace, has_login: bool) -> None:
-        """`has_login` is the result of `has_stored_login`. It is fixed, because it decides whether callers
-        need a key."""
+        """`has_login` is the result of `has_stored_login`.
+
+        It is fixed, because it decides whether callers need a key.
+        """
         self.ours = own_headers(target, reach, place)
         """Headers that are added, with lower-case names."""
         authorizer = None
@@ -50,8 +52,10 @@ class UrlRequests:
 
 
 def has_stored_login(target: UrlTarget, reach: Reach, place: ClientPlace) -> bool:
-    """Return True if a token of an earlier login to the server exists. Reads files: call it on a worker
-    thread."""
+    """Return True if a token of an earlier login to the server exists.
+
+    Reads files: call it on a worker thread.
+    """
     return open_grants(place.state_dir, target.account or reach.account).grant(target.url) is not None
 
 
@@ -112,8 +116,10 @@ class UrlPassThrough:
 
 
 def own_headers(target: UrlTarget, reach: Reach, place: ClientPlace) -> dict[str, str]:
-    """Return the headers to add to requests, with lower-case names. Raises: DeskUserError for an invalid
-    one."""
+    """Return the headers to add to requests, with lower-case names.
+
+    Raises: DeskUserError for an invalid one.
+    """
     more = dict(target.headers) | dict(reach.headers)
     ours = credential_headers(reach.token, reach.key, place.key_header, more)
     return {key.lower(): value for key, value in ours.items()}

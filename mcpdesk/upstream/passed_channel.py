@@ -141,8 +141,10 @@ class Waiting:
         self._lines.clear()
 
     def leave(self) -> None:
-        """Note that the client has disconnected. If a stream receives the messages, the client can resume
-        it."""
+        """Note that the client has disconnected.
+
+        If a stream receives the messages, the client can resume it.
+        """
         self.is_left = self._events is None
 
     @property

@@ -51,8 +51,11 @@ class RecordedTransport(ClientTransport):
         on_agreed: Callable[[ConnectionInfo], None],
         watch: Callable[[], ExchangeWatch | None],
     ) -> None:
-        """`holds` lets messages wait for a person. `on_agreed` is called when revision and features are
-        agreed. `watch` returns the observer of requests, if there is one."""
+        """`holds` lets messages wait for a person.
+
+        `on_agreed` is called when revision and features are agreed. `watch` returns the observer of requests,
+        if there is one.
+        """
         self._inner = transport
         self._recorder = recorder
         self._info = info
@@ -277,8 +280,10 @@ class RecordedTransport(ClientTransport):
         self._recorder.connect(self._info)
 
     def _recording(self, receive: Receive, of: Id | None = None) -> Receive:
-        """Return a callback for messages of the request `of`. For None, messages may belong to any
-        request."""
+        """Return a callback for messages of the request `of`.
+
+        For None, messages may belong to any request.
+        """
         own: list[MessageLine] = []
 
         def delivered(incoming: Incoming) -> None:

@@ -49,8 +49,7 @@ class Reach(NamedTuple):
 
 
 def login_options(target: UrlTarget, reach: Reach) -> LoginOptions:
-    """Return the login options for a URL: from the command line, else from its entry in a configuration
-    file."""
+    """Return the login options for a URL: from the command line, else from the configuration file."""
     return target.login if reach.login == NO_OPTIONS else reach.login
 
 
@@ -159,8 +158,7 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
 
 
 def guarded_program(target: CommandTarget) -> ProgramCommand:
-    """Return the command of a target, marked so that the guard ends it and its child processes after we
-    exit."""
+    """Return the command of a target, marked for the guard that ends it after we exit."""
     from mcpdesk.client.child_process import ProgramCommand
     from mcpdesk.jobs.child import GUARD
     from mcpdesk.jobs.process_table import with_mark

@@ -198,8 +198,10 @@ class Upstream:
         await self._connect_anew()
 
     async def speak(self, revision: str) -> None:
-        """Connect again in this revision; empty for the newest that both sides know. Clients negotiate
-        their own."""
+        """Connect again in this revision; empty for the newest that both sides know.
+
+        Clients negotiate their own.
+        """
         self.plan = replace(self.plan, reach=self.plan.reach._replace(revision=revision))
         await self._connect_anew()
 

@@ -310,8 +310,10 @@ def _kinds(schema: Mapping[str, Any]) -> list[Any]:
 def _besides_choices(
     old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the rest of two schemas whose alternatives were compared. A schema without alternatives is
-    one."""
+    """Return the rest of two schemas whose alternatives were compared.
+
+    If only one has `anyOf`, the other was compared whole, except for its default.
+    """
     if ANY_OF in old and ANY_OF in new:
         return _without(old, (ANY_OF,)), _without(new, (ANY_OF,))
     return _only(old, ("default",)), _only(new, ("default",))

@@ -109,8 +109,10 @@ def bundle_manifest(
     variables: Iterable[tuple[str, str]],
     start: JSONObject,
 ) -> JSONObject:
-    """Return the `manifest.json` of a bundle. `tools` are names with descriptions; `start` is its `server`
-    member."""
+    """Return the `manifest.json` of a bundle.
+
+    `tools` are names with descriptions; `start` is its `server` member.
+    """
     asked = list(variables)
     config: JSONObject = start["mcp_config"]
     if asked:

@@ -22,8 +22,10 @@ SchemaCheck = Callable[[Any, Any], Iterable[str]]
 
 
 def result_faults(result: Mapping[str, Any], definition: Mapping[str, Any], check: SchemaCheck) -> list[str]:
-    """Return the faults of a `tools/call` result, a sentence each. `definition` is the tool's; empty if
-    unknown."""
+    """Return the faults of a `tools/call` result, a sentence each.
+
+    `definition` is the tool's; empty if unknown.
+    """
     return list(islice(_faults(result, definition, check), MOST_FAULTS))
 
 

@@ -44,8 +44,10 @@ def _resolved(schema: Any, root: Schema, depth: int, steps: Iterator[int]) -> Sc
 
 
 def merge(base: Schema, more: Schema) -> Schema:
-    """Return both schemas as one; where they disagree, `more` wins. Properties and required names are
-    united."""
+    """Return both schemas as one; where they disagree, `more` wins.
+
+    Properties and required names are united.
+    """
     merged = base | more
     members = base.get("properties"), more.get("properties")
     if isinstance(members[0], dict) and isinstance(members[1], dict):

@@ -89,8 +89,7 @@ def is_answer(message: Any) -> bool:
 
 
 def same_id(given: Any, identifier: Id) -> bool:
-    """Return True if an id of a response matches that of a request, even in another type: `"1"`, `1.0`,
-    `"1.0"`."""
+    """Return True if a response's id matches a request's id, even in another type: `"1"`, `1.0`, `"1.0"`."""
     if isinstance(given, bool) or not isinstance(given, str | int | float):
         return False
     if type(given) is type(identifier):
@@ -139,8 +138,7 @@ def batch_remark(count: int) -> Remark:
 
 
 def has_long_number(data: bytes) -> bool:
-    """Return True if a number may have more than 18 digits, which the fast decoder cannot always
-    represent."""
+    """Return True if a number may have over 18 digits, which the fast decoder cannot always represent."""
     if b"00" not in data[::9].translate(_IS_DIGIT):
         return False
     return b"0000" in data[::4].translate(_IS_DIGIT) and _LONG_NUMBER.search(data) is not None
@@ -247,8 +245,7 @@ def _faulty(text: str, begin: int, reason: NotJson, remarks: list[Remark]) -> Re
 
 
 def _outer_members(text: str, begin: int) -> dict[str, Id | None]:
-    """Return the keys of the outermost object, as far as they can be found, and the value of `id` if it is
-    clear."""
+    """Return the keys of the outermost object, as far as they can be found, and a clear value of `id`."""
     depth, key, found = 0, "", dict[str, Id | None]()
     is_key = is_repeated = False
     for token in tokens(text, begin):

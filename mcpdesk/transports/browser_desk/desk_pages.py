@@ -251,8 +251,7 @@ def _number(request: web.BaseRequest, name: str, usual: int, most: int) -> int:
 
 
 def _page_files(static: Path) -> dict[str, Path]:
-    """Return the files that browsers may load, by path: our page, and script, style and fonts of the
-    terminal."""
+    """Return the files that browsers may load, by path: our page and the assets of the terminal."""
     script = {f"/static/{each.relative_to(static).as_posix()}": each for each in static.rglob("*.*")}
     return {path: HERE / name for path, name in FILES.items()} | script
 

@@ -151,8 +151,10 @@ class CallerCheck:
 
 
 async def caller_on_socket(access: Access, token: Any, opener: Principal) -> Principal:
-    """Return the sender of a message with a token. A token with which the socket was opened takes
-    precedence."""
+    """Return the sender of a message with a token.
+
+    A token with which the socket was opened takes precedence.
+    """
     if opener.claims is not None and not opener.has_expired(time.time()):
         return opener
     try:

@@ -132,8 +132,10 @@ class HttpConnection(asyncio.Protocol):
         return self._pool.budget.limit()
 
     def hold(self, size: int) -> bool:
-        """Reserve bytes for a body until it is answered. Return False if all bodies together would be too
-        large."""
+        """Reserve bytes for a body until it is answered.
+
+        Return False if all bodies together would be too large.
+        """
         budget = self._pool.budget
         if budget.held + size > budget.limit():
             return False
@@ -422,8 +424,10 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpConnections:
-    """All connections of one listener: aiohttp's server with additional limits. `rules` returns the
-    current rules."""
+    """All connections of one listener: aiohttp's server with additional limits.
+
+    `rules` returns the current rules.
+    """
 
     def __init__(self, handler: Handler, rules: Callable[[], Rules]) -> None:
         self.loop = asyncio.get_running_loop()
@@ -484,12 +488,16 @@ class HttpConnections:
 
     def lost_at(self) -> dict[int, float | None]:
         """Unix times at which dialogues lost their connection, by connection number in the record.
-        Thread-safe."""
+
+        Thread-safe.
+        """
         return {dialogue.connection: lost for dialogue, lost in list(self._orphans.items())}
 
     def admit(self, newcomer: HttpConnection, inner: web.RequestHandler) -> str:
-        """Add a connection, closing another one if necessary. Return the reason for a rejection, or an
-        empty string."""
+        """Add a connection, closing another one if necessary.
+
+        Return the reason for a rejection, or an empty string.
+        """
         self.accepted += 1
         if self._timer is None:
             self._timer = self.loop.call_later(SWEEP_S, self._sweep)

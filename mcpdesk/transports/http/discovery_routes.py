@@ -30,8 +30,10 @@ KEPT = {"Cache-Control": "public, max-age=60"}
 
 
 def is_discovery(head: RequestHead) -> bool:
-    """Return True if a request is for a card or a catalog. `/mcp/server-card` is the card of the first
-    server."""
+    """Return True if a request is for a card or a catalog.
+
+    `/mcp/server-card` is the card of the first server.
+    """
     return head.path in CATALOGS or head.way == CARD or (head.server, head.way) == (CARD, "")
 
 

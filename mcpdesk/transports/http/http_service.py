@@ -287,8 +287,10 @@ class HttpService:
         return self._refusals.log(request, answer) if isinstance(answer, web.Response) else answer
 
     def _passed(self, name: str) -> PassThrough | None:
-        """Return the pass-through server with that name; for an empty name the first, as no server is
-        hosted here."""
+        """Return the pass-through server with that name, or None.
+
+        For an empty name return the first one, because no server is hosted here.
+        """
         ways = self._site.passed
         return ways.get(name) if name else next(iter(ways.values()), None)
 

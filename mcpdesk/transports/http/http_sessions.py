@@ -125,8 +125,7 @@ class HttpSession:
         self.dialogue: Dialogue = endpoint.open("http", peer, self.push, caller, is_heard)
 
     def push(self, message: bytes) -> None:
-        """Send a message that belongs to no request on the standing stream, also if another replica
-        carries it."""
+        """Send a message on the standing stream, whichever replica carries it. It belongs to no request."""
         if self._sharing is None or self.standing.is_carried:
             self.standing.put(message)
         else:
@@ -329,8 +328,10 @@ class HttpSessions:
         return len(self._sessions) < self._most or self._unused() is not None
 
     def _unused(self) -> HttpSession | None:
-        """Return the session that has been unused longest, of a limited number: searching all would take
-        too long."""
+        """Return an unused session, the oldest first.
+
+        Only a limited number is searched, because searching all would take too long.
+        """
         oldest = islice(self._sessions.values(), SEARCHED)
         return next((session for session in oldest if session.is_unused), None)
 

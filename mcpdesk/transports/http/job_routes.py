@@ -418,8 +418,11 @@ async def _copy(response: web.StreamResponse, descriptor: int, span: ByteRange) 
 
 
 async def _read(descriptor: int, length: int, position: int) -> bytes:
-    """Read on another thread. If cancelled, wait for the read, which cannot be interrupted: the descriptor
-    must not be closed and reused before it."""
+    """Read on another thread.
+
+    If cancelled, wait for the read, which cannot be interrupted: the descriptor must not be closed and reused
+    before it.
+    """
     reading = asyncio.ensure_future(asyncio.to_thread(os.pread, descriptor, length, position))
     try:
         return await asyncio.shield(reading)

@@ -541,8 +541,10 @@ class GoingOn(NamedTuple):
     """Events written by another replica, which are sent first."""
 
     async def catch_up(self, session: HttpSession) -> bool:
-        """Send the events that the client missed. Return False if the stream must be opened again later or
-        on another replica."""
+        """Send the events that the client missed.
+
+        Return False if the stream must be opened again later or on another replica.
+        """
         return not session.events.is_leaving and await self.copies.catch_up_on_stream(session, self.since)
 
 

@@ -107,8 +107,10 @@ class RequestGuard:
 
 
 def _is_probe(request: web.BaseRequest, host: str | None) -> bool:
-    """Return True for a health probe without a Host, as load balancers send in HTTP/1.0. Browsers never
-    do."""
+    """Return True for a health probe without a Host, as load balancers send in HTTP/1.0.
+
+    Browsers never do.
+    """
     return host is None and request.version == HttpVersion10 and request.path in PROBES
 
 

@@ -52,8 +52,10 @@ def accepted(header: str) -> AcceptedTypes:
 
 
 def answer_said(status: int, kind: str = JSON, headers: dict[str, str] | None = None) -> HttpNote:
-    """Return the status line and headers of an answer for the record, limited to those with a meaning in
-    MCP."""
+    """Return the status line and headers of an answer for the record.
+
+    Only headers with a meaning in MCP are recorded.
+    """
     return (
         HttpNote(_line(status), (("Content-Type", kind), *headers.items()))
         if headers
@@ -120,8 +122,10 @@ def plain_error(
 
 
 def no_json(content_type: str) -> web.Response:
-    """Return the error for a body that is not declared as JSON. Other types can be sent by pages of other
-    sites."""
+    """Return the error for a body that is not declared as JSON.
+
+    Other types are rejected because pages of other sites can send them.
+    """
     given = f"not {content_type[:80]!r}" if content_type else "and the request has none"
     return plain_error(415, f"Content-Type must be application/json, {given}")
 

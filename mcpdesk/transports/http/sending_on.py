@@ -111,8 +111,10 @@ async def holder_of_job(
 
 
 async def holder_of_running(message: dict[str, Any], replicas: Replicas) -> str:
-    """Return the replica that runs the program or round in a request, or an empty string. Raises:
-    StorageError."""
+    """Return the replica that runs the program or round in a request, or an empty string.
+
+    Raises: StorageError.
+    """
     if program := _program_of(message):
         return replicas.holder_of(program)
     state = request_state(message)

@@ -78,8 +78,10 @@ class SessionOutlet(PostOutlet):
         return True
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Close the connection in the middle of an answer. Clients that can resume the stream get it
-        later."""
+        """Close the connection in the middle of an answer.
+
+        Clients that can resume the stream get it later.
+        """
         await super().cut_off(answer)
         if self._events is not None:
             self._events.put(answer)

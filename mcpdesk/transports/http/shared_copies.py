@@ -139,8 +139,7 @@ class SharedCopies:
         self.start_chore(self._write_quietly(session))
 
     def expire_soon(self, session: HttpSession) -> None:
-        """Schedule the end of a session that has been unused here for long, unless another replica used
-        it."""
+        """Schedule `expire` for a session that has been unused here for long."""
         self.start_chore(self.expire(session))
 
     async def expire(self, session: HttpSession) -> None:

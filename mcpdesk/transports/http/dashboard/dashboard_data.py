@@ -30,8 +30,10 @@ class TrafficLines(Protocol):
 
 
 class Board(Protocol):
-    """Core as a browser shows it. Methods that are not `async` may take milliseconds; call them on a
-    thread."""
+    """Core as a browser shows it.
+
+    Methods that are not `async` may take milliseconds; call them on a thread.
+    """
 
     def sections(self) -> Mapping[str, Any]:
         """Return all sections by name. An unchanged section is the same object as before."""

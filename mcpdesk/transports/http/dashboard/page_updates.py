@@ -143,8 +143,10 @@ class PageUpdates:
             self.lines.clear()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait until the next update is due. A page that opens or watches something else is served at
-        once."""
+        """Wait until the next update is due.
+
+        A page that opens or watches something else is served at once.
+        """
         await asyncio.sleep(SOON_S)  # but not more often than pages can be drawn
         try:
             async with asyncio.timeout(seconds - SOON_S):

@@ -383,8 +383,10 @@ class PassThroughRoutes:
     async def _whole_answer(
         self, answer: ForwardedAnswer, headers: CIMultiDict[str], talk: Talk
     ) -> web.StreamResponse:
-        """Relay an answer that is one JSON value. An answer to a request is held until a person releases
-        it."""
+        """Relay an answer that is one JSON value.
+
+        An answer to a request is held until a person releases it.
+        """
         body, holds, client = (
             b"".join([piece async for piece in answer.chunks()]),
             self._site.holds,
