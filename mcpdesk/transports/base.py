@@ -533,7 +533,10 @@ class Replicas(Protocol):
         """Name, version and folders of all live replicas, this one first."""
 
     def is_alive(self, replica: str) -> bool:
-        """True if a replica is known to be alive. The data is a second old at most while the engine responds."""
+        """Return True if a replica is known to be alive.
+
+        This is a second old at most while the engine responds.
+        """
 
     def holder_of(self, number: int) -> str:
         """Return the live replica that issued such numbers, or an empty string if none is known."""

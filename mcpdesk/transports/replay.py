@@ -233,8 +233,7 @@ class Replay:
             self._ask("tools/list", {"cursor": cursor, **self._metadata()})
 
     def _metadata(self) -> Message:
-        """Return the `_meta` for our own requests, copied from a request of the client, as the stateless
-        era requires."""
+        """Return the `_meta` that our own requests need in the stateless era, copied from the client's."""
         for sent in self._client_state.in_flight.values():
             meta = sent.params().get("_meta") if sent.tool else None
             if isinstance(meta, dict) and VERSION_KEY in meta:

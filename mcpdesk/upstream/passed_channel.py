@@ -237,8 +237,7 @@ class PassedChannel:
             await self._channel.end()
 
     def tell(self, line: bytes) -> None:
-        """Put a message that belongs to no request on the standing stream, where it is kept until a client
-        reads."""
+        """Put a message that belongs to no request on the standing stream, which keeps it for the client."""
         if self.standing is not None:
             self.standing.put(in_event(line))
 
@@ -372,8 +371,7 @@ class PassedChannel:
         waiting.put(line, True)
 
     def _subject(self, message: JSONObject, line: bytes) -> tuple[Id | None, JSONObject, bytes]:
-        """Return the request that a notification belongs to, and the notification with the client's own
-        id."""
+        """Return the request that a notification concerns, and the notification with the client's own id."""
         params = message.get("params") or {}
         meta = params.get("_meta")
         subscription = meta.get(SUBSCRIPTION_KEY) if isinstance(meta, dict) else None
@@ -397,8 +395,7 @@ class PassedChannel:
         return about, message, put_back or codec.encode(message)
 
     def _likeliest(self, message: JSONObject) -> Waiting | None:
-        """Return the only request that a message without a reference can belong to; None if there are
-        several or none."""
+        """Return the only request that a message without a reference can belong to, or None."""
         here = [each for each in set(self._waiting.values()) if not each.is_left]
         if message["method"] == "notifications/message" and len(here) > 1:
             here = [each for each in here if each.hears_logs]

@@ -53,8 +53,8 @@ class RecordedTransport(ClientTransport):
     ) -> None:
         """`holds` lets messages wait for a person.
 
-        `on_agreed` is called when revision and features are agreed. `watch` returns the observer of requests,
-        if there is one.
+        `on_agreed` receives the connection when its revision is agreed. `watch` returns the observer of
+        requests, or None.
         """
         self._inner = transport
         self._recorder = recorder

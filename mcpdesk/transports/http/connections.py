@@ -615,8 +615,10 @@ def max_open_files() -> int:
 
 
 def _slowest(connections: Iterable[HttpConnection], now: float) -> HttpConnection | None:
-    """Return the connection that has been idle longest, else the one that has waited longest for a body,
-    or None."""
+    """Return the connection to close for a new one, or None.
+
+    It is the one that has been idle longest, else the one that has waited longest for a body.
+    """
     idle = [each for each in connections if each.is_idle]
     if idle:
         return min(idle, key=lambda each: each.last_used)

@@ -37,7 +37,7 @@ _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 SWEEP_S = 5.0
 """Time between two sweeps for expired sessions."""
 ABSENT_S = 15.0
-"""Seconds without any connection after which questions to a client are ended.
+"""Seconds without any connection after which calls that wait for the client's answer are ended.
 
 Clients that resume a stream reconnect within a few seconds.
 """

@@ -406,8 +406,7 @@ class PassThroughRoutes:
     async def _quoted(
         self, answer: ForwardedAnswer, kind: str, headers: CIMultiDict[str], talk: Talk, method: str
     ) -> web.Response:
-        """Replace an answer that is not relayed by an error, or by the status alone if no body is
-        expected."""
+        """Replace an answer that is not relayed by an error, or by its status if no body is expected."""
         status, is_answer = answer.status, 200 <= answer.status < 300 or 400 <= answer.status < 600
         body = await quoted(answer.chunks())
         headers.popall("Content-Length", None)
