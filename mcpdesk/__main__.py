@@ -50,8 +50,7 @@ def _bound_end(code: int) -> None:
 
 
 def plain(arguments: list[str]) -> tuple[str, str] | None:
-    """Return the folder and mode of `FOLDER [--mode NAME]`, or None for any other form, which click then
-    parses."""
+    """Return the folder and mode of `FOLDER [--mode NAME]`, or None if click must parse the arguments."""
     folders: list[str] = []
     mode: str | None = ""
     rest = iter(arguments)

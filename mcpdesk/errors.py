@@ -1,4 +1,4 @@
-"""Exceptions of the project. Built-in exceptions are used where no caller needs a class of its own."""
+"""Exceptions of the project. Built-in exceptions are used where no caller needs a special class."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ProtocolError(DeskError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our side sent a request that the protocol does not allow."""
+    """Our side attempted an operation that the protocol does not allow."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -33,7 +33,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class AnswerRefused(ProtocolError):
-    """A large answer was not sent, because clients have not read too many earlier ones. HTTP status: 503."""
+    """A large answer was not sent, because too much of earlier answers is still unread. HTTP status: 503."""
 
 
 class Refusal(ProtocolError):
@@ -45,8 +45,7 @@ class TransportError(DeskError):
 
 
 class OtherEnvironmentError(TransportError):
-    """This process cannot serve a client, because its tools read variables that differ in the client's
-    environment."""
+    """This process cannot serve a client, because its tools read variables that differ for the client."""
 
 
 class ReplicaSilent(TransportError):

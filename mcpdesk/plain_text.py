@@ -183,6 +183,5 @@ def _drawn(match: re.Match[str]) -> str:
 
 
 def _narrow(match: re.Match[str]) -> str:
-    """Replace a surrogate, which the toolkit counts as one cell, and remove other characters, which have
-    none."""
+    """Replace a surrogate, which the toolkit counts as one cell. Remove other characters, which have none."""
     return "\ufffd" if "\ud800" <= match.group() <= "\udfff" else ""

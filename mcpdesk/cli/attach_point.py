@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AttachPoint:
-    """Listens for screens while the block runs, on its own threads, so that even a stuck core can be
+    """Listens for screens on separate threads while the block runs, so that even a stuck core can be
     inspected."""
 
     def __init__(self, host: Host, kind: str) -> None:

@@ -233,8 +233,9 @@ class CommandClient:
         )
 
     def notifications(self, uris: Sequence[str], begun: Callable[[], None]) -> Iterator[Notification]:
-        """Subscribe, also to these resources, and yield all notifications since `hear` until the subscription
-        ends.
+        """Subscribe, also to these resources.
+
+        Yield all notifications since `hear` until the subscription ends.
 
         `begun` is called on another thread once notifications can arrive. Raises: DeskError like `request`.
         """

@@ -369,8 +369,7 @@ class StopRequests:
 
 
 def _process_fd(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when a process ends, or None if the system does not support
-    it."""
+    """Return a descriptor that becomes readable when a process ends, or None if that is not supported."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):

@@ -112,7 +112,7 @@ def _refuse_input(variable: InputVariable) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Split a command line into words, without a prompt and program name before its targets."""
+    """Split a command line into words, without a prompt, `mcpdesk` and `desk` before its targets."""
     try:
         words = shlex.split(text)
     except ValueError as error:

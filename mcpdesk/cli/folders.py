@@ -87,7 +87,7 @@ PLACES = {
     "vscode": "Paste it into .vscode/mcp.json, or run `MCP: Open User Configuration`.",
     "claude-code": "Run it in a shell; add `--scope user` before the name for all your projects.",
 }
-"""Where to put the configuration of each client."""
+"""Instruction for adding the configuration, by client."""
 
 
 @click.command(name="new", epilog=NEW_EXAMPLES, short_help="Make a server folder.")

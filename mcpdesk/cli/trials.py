@@ -83,7 +83,7 @@ Exit codes: 0 all calls were answered, 1 some failed or p99 is above --max-p99, 
 TRANSPORTS = ("memory", "stdio", "http")
 """Transports to a folder. `memory` hosts it in this process."""
 LOOK_MS = 500
-"""Milliseconds between two checks for saved files on systems without file notifications."""
+"""Milliseconds between two checks for saved files if no file notification arrives."""
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 

@@ -284,8 +284,9 @@ def places(client: str, home: Path, folder: Path, environ: Mapping[str, str]) ->
 
 
 def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
-    """Return the resolved path and text of a client's file: the first one, or the one with a tap if
-    `is_wrapped`.
+    """Return resolved path and text of a client's file.
+
+    This is the first one with servers, or with `is_wrapped` the first one with a tap.
 
     Raises: DeskUserError if it is missing or cannot be read.
     """
@@ -319,9 +320,7 @@ def _unwrapped(path: Path, text: str) -> ConfigEdit:
 
 
 def _original(path: Path, text: str) -> str:
-    """Return the text without the tap: the backup if the file is unchanged since then, else an edited
-    copy.
-    """
+    """Return the text without the tap. This is the backup if the file is unchanged since it was written."""
     try:
         return _backup(path, text).read_bytes().decode()
     except OSError:

@@ -50,8 +50,7 @@ open.
 PATIENCE_S = 2.0
 """Time that a program has to end after its stdin is closed, and again after SIGTERM."""
 PROBE_S = 1.5
-"""Time limit for the answer to the first request; without one the program is assumed to use an older
-revision."""
+"""Time limit for the answer to the first request. Without one, an older revision is assumed."""
 
 
 class ProgramEnded(Unreachable):
@@ -281,8 +280,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
             self._logged([self._log.close()])
 
     def process_exited(self) -> None:
-        """Kill the process group after the program exits, since a child may keep running and hold the pipes
-        open."""
+        """Kill the process group after the program exits, because a child may keep the pipes open."""
         self._lane.when_empty(self._linger)
         _signal_group(self.pid, signal.SIGKILL)
 

@@ -91,8 +91,7 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """In every entry that starts this program by a command for which `is_dead` is true, use `command`
-    instead.
+    """In entries that start this program by a command for which `is_dead` is true, use `command` instead.
 
     The rest of an entry is unchanged, so that `unwrapped` still finds what `wrapped` inserted.
     """
@@ -147,7 +146,7 @@ def _reason(server: Mapping[str, _Value]) -> str:
 
 
 def _place_of_command(server: Mapping[str, _Value]) -> int:
-    """Index of the server's command among the arguments behind the tap, or 0 without a tap.
+    """Index of the server's own command, which follows the tap, in the arguments; 0 without a tap.
 
     If the entry's command is a list, this is an index of that list.
     """

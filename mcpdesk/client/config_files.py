@@ -60,8 +60,10 @@ class ConfigFile(Struct, frozen=True):
 
     @property
     def is_of_project(self) -> bool:
-        """True if the file belongs to a project, in whose folder its servers run; False for a client's own
-        file."""
+        """True if the file belongs to a project, in whose folder its servers run.
+
+        False for a client's own file.
+        """
         folder = self.path.resolve().parent
         in_project = folder.name in PROJECT_FOLDERS and folder.parent != Path.home()
         return self.path.name in PROJECT_FILES or in_project

@@ -186,10 +186,7 @@ class ServerConnection:
         return self._flows.tools
 
     async def open(self) -> Agreement:
-        """Connect and agree on a revision if that is not done yet. Return the agreement.
-
-        Raises: CallError.
-        """
+        """Connect and agree on a revision, unless already done. Return the agreement. Raises: CallError."""
         async with self._opening:
             if self._agreement is None or not self._transport.is_open or not self._is_attached:
                 with self._naming_target():
@@ -255,16 +252,13 @@ class ServerConnection:
             return await self._flows.list_all(_RunningCall(self, method), method, key, faults)
 
     def listen(self) -> None:
-        """Start to receive notifications that belong to no request, if the transport has a stream for
-        them.
-        """
+        """Receive notifications that belong to no request, if the transport has a stream for them."""
         if self._listening is None:
             self._listening = asyncio.get_running_loop().create_task(self._listen())
             self._listening.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def listening(self) -> None:
-        """Start to listen and wait until the stream is open, since servers may ask on it as soon as a call
-        runs."""
+        """Listen, and wait until the stream is open, because servers may ask on it as soon as a call runs."""
         self.listen()
         await self._may_hear.wait()
 
@@ -690,10 +684,7 @@ class ServerConnection:
 
 
 def _kinds(message: JSONObject) -> tuple[str, ...]:
-    """Result types that a response may have.
-
-    Tasks and questions are allowed only if the request declares them.
-    """
+    """Result types of a response. Tasks and questions are allowed only if the request declares them."""
     meta = message["params"].get("_meta") or {}
     declared = meta.get(CAPABILITIES_KEY) or {}
     tasks = ("task",) if EXTENSION in (declared.get("extensions") or {}) else ()
@@ -702,7 +693,7 @@ def _kinds(message: JSONObject) -> tuple[str, ...]:
 
 
 async def _answering_alone(work: Coroutine[Any, Any, None]) -> None:
-    """Answer a question that belongs to no call. A failure is logged, since there is no call to end."""
+    """Answer a question that belongs to no call. A failure is only logged."""
     try:
         await work
     except Exception:

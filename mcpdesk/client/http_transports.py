@@ -435,7 +435,10 @@ class StreamableHttp(ClientTransport):
         return HttpSse(self._requests)
 
     async def listen(self, opened: Callable[[], None]) -> None:
-        """Receive events from the session's stream. Return if the server has no such stream or ended it."""
+        """Receive events from the session's stream, resuming it as needed.
+
+        Return if the server offers none.
+        """
         framer, failures = EventFramer(self._max_bytes), 0
 
         def begun() -> None:
@@ -548,7 +551,7 @@ class SseChannel:
     def _checked_post_url(self, data: bytes) -> str:
         """Return the URL for posts.
 
-        Raises: InvalidAnswer for an invalid URL, or another server's, to prevent token theft.
+        Raises: InvalidAnswer if it is invalid, or another server's, which must not receive keys and tokens.
         """
         given = data.decode("utf-8", "replace").strip()
         try:

@@ -69,8 +69,7 @@ def discovered(reply: ServerReply) -> Agreement | None:
 
 
 def shaken(result: JSONObject) -> tuple[Agreement, str]:
-    """Return the agreement from the result of `initialize`, and a description of its error, or an empty
-    string.
+    """Return the agreement from the result of `initialize`, and a description of its error, if any.
 
     An unknown revision is replaced by the newest earlier one, whose messages may be compatible.
     """

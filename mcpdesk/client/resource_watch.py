@@ -64,8 +64,7 @@ class ResourceWatch:
             last.cancel()
 
     async def _follow(self, uris: list[str]) -> None:
-        """Listen until the server ends the subscription, refuses it or disconnects; then no resource is
-        watched."""
+        """Listen until the server ends or refuses the subscription, or disconnects; then watch nothing."""
         wanted = {"notifications": {"resourceSubscriptions": uris}}
         await self._succeeds(self._connection.request("subscriptions/listen", wanted))
         if self._listen is asyncio.current_task():

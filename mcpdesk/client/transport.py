@@ -148,9 +148,9 @@ class ServerReply(Struct, frozen=True):
         return ServerResponse(self.message, self.body)
 
     def _is_to(self, identifier: Id) -> bool:
-        """True if the id matches or is null.
+        """True if the response has the id of the request, or null.
 
-        Over HTTP a mismatch is harmless, but some servers make up an id.
+        Some servers make up an id for HTTP errors.
         """
         return self.message.get("id") in (identifier, None)
 

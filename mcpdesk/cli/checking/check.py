@@ -204,7 +204,7 @@ class _Report(NamedTuple):
     server: str
     instructions: str
     asks: Mapping[str, str]
-    """What a folder's files require of clients, with the position."""
+    """Client features that a folder's files use, with the first position."""
 
 
 def _of_offers(target: str, reach: Reach, timeout_s: float) -> _Report:

@@ -70,8 +70,7 @@ def _member_words(value: Any, depth: int = 0) -> str:
 
 
 def is_lost_session(status: int, said: str) -> bool:
-    """Return True if a rejection means an unknown session: status 404, or 400 with an explanation that says
-    so."""
+    """Return True if a rejection means an unknown session: status 404, or 400 with such an explanation."""
     return status == 404 or (status == 400 and _SESSION.search(said) is not None)
 
 

@@ -98,8 +98,7 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def _without_tap(ours: Sequence[str], body: _Body) -> str:
-    """Return a server's table without the tap, or unchanged if it does not have the form that `wrapped`
-    writes."""
+    """Return a server's table without the tap, or unchanged if its form is not that of `wrapped`."""
     text, command, args = body.text, body.command, body.args
     start = ", ".join(map(_quoted, ours))
     place = re.compile(rf"{re.escape(start)}, (?P<own>{_LITERAL})(?P<more>, )?")
@@ -115,8 +114,7 @@ def _without_tap(ours: Sequence[str], body: _Body) -> str:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """In every entry that starts this program by a command for which `is_dead` is true, use `command`
-    instead."""
+    """In entries that start this program by a command for which `is_dead` is true, use `command` instead."""
     changed, left = list[str](), dict[str, str]()
     for name, server in _servers(text):
         own: Any = server.get("command")

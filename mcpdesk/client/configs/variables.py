@@ -60,7 +60,7 @@ class _Lookup(msgspec.Struct):
         )
 
     def replaced(self, text: str) -> str:
-        """Return a text with its variables expanded. Values are not expanded again."""
+        """Return a text with its variables expanded. Values are inserted unchanged and not expanded again."""
         whole = VARIABLE.sub(self.value, text)
         if len(whole) > LONGEST:
             raise DeskUserError(f"{self.server.name}: a value has more than {LONGEST:,} characters.")

@@ -82,8 +82,7 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """In every entry that starts this program by a command for which `is_dead` is true, use `command`
-    instead."""
+    """In entries that start this program by a command for which `is_dead` is true, use `command` instead."""
     changed, left = list[str](), dict[str, str]()
     for server in _servers(text):
         own: Any = server.entry.get(server.command_key)

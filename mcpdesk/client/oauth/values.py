@@ -108,7 +108,7 @@ class AuthorizationServer(Struct, frozen=True):
     sends_issuer: bool = False
     """True if it includes its issuer in redirects. Source: RFC 9207."""
     named_as: str = ""
-    """Its address if that differs from `issuer` by a trailing slash, or empty."""
+    """Address of the server if that differs from `issuer` by a trailing slash, or empty."""
     takes_client_metadata: bool = False
     """True if a client's id may be the address of a metadata document."""
 
