@@ -140,7 +140,7 @@ def _tell_of_servers(names: set[str]) -> None:
 
 @contextmanager
 def _redacted_copy(file: Path) -> Iterator[Path]:
-    """Yield a fully redacted copy of a capture, from which other formats are written."""
+    """Yield a fully redacted copy of a capture, as the source for other formats."""
     from mcpdesk.recorder.redaction import redacted
 
     with TemporaryDirectory(prefix="mcpdesk-") as folder:

@@ -72,7 +72,7 @@ OF_ANY_SERVER = frozenset(
 WITH_SCREEN = frozenset({"desk", "attach", "open"})
 """Commands that draw on stderr."""
 ON_A_DESK = frozenset({"desk", "serve"})
-"""Commands that take several servers, the last of which may be a command after `--`."""
+"""Commands that take several servers. The last one may be a command after `--`."""
 INTERRUPTED = 130
 OUTPUT_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """Errors of writing to stdout, if they have no file name."""

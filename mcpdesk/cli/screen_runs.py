@@ -42,7 +42,7 @@ class Terminal:
             self._settings = None
 
     def ignore_ctrl_s(self) -> None:
-        """Disable flow control, by which Ctrl+S stops output, until the settings are restored.
+        """Disable flow control (Ctrl+S stops output) until the settings are restored.
 
         A screen disables it for itself, and enables it while it leaves to an editor. A Ctrl+S at that moment
         would block the screen's last write forever.

@@ -42,7 +42,7 @@ class PendingReplies:
     """Pending requests by id. Must be used on one event loop."""
 
     def __init__(self, *, is_pipe: bool = False) -> None:
-        """`is_pipe` is True if each message must be a line of its own."""
+        """`is_pipe` is True if each message must be on a separate line."""
         self.has_batches = False
         """True if the revision has arrays of messages."""
         self._is_pipe = is_pipe

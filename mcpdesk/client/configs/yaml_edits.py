@@ -233,7 +233,7 @@ def _edited(
 
 
 def _node_at(text: str, keys: Sequence[str | int]) -> Any:
-    """Return the node of an entry, or None if the entry has no node of its own."""
+    """Return the node of an entry, or None if it is not written there, as with a merge key."""
     import yaml
 
     # Not libyaml's loader, whose marks count differently.
