@@ -58,7 +58,7 @@ def check_block(block: Block) -> None:
     if block["type"] == "resource":
         check_contents(block["resource"])
     if "annotations" in block:
-        from mcpdesk.protocol.catalogue.annotations import check_annotations  # few have any
+        from mcpdesk.protocol.catalogue.annotations import check_annotations  # few blocks have any
 
         check_annotations(block["annotations"])
     if "icons" in block:

@@ -89,7 +89,7 @@ def admit(method: str, params: Mapping[str, Any], headers: Mapping[str, str] | N
     if not isinstance(version, str) or not isinstance(capabilities, dict):
         raise missing_metadata()
     if headers is not None:
-        from mcpdesk.protocol.headers import check_routing  # pipes know none
+        from mcpdesk.protocol.headers import check_routing  # not needed on pipes
 
         check_routing(headers, version, method, params)
     revision = BY_NAME.get(version)

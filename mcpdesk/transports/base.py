@@ -273,7 +273,7 @@ class AsyncCall(Protocol):
 
     @property
     def result_size(self) -> int:
-        """Bytes of its result, which are nearly all of large facts."""
+        """Size of the result in bytes. For a large result it is most of the size of `facts`."""
 
     def facts(self) -> bytes:
         """JSON with all fields of the call."""
@@ -325,7 +325,7 @@ class Rules(Struct, frozen=True):
     """Access rules and limits of the TCP listeners."""
 
     api_key: str = ""
-    """Required when not empty."""
+    """API key that callers must send; empty for none."""
     api_key_header: str = "X-API-Key"
     allowed_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()

@@ -96,7 +96,7 @@ def run(folder: str, mode: str, client_state: ClientState, desk: socket.socket |
                 return code  # A desk that accepted our lines and sent nothing would do so again.
             desk = None
     except RefusedByDesk as refused:
-        from mcpdesk.plain_text import clean  # here, for the way that ends well does without it
+        from mcpdesk.plain_text import clean  # imported here, because it is rarely needed
 
         sys.stderr.write(f"{clean(str(refused))}\n")
         return EXIT_REFUSED

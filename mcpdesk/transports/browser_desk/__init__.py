@@ -1,1 +1,1 @@
-"""The desk in a browser: pages, and a terminal in each of them."""
+"""Desk in a browser: pages with a terminal each."""

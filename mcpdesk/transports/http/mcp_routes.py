@@ -269,8 +269,8 @@ class McpRoutes:
         try:
             return await send_on(request, replicas, holder, body)
         except ReplicaSilent as silent:
-            # A parked call may continue there, so it must not begin here as well. The record of a task is
-            # known here.
+            # A parked call may continue there, so it must not begin here as well. A task can be
+            # answered from its record.
             return None if task else try_again(silent, readable_id(message))
         except TransportError:  # it has ended just now
             second = "" if task else await replicas.round_holder(request_state(message))
