@@ -91,7 +91,7 @@ def test_a_lock_and_every_read_of_the_catalogue_are_the_same(
     target = ("--", sys.executable, str(server), era)
     locks = [tmp_path / "terminal.json", tmp_path / "pipe.json"]
     for run, lock in zip((in_a_terminal, in_a_pipe), locks, strict=True):
-        run("check", "--lock-file", str(lock), *target)
+        run("check", "--update", "--lock-file", str(lock), *target)
     assert locks[0].read_bytes() == locks[1].read_bytes()
     written = locks[0].read_text()
     assert "always" in written and "elicitation" in written, "the server sees what the client can do"

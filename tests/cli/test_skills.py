@@ -94,7 +94,7 @@ def test_a_skill_is_part_of_the_contract_and_its_words_are_not(mcpdesk: Run, tmp
     skill.parent.mkdir(parents=True)
     skill.write_text(TEXT)
     (tmp_path / "office" / "mcp.json").write_text('{"name": "office"}')
-    assert mcpdesk("check", str(tmp_path / "office"), "--lock").returncode == 0
+    assert mcpdesk("check", str(tmp_path / "office"), "--update").returncode == 0
     assert "sha256" not in (tmp_path / "office" / "mcp.lock.json").read_text()
     skill.write_text(f"{TEXT}And be quick.\n")
     kept = mcpdesk("check", str(tmp_path / "office"), "--lock")

@@ -85,7 +85,12 @@ def _spawn(place: Path, arguments: Sequence[str]) -> pexpect.spawn:
         sys.executable,
         ["-m", "mcpdesk", *arguments],
         cwd=str(place),
-        env={**os.environ, "MCPDESK_STATE_DIR": str(state), "XDG_RUNTIME_DIR": str(runtime)},
+        env={
+            **os.environ,
+            "MCPDESK_STATE_DIR": str(state),
+            "XDG_RUNTIME_DIR": str(runtime),
+            "NO_COLOR": "1",  # colours of our own are escape sequences, too
+        },
         timeout=WITHIN_S,
     )
 

@@ -85,6 +85,8 @@ async def test_a_resource_is_read_by_the_path_of_its_file(tmp_path: Path, uri: s
         "./mcp.json",
         "{folder}/mcp.json",
         "file://{folder}/mcp.json",
+        "resources/tide table.md/",
+        "{folder}/resources/tide table.md/.",
         "../server/resources/tide table.md",
         "/resources/tide table.md",
         "{other}/resources/tide table.md",

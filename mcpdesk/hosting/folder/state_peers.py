@@ -74,7 +74,7 @@ class StatePeers:
         """Disconnect from the others."""
         self._noticed = lambda pid, is_there: None
         if self._place is not None:
-            self._place.withdraw()
+            await asyncio.to_thread(self._place.withdraw)
         if self._server is not None:
             self._server.close()
         tasks = dict(self._tasks)
@@ -86,7 +86,7 @@ class StatePeers:
         self._peers.clear()
         await asyncio.sleep(0)  # transports close in the next turn of the loop
         if self._place is not None:
-            self._place.leave()
+            await asyncio.to_thread(self._place.leave)
 
     def _listen(self) -> rendezvous.MeetingSocket | None:
         rendezvous.private_folder()

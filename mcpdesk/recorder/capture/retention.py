@@ -14,7 +14,6 @@ from time import time
 from msgspec import Struct
 
 from mcpdesk import private_files
-from mcpdesk.byte_size import size_text
 from mcpdesk.recorder.capture.capture_parts import PartFile, StoredCapture, stored_captures
 
 _SHARE = 8
@@ -52,6 +51,8 @@ class RemovedFile(Struct, frozen=True):
     reason: str
 
     def __str__(self) -> str:
+        from mcpdesk.byte_size import size_text  # not needed before the first answer
+
         return f"removed the capture file {self.path} ({size_text(self.size)}): {self.reason}"
 
 

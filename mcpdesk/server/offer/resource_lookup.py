@@ -70,4 +70,6 @@ def _paths_of(uri: str) -> set[str]:
         return set()
     else:
         paths = {uri, unquote(uri)}
-    return {posixpath.normpath(path).replace("//", "/", 1) for path in paths if path}
+    # A path that ends in a slash names a folder.
+    files = (path for path in paths if path and not path.endswith(("/", "/.")))
+    return {posixpath.normpath(path).replace("//", "/", 1) for path in files}
