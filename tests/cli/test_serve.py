@@ -26,6 +26,7 @@ from tests.support.desk import until
 from tests.support.folders import write
 from tests.support.http_client import http_client
 from tests.support.patience import WITHIN_S
+from tests.support.traffic import wait_until
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
@@ -139,8 +140,14 @@ def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: 
         assert json.load(answer) == {"status": "ready"}
     service.process.send_signal(signal.SIGTERM)
     service.says("finishing what is under way")
-    refused = post(url, "tools/call", {"name": "greet", "arguments": {"name": "Ada"}})["result"]
-    assert refused["isError"]
+    greeted: list[dict[str, Any]] = []
+
+    def is_refused() -> bool:
+        greeted.append(post(url, "tools/call", {"name": "greet", "arguments": {"name": "Ada"}})["result"])
+        return bool(greeted[-1]["isError"])
+
+    wait_until(is_refused)  # pumps are sent to other processes before
+    refused = greeted[-1]
     assert refused["content"][0]["text"].startswith("greet was not called: the server is stopping")
     assert len(post(url, "tools/list", {})["result"]["tools"]) == 2
     with pytest.raises(HTTPError) as unready:
