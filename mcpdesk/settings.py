@@ -201,8 +201,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("host", SettingKind.TEXT, "127.0.0.1", ("MCPDESK_HOST", "DZX_HOST"),
             "Address to listen on.", pattern=r"[^\s/]+", allowed="a host name or an address"),
     Setting("port", SettingKind.INTEGER, 3333, ("MCPDESK_PORT", "PORT"),
-            "TCP port; 0 chooses a free one. If it is in use, the desk takes the next free one and serve "
-            "fails.",
+            "TCP port; 0 for a free one. If it is in use, the desk takes the next one, and serve fails.",
             most=65535),
     Setting("socket", SettingKind.PATH, None, ("MCPDESK_SOCKET", "DZX_SOCKET"),
             "Unix socket for HTTP if TCP listening is not permitted; as a flag, instead of TCP."),
@@ -213,8 +212,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("question_timeout_ms", SettingKind.INTEGER, 600_000, ("MCPDESK_QUESTION_TIMEOUT_MS",),
             "Time limit of a question to a person.", least=1, folder=FolderMay.SET),
     Setting("api_key", SettingKind.SECRET, "", ("MCPDESK_API_KEY", "ZYRA_API_KEY"),
-            "API key that clients must send over HTTP.", pattern=r"[!-~]+", allowed="visible ASCII "
-            "characters"),
+            "API key that clients send over HTTP.", pattern=r"[!-~]+", allowed="visible ASCII characters"),
     Setting("api_key_header", SettingKind.TEXT, "X-API-Key", ("MCPDESK_API_KEY_HEADER", "API_KEY_HEADER"),
             "Header with the API key.",
             pattern=r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", allowed="an HTTP header name"),
@@ -238,8 +236,7 @@ SETTINGS: tuple[Setting, ...] = (
             "If false, MCP endpoints answer 404; health and status remain.", folder=FolderMay.SET),
     Setting("max_body_bytes", SettingKind.BYTES, 16 << 20,
             ("MCPDESK_MAX_BODY_BYTES", "ZYRA_MCP_MAX_BODY_BYTES"),
-            "Limit of a request body; a larger one is refused with 413. Upstream programs accept 64M, URLs "
-            "any size.",
+            "Limit of a request body, else 413. Upstream programs accept 64M, URLs any size.",
             least=1024, folder=FolderMay.SET),
     Setting("max_bodies_bytes", SettingKind.BYTES, 256 << 20, ("MCPDESK_MAX_BODIES_BYTES",),
             "Total size of large requests being received or answered; a further one is refused.",
@@ -284,8 +281,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Most subscriptions of a connection or session; further ones are refused.", least=1,
             folder=FolderMay.SET),
     Setting("max_threads", SettingKind.INTEGER, 64, ("MCPDESK_MAX_THREADS",),
-            "Most plain functions (`def`) that run at a time; others wait 5 s for a thread, then are "
-            "refused.",
+            "Most plain functions (`def`) that run at a time; others wait 5 s, then are refused.",
             least=1, folder=FolderMay.SET),
     Setting("max_tasks", SettingKind.INTEGER, 1000, ("MCPDESK_MAX_TASKS",),
             "Most tasks and jobs of a server, half of them for one client; further ones are refused.",
@@ -303,8 +299,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Most gateway jobs of a server that run at a time; others wait.", least=1,
             folder=FolderMay.SET),
     Setting("output_dirs", SettingKind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
-            "Folders in which programs may create files for clients, and from which a job's files are "
-            "served.",
+            "Folders in which programs may create files for clients, and from which files are served.",
             pattern=r"[/~].*", allowed="absolute paths"),
     Setting("resume_bytes", SettingKind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
             "Events of a session kept for clients that reconnect.", folder=FolderMay.SET),
@@ -327,8 +322,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Frames kept in memory; older ones are read back from the file.", least=1 << 20,
             folder=FolderMay.SET),
     Setting("allowed_origins", SettingKind.LIST, (), ("MCPDESK_ALLOWED_ORIGINS",),
-            "Further web origins whose pages may call and read the answers, such as "
-            "http://localhost:5173."),
+            "Further web origins that may call and read answers, such as http://localhost:5173."),
     Setting("allowed_hosts", SettingKind.LIST, (), ("MCPDESK_ALLOWED_HOSTS",),
             "Further host names that requests may use, besides this machine's."),
     Setting("desk_revision", SettingKind.TEXT, "2026-07-28", ("MCPDESK_DESK_REVISION",),
@@ -339,8 +333,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Where AskUserQuestion asks: at the desk, at the calling client, or both at once.",
             pattern="desk-first|client-first|both", allowed="desk-first, client-first or both"),
     Setting("approvals", SettingKind.LIST, (), ("MCPDESK_APPROVALS",),
-            "Policy of each tool, such as Bash=ask or *=allow. With ask, a call waits for approval at the "
-            "desk.",
+            "Policy of each tool, such as Bash=ask or *=allow; ask waits for approval at the desk.",
             pattern=r"[^\s,=]+=(allow|ask|deny)", allowed="TOOL=allow, TOOL=ask or TOOL=deny",
             folder=FolderMay.TIGHTEN),
     Setting("output_chars", SettingKind.INTEGER, 30_000, ("MCPDESK_OUTPUT_CHARS",),
@@ -377,8 +370,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("shared_mask", SettingKind.SWITCH, False, ("MCPDESK_SHARED_MASK",),
             "If true, secrets are masked in what is sent to desks on other machines."),
     Setting("replica_url", SettingKind.TEXT, "", ("MCPDESK_REPLICA_URL",),
-            "Address at which other replicas reach this one, such as http://10.0.0.7:3333; by default where "
-            "it listens.",
+            "Address for other replicas, such as http://10.0.0.7:3333; by default where it listens.",
             pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT"),
     Setting("otel_endpoint", SettingKind.TEXT, "", ("MCPDESK_OTEL_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
             "Collector of traces and metrics, OTLP over HTTP, such as http://127.0.0.1:4318. "

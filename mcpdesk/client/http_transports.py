@@ -1,7 +1,4 @@
-"""The HTTP transports: Streamable HTTP of both eras, and the older HTTP+SSE with a single event stream.
-
-Source: MCP basic/transports of 2025-11-25, basic/transports/streamable-http.
-"""
+"""The HTTP transports: Streamable HTTP of both eras, and the older HTTP+SSE with a single event stream."""
 
 from __future__ import annotations
 
@@ -357,7 +354,7 @@ class HttpRequests:
 
 
 class StreamableHttp(ClientTransport):
-    """Streamable HTTP: stateless requests, or a session after a handshake."""
+    """Streamable HTTP: stateless requests, or a session. Source: MCP 2025-11-25, basic/transports."""
 
     def __init__(
         self,

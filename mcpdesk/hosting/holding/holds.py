@@ -1,9 +1,7 @@
 """Holds messages at the desk, where a person can inspect, change and release them.
 
-While nothing is held, this code is not in the path of a call: a dialogue's `accept_message` is swapped when
-holding starts, and restored when it ends. Messages of clients are held before they are handled, those of
-servers before they are sent, so transport and era make no difference. Used on the core's loop only, except
-for `view`.
+While nothing is held, this code is not in the path of a call: `accept_message` of a dialogue is replaced
+during a hold. Messages are held before they are handled or sent. Used on the core's loop, except for `view`.
 """
 
 from __future__ import annotations
