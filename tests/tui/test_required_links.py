@@ -52,7 +52,7 @@ async def test_each_link_of_the_web_is_opened_and_copied(monkeypatch: pytest.Mon
     monkeypatch.setattr(webbrowser, "open", window.open)
     asked = [link(GOOD, message="Authorize [b]first[/b]\x1b[2J"), link("file:///etc/passwd")]
     asked += [link(f"https://example.org/{number}") for number in range(MOST_LINKS)]
-    async with bench(size=(120, 60)) as it:
+    async with bench(size=(160, 60)) as it:
         await it.open("slow-report")
         await it.pilot.press("ctrl+r")
         await it.until(lambda: "running" in it.title)
