@@ -138,11 +138,12 @@ class ScreenRuns:
                 return 0
             path = crash.write(self._state / FOLDER)
             where = f" · {path}" if path else ""
-            _log.error("The screen failed and was closed: %s%s", crash.summary, where)
+            # The reason is at the end, because a long line of the log or of the news is cut in the middle.
+            _log.error("The screen failed and was closed%s · %s", where, crash.summary)
             if self._is_over:
                 return 1
             self._begin_once()
-            news = f"The screen failed and was started again: {crash.summary}{where}"
+            news = f"The screen failed and was started again{where} · {crash.summary}"
             crashes = [at for at in crashes if monotonic() - at <= WITHIN_S] + [monotonic()]
             # The view that was open may cause the crash, so it is not restored the second time.
             place = crash.place if len(crashes) == 1 else ScreenPlace(opened=crash.place.opened)

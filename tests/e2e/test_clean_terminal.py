@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -102,8 +103,12 @@ def _shown(terminal: pexpect.spawn) -> str:
     return _safe(terminal.before)
 
 
+OWN_COLOUR = re.compile(r"(?m)^\x1b\[3[12]m([^\x1b]*)\x1b\[0m")
+"""Red or green that a command of ours begins a line with, around text without commands."""
+
+
 def _safe(data: bytes) -> str:
-    text = data.decode()
+    text = OWN_COLOUR.sub(r"\1", data.decode())
     found = [each for each in text if each in "\x1b\x07\x9b\u202e"]
     assert not found, text
     return text
