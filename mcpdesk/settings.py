@@ -23,14 +23,9 @@ ENV_FILES = (ENV_FILE, "scorpiox-env.txt")
 """Env files of a server folder. The first one that has a variable, or a setting, wins."""
 OWN_PREFIX = "MCPDESK_"
 NEAR = 0.75
-"""Similarity to a setting's variable above which an unknown variable of an env file is reported as
-misspelt.
-"""
-
+"""Similarity to a setting's variable above which an unknown variable is reported as misspelt."""
 HIDDEN = "••••"
 """Shown instead of a secret."""
-
-
 LARGEST = 2**53
 """Default upper limit of a number."""
 
@@ -82,10 +77,7 @@ class Setting(Struct, frozen=True):
 
 
 class GivenValue(Struct, frozen=True):
-    """Value from one origin, not validated yet.
-
-    `origin` reads `environment PORT` or `flag --port`, for example.
-    """
+    """Value from one origin, such as `environment PORT` or `flag --port`, not validated yet."""
 
     setting: Setting
     value: object
@@ -119,9 +111,7 @@ class Settings(Struct, frozen=True):
     operator_key: str
     """Empty to generate a random one at each start."""
     token: str
-    """Bearer token of this process as a client over stdio, or of a command that calls a folder; may be
-    empty.
-    """
+    """Bearer token of a client over stdio, or of a command that calls a folder; may be empty."""
     request_state_secret: str
     """One or more secrets, separated by commas. Empty to generate one and keep it in the state folder."""
     no_auth: bool
@@ -411,8 +401,7 @@ def resolve(
 ) -> Resolved:
     """Resolve the value of every setting. A flag of None was not given; `folder` may have env files.
 
-    Settings that a folder may not set are ignored in its env files and in `manifest`; `folder_rights` reports
-    them.
+    Settings that a folder may not set are ignored in env files and `manifest`. `folder_rights` reports them.
 
     Raises: DeskUserError with the key, value, origin and allowed values.
     """
@@ -551,10 +540,7 @@ def _unknown(key: str, value: object, origin: str, known: list[str]) -> DeskUser
 
 
 def is_setting(variable: str) -> bool:
-    """Return True if a variable is a setting.
-
-    Other variables of an env file are for the folder's own code.
-    """
+    """Return True if a variable is a setting; others of an env file are for the folder's own code."""
     return variable in BY_VARIABLE
 
 

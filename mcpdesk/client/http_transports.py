@@ -185,9 +185,7 @@ class HttpRequests:
     ) -> AsyncIterator[Event]:
         """Yield the events of the server's stream until it ends.
 
-        `framer` has the position for resuming a stream.
-
-        `opened` is called once the server has started the stream.
+        `framer` has the position for resuming a stream. `opened` is called once the stream has started.
 
         Raises: HttpError if the server does not start a stream; InvalidAnswer for an event that is too large.
         """
@@ -214,7 +212,6 @@ class HttpRequests:
         """Send a request with the common headers, and yield the answer for reading. Raises: HttpError.
 
         If `follows`, same-origin redirects are followed with the same method and body.
-
         A body that is an iterator is sent only once. If the server rejects it, the caller must send it again.
         """
         session, place, attempt, hops = self._opened(), url or self.url, 0, 0

@@ -263,10 +263,7 @@ class Holds:
         return self._tell_later(connection, plain, message, about, outlet, headers, principal)
 
     def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """Return the message to check for a client's message, or None if it is not to be held.
-
-        For a notification that is the message itself, for a reply the question it answers.
-        """
+        """Return a client's notification, or the question it replies to, or None if it is not to be held."""
         identifier, method = message.get("id"), message.get("method")
         if method == "notifications/cancelled":
             self._cancel(connection, message.get("params"))
