@@ -66,7 +66,7 @@ async def plan_mode(
 ) -> ToolResult[PlanStatus]:
     """Manage plan mode for complex tasks. enter, with a goal, starts it for this session: until exit, its
     calls of tools that are not read-only are refused, and the plan is written to a Markdown file. While plan
-    mode is on, enter writes the plan: `goal` is then the Markdown text to add to the file; a text that starts
+    mode is on, enter again writes the plan: `goal` is then Markdown to add to the file; a text that starts
     with a heading of level one (`# `) replaces the earlier text. status and json return the state and the
     plan; exit ends plan mode and returns the plan; reset ends it and discards the plan, but keeps its file.
 
