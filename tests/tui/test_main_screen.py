@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 from textual.app import ComposeResult
+from textual.css.query import NoMatches
 from textual.screen import ModalScreen
 from textual.widgets import ContentSwitcher, Input, Static
 
@@ -149,6 +150,18 @@ async def test_only_the_visible_pane_is_looked_at() -> None:
         before = len(traffic.seen)
         app.main.refresher.refresh()
         assert len(traffic.seen) == before, "a pane that is being taken down is not refreshed"
+
+
+async def test_a_pane_without_one_of_its_widgets_is_reported_at_the_second_refresh() -> None:
+    async with running_frame(quiet_link()) as (app, pilot):
+        pane = app.main.query_one("#workbench", StubPane)
+        pane.trouble = NoMatches("no list")
+        app.main.refresher.refresh()
+        await pilot.pause()
+        assert toasts(app) == [], "its widgets may be closing"
+        app.main.refresher.refresh()
+        await pilot.pause()
+        assert toasts(app) == ["The workbench pane could not be shown: NoMatches: no list"]
 
 
 async def test_a_pane_or_core_that_fails_is_logged_and_named_once(

@@ -16,6 +16,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from textual.app import ScreenStackError
+from textual.css.query import NoMatches
 from textual.dom import NoScreen
 from textual.widget import Widget
 
@@ -127,6 +128,8 @@ class ScreenRefresher:
         """Ids of the failed jobs at the last read; None before the first."""
         self._problems: dict[str, str] = {}
         """Part that could not be shown at the last attempt -> error."""
+        self._incomplete: set[str] = set()
+        """Parts whose widgets were missing at their last refresh."""
 
     @property
     def is_resting(self) -> bool:
@@ -340,6 +343,10 @@ class ScreenRefresher:
         except (ScreenStackError, NoScreen):
             return None  # the program is ending, and the screen, or a part of it, is already closed
         except Exception as error:
+            if isinstance(error, NoMatches) and what not in self._incomplete:
+                # Widgets close from the bottom up at exit. If they do not, the next refresh reports it.
+                self._incomplete.add(what)
+                return None
             problem = f"{type(error).__name__}: {error}"
             if self._problems.get(what) != problem:
                 self._problems[what] = problem
@@ -348,6 +355,7 @@ class ScreenRefresher:
                 self._main.notify(text, severity="error", markup=False)
             return None
         self._problems.pop(what, None)
+        self._incomplete.discard(what)
         return view
 
 
