@@ -417,6 +417,26 @@ async def test_a_server_without_a_login_is_not_asked_to_register_a_client() -> N
     assert not [each for each in server.requests if each.startswith("POST") and each != "POST /mcp"]
 
 
+class _Default(GuardedServer):
+    """Has the endpoints of 2025-03-26 without metadata, and breaks off when /authorize has no parameters."""
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path.startswith("/.well-known/"):
+            return web.Response(status=404)
+        if request.path == "/authorize" and not request.query_string:
+            self.requests.append("broken")
+            assert request.transport is not None
+            request.transport.close()
+        return await super()._answer(request)
+
+
+async def test_an_authorization_endpoint_that_breaks_off_without_parameters_is_there() -> None:
+    server = _Default({"challenge": lambda given: given.clear()})
+    async with server.running():
+        await _list(server)
+    assert "broken" in server.requests and server.registrations
+
+
 async def test_a_refusal_names_the_scope_of_the_missing_token() -> None:
     async with GuardedServer().running() as server, _connected(server, visit=None) as connection:
         with pytest.raises(HttpError) as refused:

@@ -25,7 +25,7 @@ from mcpdesk.client.oauth.values import (
     OAuthGrant,
     Visit,
 )
-from mcpdesk.errors import AuthorizationError
+from mcpdesk.errors import AuthorizationError, HttpError
 
 MOST_LOGINS = 3
 """Limit of logins for one request, after which its rejection is final."""
@@ -290,7 +290,7 @@ class Authorizer:
                     requests.remark(step.text)
                     outcome = None
                 else:
-                    outcome = await requests.fetch(step)
+                    outcome = await _fetched(requests, step)
         except StopIteration as end:
             result: T = end.value
             return result
@@ -299,6 +299,15 @@ class Authorizer:
         if self._visit is None:
             raise AuthorizationError("somebody has to log in, and nobody can here")
         return await self._visit(url)
+
+
+async def _fetched(requests: Requester, step: Fetch) -> Fetched:
+    try:
+        return await requests.fetch(step)
+    except HttpError as error:
+        if step.may_break and error.status == 0:
+            return Fetched(0, {}, b"")
+        raise
 
 
 def _is_used(grant: OAuthGrant, used: Mapping[str, str]) -> bool:

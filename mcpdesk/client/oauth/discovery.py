@@ -134,7 +134,8 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     answer: Fetched = yield Fetch("the authorization server metadata", f"{origin}{SERVER_PATH}")
     if answer.status == 200:
         return authorization_server(answer.json("the authorization server metadata"), origin)
-    page: Fetched = yield Fetch("the authorization endpoint", f"{origin}/authorize")
+    # A server may fail at a request without parameters: it is there all the same.
+    page: Fetched = yield Fetch("the authorization endpoint", f"{origin}/authorize", may_break=True)
     if page.status in _NOT_THERE:
         raise _no_login(origin, scope)
     return AuthorizationServer(

@@ -31,6 +31,8 @@ class Fetch(Struct, frozen=True):
     body: bytes | None = None
     is_named_by_server: bool = True
     """False for a URL from the user or a file of theirs."""
+    may_break: bool = False
+    """True if the outcome has status 0, instead of an error, when no whole answer comes."""
 
 
 class Fetched(Struct, frozen=True):
