@@ -129,7 +129,7 @@ class UpstreamView:
     steps: tuple[str, ...] = ()
     """Connection attempts so far, each with its result."""
     hint: str = ""
-    """How to fix the current problem."""
+    """Advice on fixing the current problem; may be empty."""
     login: str = ""
     """Owner, expiry and storage location of the token in use; empty without a login."""
     wants_token: bool = False

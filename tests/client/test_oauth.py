@@ -437,6 +437,39 @@ async def test_an_authorization_endpoint_that_breaks_off_without_parameters_is_t
     assert "broken" in server.requests and server.registrations
 
 
+class _Breaking(GuardedServer):
+    """Breaks off at one of the addresses at which metadata may be."""
+
+    def __init__(self, broken: str, elsewhere: str = "") -> None:
+        super().__init__({"challenge": lambda given: given.clear()})
+        self._broken, self._elsewhere = broken, elsewhere
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == self._broken:
+            assert request.transport is not None
+            request.transport.close()
+        if request.path == self._elsewhere:
+            return self._document("resource", self._resource())
+        return await super()._answer(request)
+
+
+async def test_metadata_is_looked_for_at_the_next_address_if_one_breaks_off() -> None:
+    place = "/.well-known/oauth-protected-resource"
+    server = _Breaking(f"{place}/mcp", place)
+    async with server.running():
+        await _list(server)
+    assert server.registrations
+
+
+async def test_a_connection_that_breaks_at_all_addresses_is_named_with_one() -> None:
+    server = _Breaking("/.well-known/oauth-protected-resource/mcp")
+    async with server.running():
+        with pytest.raises(
+            AuthorizationError, match=r"protected resource metadata at http.*/mcp: the connection broke"
+        ):
+            await _list(server)
+
+
 async def test_a_refusal_names_the_scope_of_the_missing_token() -> None:
     async with GuardedServer().running() as server, _connected(server, visit=None) as connection:
         with pytest.raises(HttpError) as refused:

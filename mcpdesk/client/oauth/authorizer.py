@@ -306,7 +306,7 @@ async def _fetched(requests: Requester, step: Fetch) -> Fetched:
         return await requests.fetch(step)
     except HttpError as error:
         if step.may_break and error.status == 0:
-            return Fetched(0, {}, b"")
+            return Fetched(0, {}, error.message.encode())
         raise
 
 

@@ -78,8 +78,10 @@ def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadat
         places = [_at(server_url, path) for path in paths]
     fault: AuthorizationError | None = None
     for place in places:
-        answer: Fetched = yield Fetch(what, place)
-        if answer.status == 200:
+        answer: Fetched = yield Fetch(what, place, may_break=True)
+        if not answer.status:
+            fault = fault or _broken(what, place, answer)
+        elif answer.status == 200:
             try:
                 document = answer.json(what)
             except AuthorizationError as error:
@@ -106,8 +108,10 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     what = "the authorization server metadata"
     fault: AuthorizationError | None = None
     for place in places:
-        answer: Fetched = yield Fetch(what, place)
-        if answer.status == 200:
+        answer: Fetched = yield Fetch(what, place, may_break=True)
+        if not answer.status:
+            fault = fault or _broken(what, place, answer)
+        elif answer.status == 200:
             try:
                 document = answer.json(what)
             except AuthorizationError as error:
@@ -125,19 +129,27 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
     raise AuthorizationError(f"{what} is nowhere: tried {', '.join(map(excerpt, places))}", "RFC 8414, 3")
 
 
+def _broken(what: str, place: str, answer: Fetched) -> AuthorizationError:
+    """Return the error for a request without a whole answer."""
+    return AuthorizationError(f"{what} at {excerpt(place)}: {excerpt(answer.body)}")
+
+
 def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
     """Return the metadata of a server that issues its own tokens, as in 2025-03-26, with defaults if missing.
 
     `scope` is the scope in its challenge. Raises: NoLogin if the server has no authorization endpoint.
     """
     origin = _at(server_url, "")
-    answer: Fetched = yield Fetch("the authorization server metadata", f"{origin}{SERVER_PATH}")
+    what = "the authorization server metadata"
+    answer: Fetched = yield Fetch(what, f"{origin}{SERVER_PATH}", may_break=True)
     if answer.status == 200:
-        return authorization_server(answer.json("the authorization server metadata"), origin)
-    # A server may fail at a request without parameters: it is there all the same.
+        return authorization_server(answer.json(what), origin)
+    # An endpoint may fail on a request without parameters and exist all the same.
     page: Fetched = yield Fetch("the authorization endpoint", f"{origin}/authorize", may_break=True)
     if page.status in _NOT_THERE:
         raise _no_login(origin, scope)
+    if not answer.status and not page.status:
+        raise _broken(what, origin, answer)
     return AuthorizationServer(
         origin,
         token_endpoint=f"{origin}/token",

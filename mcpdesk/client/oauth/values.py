@@ -32,7 +32,7 @@ class Fetch(Struct, frozen=True):
     is_named_by_server: bool = True
     """False for a URL from the user or a file of theirs."""
     may_break: bool = False
-    """True if the outcome has status 0, instead of an error, when no whole answer comes."""
+    """True if a broken connection is no error: the status is then 0, and the body is the reason."""
 
 
 class Fetched(Struct, frozen=True):

@@ -14,7 +14,7 @@ from mcpdesk.recorder.record import Direction, Frame
 
 
 class PhaseKind(StrEnum):
-    """What an exchange spent time on. The value is the displayed text."""
+    """Phase of an exchange. The value is the displayed text."""
 
     QUEUE = "parse and queue"
     HANDLER = "handler"

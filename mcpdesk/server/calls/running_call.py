@@ -36,7 +36,7 @@ PIPES = {
     "stdio": f"over stdio the environment of the client has it, as {TOKEN_VARIABLE}",
     "unix": f"{_OVER_HTTP} over a Unix socket",
 }
-"""How to pass a token, by transport; only transports whose frames are not sent in an HTTP request."""
+"""Advice on passing a token, by transport, for transports that use no HTTP requests."""
 
 
 class Operation(Protocol):
