@@ -17,12 +17,10 @@ from typing import Self, cast
 from msgspec import Struct, field
 
 from mcpdesk.client.answers.large_frames import FrameLane, OnFrame
-from mcpdesk.client.answers.pending_replies import PendingReplies
+from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
 from mcpdesk.client.transport import (
-    ClientTransport,
     Incoming,
     Receive,
-    ServerReply,
     excerpt,
 )
 from mcpdesk.errors import InvalidAnswer, Unreachable
@@ -32,7 +30,6 @@ from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.reading.message import ReadFrame
 from mcpdesk.protocol.reading.message_framer import MessageFramer
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
-from mcpdesk.protocol.revisions import Revision
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 LONGEST_LINE = 256 << 20
@@ -74,7 +71,7 @@ class ProgramCommand(Struct, frozen=True):
     """Working directory, or None for the one of this process."""
 
 
-class ChildProcess(ClientTransport):
+class ChildProcess(ConnectedTransport):
     """Transport to a program in its own process group.
 
     If the program has ended, the next use starts it again.
@@ -90,11 +87,10 @@ class ChildProcess(ClientTransport):
         on_ended: Callable[[ProgramEnded], None] = lambda ended: None,
     ) -> None:
         """`on_log` receives each line of stderr, `on_stray` each line of stdout that is not a message."""
-        self.target = excerpt(" ".join(program.argv))
+        super().__init__(excerpt(" ".join(program.argv)), PendingReplies(is_pipe=True))
         self._program = program
         self._on_log, self._on_stray = on_log, on_stray
         self._on_started, self._on_ended = on_started, on_ended
-        self._replies = PendingReplies(is_pipe=True)
         self._receive: Receive = lambda incoming: None
         self._has_strayed = False
         self._run: ProgramRun | None = None
@@ -120,27 +116,11 @@ class ChildProcess(ClientTransport):
         )
         self._on_started(self._run.pid)
 
-    async def exchange(
-        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
-    ) -> ServerReply:
-        """Send a request and wait for its reply. Raises: ProgramEnded, InvalidAnswer."""
-        with self._replies.expecting(request["id"]) as reply:
-            await self.send(request)
-            return await reply
-
     async def send(self, message: JSONObject) -> None:
         """Write a message, waiting while the pipe is full. Raises: ProgramEnded."""
         if self._run is None:
             raise self._end or Unreachable("the program does not run")
         await self._run.write(codec.encode(message) + b"\n")
-
-    def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """Apply the agreed revision."""
-        self._replies.has_batches = revision.has_batches
-
-    async def until_ended(self) -> None:
-        """Wait until the program ends."""
-        await self._replies.until_ended()
 
     async def close(self) -> None:
         """End the program, first by closing its stdin, then with signals to its process group."""

@@ -6,32 +6,29 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
 from contextlib import suppress
 
-from mcpdesk.client.answers.pending_replies import PendingReplies
-from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
+from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
+from mcpdesk.client.transport import Receive
 from mcpdesk.errors import CallError, InvalidAnswer, Unreachable
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.protocol.revisions import Revision
 
 LONGEST_LINE = 256 << 20
 READ_BYTES = 64 << 10
 ENDED = "the process that hosts the folder ended the connection"
 
 
-class UnixPipe(ClientTransport):
+class UnixPipe(ConnectedTransport):
     """Transport over a connected socket, which it closes at the end. It cannot be opened again."""
 
     def __init__(self, connection: socket.socket, target: str) -> None:
         """`target` is the server's name in messages."""
-        self.target = target
+        super().__init__(target, PendingReplies(is_pipe=True))
         self._socket = connection
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._replies = PendingReplies(is_pipe=True)
         self._receive: Receive = lambda incoming: None
         self._end: CallError | None = None
 
@@ -50,14 +47,6 @@ class UnixPipe(ClientTransport):
             reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
             self._reading = asyncio.create_task(self._read(reader))
 
-    async def exchange(
-        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
-    ) -> ServerReply:
-        """Send a request and wait for its reply. Raises: Unreachable, InvalidAnswer."""
-        with self._replies.expecting(request["id"]) as reply:
-            await self.send(request)
-            return await reply
-
     async def send(self, message: JSONObject) -> None:
         """Write a message, waiting while the socket buffer is full. Raises: Unreachable."""
         if self._writer is None or self._end is not None:
@@ -67,14 +56,6 @@ class UnixPipe(ClientTransport):
             await self._writer.drain()
         except OSError:
             raise Unreachable(ENDED) from None
-
-    def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """Apply the agreed revision."""
-        self._replies.has_batches = revision.has_batches
-
-    async def until_ended(self) -> None:
-        """Wait until the connection ends."""
-        await self._replies.until_ended()
 
     async def close(self) -> None:
         """Close the connection and end all exchanges."""

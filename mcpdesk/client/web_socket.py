@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Self
 
 from mcpdesk.client.answers.connection_faults import connection_errors
 from mcpdesk.client.answers.large_frames import OnFrame, read_apart
-from mcpdesk.client.answers.pending_replies import PendingReplies
+from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
 from mcpdesk.client.http_transports import CONNECT_S, checked_url
-from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, excerpt, without_query
+from mcpdesk.client.transport import Incoming, Receive, excerpt, without_query
 from mcpdesk.errors import CallError, HttpError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.reading.message import ReadFrame
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
-from mcpdesk.protocol.revisions import Revision
 
 if TYPE_CHECKING:
     import aiohttp
@@ -118,7 +117,7 @@ async def _refuse_redirect(
     raise HttpError(f"HTTP {status}: it redirects to {place}, which is not followed", status=status)
 
 
-class WebSocket(ClientTransport):
+class WebSocket(ConnectedTransport):
     """Transport that connects with the first request, and reconnects with the next one after a
     disconnection.
     """
@@ -129,10 +128,9 @@ class WebSocket(ClientTransport):
         Raises: DeskUserError if the URL is not a valid WebSocket URL.
         """
         checked_url(f"http{url.removeprefix('ws')}")
-        self.target = without_query(url)
+        super().__init__(without_query(url), PendingReplies())
         self._url = url
         self._headers = dict(headers)
-        self._replies = PendingReplies()
         self._channel: SocketChannel | None = None
 
     @property
@@ -158,27 +156,11 @@ class WebSocket(ClientTransport):
 
         self._channel = await SocketChannel.open(self._url, self._headers, received, self._replies.fail)
 
-    async def exchange(
-        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
-    ) -> ServerReply:
-        """Send a request and wait for its reply. Raises: HttpError if the connection ends."""
-        with self._replies.expecting(request["id"]) as reply:
-            await self.send(request)
-            return await reply
-
     async def send(self, message: JSONObject) -> None:
         """Send a message. Raises: HttpError if the connection has ended."""
         if self._channel is None:
             raise HttpError("the connection has ended")
         await self._channel.send(codec.encode(message))
-
-    def agreed(self, revision: Revision, reply: ServerReply) -> None:
-        """Apply the agreed revision."""
-        self._replies.has_batches = revision.has_batches
-
-    async def until_ended(self) -> None:
-        """Wait until the connection ends."""
-        await self._replies.until_ended()
 
     async def close(self) -> None:
         """Close the connection."""

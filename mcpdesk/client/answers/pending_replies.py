@@ -9,13 +9,13 @@ for an answer that has already arrived.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 
-from mcpdesk.client.transport import Incoming, Receive, ServerReply, excerpt
+from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply, excerpt
 from mcpdesk.errors import CallError, InvalidAnswer
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
@@ -30,6 +30,7 @@ from mcpdesk.protocol.reading.message import (
     strange_id,
 )
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
+from mcpdesk.protocol.revisions import Revision
 
 NEVER_SENT = -1
 """Id that no request has."""
@@ -184,3 +185,28 @@ class PendingReplies:
     def _in_question(self) -> list[Id]:
         """Ids of the pending requests."""
         return [key for key, waiting in self._waiting.items() if key != NEVER_SENT and not waiting.done()]
+
+
+class ConnectedTransport(ClientTransport):
+    """Transport over one connection, on which replies arrive in any order."""
+
+    def __init__(self, target: str, replies: PendingReplies) -> None:
+        """`target` is the server's name in messages."""
+        self.target = target
+        self._replies = replies
+
+    async def exchange(
+        self, request: JSONObject, headers: Mapping[str, str], receive: Receive
+    ) -> ServerReply:
+        """Send a request and wait for its reply. Raises: CallError if the connection ends; InvalidAnswer."""
+        with self._replies.expecting(request["id"]) as reply:
+            await self.send(request)
+            return await reply
+
+    def agreed(self, revision: Revision, reply: ServerReply) -> None:
+        """Apply the agreed revision."""
+        self._replies.has_batches = revision.has_batches
+
+    async def until_ended(self) -> None:
+        """Wait until the connection ends."""
+        await self._replies.until_ended()
