@@ -8,16 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from mcpdesk.inbox.question import Answer, Page, host_of
 
 MAX_OTHER = 65_536
 """Maximum characters of free text in one answer."""
-MAX_PATTERN_BYTES = 1 << 20
-"""Memory of a compiled pattern of a stranger."""
+MAX_PATTERN = 1_000
+"""Maximum characters of a pattern; a longer one is not checked here, because compiling takes too long."""
+SMALL_PATTERN_BYTES, MAX_PATTERN_BYTES = 1 << 16, 1 << 20
+"""Memory of a compiled pattern that is checked against texts of any length, and of any other pattern."""
 MAX_BACKTRACKS = 10_000
 """Steps back of a pattern with look-around or back references; a text that needs more does not match."""
+MAX_SLOW_TEXT = 1_000
+"""Maximum characters of a text for patterns whose time per character is long: large ones, and those with
+look-around or back references."""
 
 
 def fitting(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[Answer, ...]:
@@ -69,7 +74,7 @@ def _checked(number: int, page: Page, answer: Answer) -> Answer:
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)*")
 _WHOLE = re.compile(r"[+-]?\d{1,300}")
-_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 
 
 def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
@@ -90,29 +95,32 @@ def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
 
 
 def _pattern_problem(pattern: Any, text: str) -> str:
-    if not isinstance(pattern, str) or _matcher(pattern)(text):
+    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN:
         return ""
-    return f"the text must match {pattern}"
+    matches, longest = _matcher(pattern)
+    return "" if len(text) > longest or matches(text) else f"the text must match {pattern}"
 
 
 @lru_cache(maxsize=64)
-def _matcher(pattern: str) -> Callable[[str], bool]:
-    """A test of texts against a regular expression of a stranger, in bounded time.
+def _matcher(pattern: str) -> tuple[Callable[[str], bool], int]:
+    """Return a test against a regular expression of a server, and the longest text with a bounded time.
 
-    A pattern that is no regular expression matches any text: its server checks the answer.
+    An invalid pattern matches any text. The server checks the answer itself, so a longer text need not match.
     """
     import jsonschema_rs
 
     schema = {"type": "string", "pattern": pattern}
-    for engine in (
-        jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES),
-        jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS),
+    for engine, longest in (
+        (jsonschema_rs.RegexOptions(size_limit=SMALL_PATTERN_BYTES), MAX_OTHER),
+        (jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES), MAX_SLOW_TEXT),
+        (jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS), MAX_SLOW_TEXT),
     ):
         try:
-            return jsonschema_rs.validator_for(schema, offline=True, pattern_options=engine).is_valid
+            validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=engine)
+            return validator.is_valid, longest
         except ValueError:
             continue
-    return lambda text: True
+    return lambda text: True, MAX_OTHER
 
 
 def number(text: str) -> int | float | None:
@@ -135,22 +143,32 @@ def _number_problem(rules: Mapping[str, Any], text: str) -> str:
     if rules["type"] == "integer" and value != int(value):
         return "write a whole number"
     low, high, step = (rules.get(word) for word in ("exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
-    if isinstance(low, int | float) and value <= low:
+    if _is_bound(low) and value <= low:
         return f"more than {low}"
-    if isinstance(high, int | float) and value >= high:
+    if _is_bound(high) and value >= high:
         return f"less than {high}"
-    if isinstance(step, int | float) and step > 0 and Fraction(str(value)) % Fraction(str(step)):
+    if _is_bound(step) and step > 0 and Fraction(str(value)) % Fraction(str(step)):
         return f"a multiple of {step}"
     return _outside(value, rules.get("minimum"), rules.get("maximum"), "{}")
 
 
 def _outside(value: float, low: Any, high: Any, said: str) -> str:
-    """Return the violated bound in words; `said` is the format. Bounds that are not numbers are ignored."""
-    if isinstance(low, int | float) and value < low:
+    """Return the violated bound in words; `said` is the format.
+
+    Bounds that are not finite numbers are ignored.
+    """
+    if _is_bound(low) and value < low:
         return said.format(f"at least {low}")
-    if isinstance(high, int | float) and value > high:
+    if _is_bound(high) and value > high:
         return said.format(f"at most {high}")
     return ""
+
+
+def _is_bound(value: Any) -> TypeGuard[float]:
+    """Return True for a finite number. A boolean is a number in Python but not in JSON Schema."""
+    if isinstance(value, int):
+        return not isinstance(value, bool)
+    return isinstance(value, float) and math.isfinite(value)
 
 
 def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
 from mcpdesk.inbox.answers import link_problem, number, out_of_bounds
 from mcpdesk.inbox.question import host_of
+
+HEAVY = "(?=a)(?:(?:(?:a(?=a|)){100}){100}){100}"
+"""Pattern that takes half a minute for a long text, although its steps back are limited."""
 
 
 @pytest.mark.parametrize(
@@ -39,6 +43,14 @@ from mcpdesk.inbox.question import host_of
         ({"type": "string", "pattern": "("}, "any text: this is no pattern", ""),
         ({"type": "string", "pattern": "^(a+)+$", "maxLength": 3}, "aaab", "at most 3 characters"),
         ({"type": "string", "pattern": "^(a+)+$"}, "a" * 60_000 + "b", "the text must match ^(a+)+$"),
+        ({"type": "string", "pattern": HEAVY}, "a" * 1_000, f"the text must match {HEAVY}"),
+        ({"type": "string", "pattern": HEAVY}, "a" * 60_000, ""),
+        ({"type": "string", "pattern": "[ab]*a[ab]{9000}z"}, "ab" * 30_000, ""),
+        ({"type": "string", "pattern": "(?=a)" * 100_000}, "b", ""),
+        ({"type": "number"}, "1" * 60_000 + "x", "write a number"),
+        ({"type": "number", "multipleOf": True}, "3", ""),
+        ({"type": "number", "multipleOf": math.inf}, "3", ""),
+        ({"type": "number", "minimum": True, "maximum": 10**400}, "0", ""),
         ({"type": "number", "exclusiveMinimum": 0}, "0", "more than 0"),
         ({"type": "number", "exclusiveMaximum": 1}, "1", "less than 1"),
         ({"type": "number", "multipleOf": 0.1}, "0.3", ""),
