@@ -129,19 +129,23 @@ class _LoopThread:
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]], core: asyncio.AbstractEventLoop) -> T:
         """Run a coroutine on the loop. Raises: exceptions of the coroutine."""
         result: asyncio.Future[tuple[T | None, BaseException | None]] = core.create_future()
-        running: list[asyncio.Task[None]] = []
+        running: list[asyncio.Task[tuple[T | None, BaseException | None]]] = []
         place, waiting = RUNNING.get(), asyncio.current_task()
 
-        async def settle() -> None:
-            value, error = None, None
+        async def settle() -> tuple[T | None, BaseException | None]:
             try:
-                value = await work()
+                return await work(), None
             except BaseException as raised:  # hosted code may raise anything, and the loop continues
-                error = raised
-            self._tell_core(self._ended, result, (value, error))
+                return None, raised
+
+        def settled(task: asyncio.Task[tuple[T | None, BaseException | None]]) -> None:
+            # A task that is cancelled before its first step runs nothing of `settle`.
+            outcome = (None, asyncio.CancelledError()) if task.cancelled() else task.result()
+            self._tell_core(self._ended, result, outcome)
 
         def start() -> None:
             running.append(self._loop.create_task(settle()))
+            running[0].add_done_callback(settled)
             if waiting is not None:
                 LOOP_TASKS[waiting] = running[0]
 

@@ -1,0 +1,70 @@
+"""Loops of a folder: calls that end, and code that would end a loop, leave the loops usable."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcpdesk.server.calls.context import Context
+from mcpdesk.server.calls.own_loops import OwnLoops
+from mcpdesk.server.offer.server import Server
+from mcpdesk.server.offer.tool import Tool
+from tests.support.asked_client import Asked, AskingServer
+from tests.support.patience import WITHIN_S
+
+
+class Lending(AskingServer):
+    """A tool that gives its context to the test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.contexts: list[Context] = []
+        self.server: Server
+        self.server.tools.replace([Tool("lend", self.lend, {"type": "object"})])
+
+    async def lend(self, arguments: dict[str, Any], context: Context) -> Any:
+        self.contexts.append(context)
+        return "lent"
+
+
+@asynccontextmanager
+async def own_loops() -> AsyncIterator[tuple[OwnLoops, Context]]:
+    asking = Lending()
+    await Asked(asking).round(1, "lend")
+    loops = OwnLoops("block")
+    try:
+        yield loops, asking.contexts[0]
+    finally:
+        await loops.close()
+    assert len(loops) == 0
+
+
+async def loop_of(context: Context) -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+async def calls_are(loops: OwnLoops, number: int) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while loops.calls != number:
+            await asyncio.sleep(0.001)
+
+
+async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_the_loop() -> None:
+    async with own_loops() as (loops, context):
+        loop = await loops.run(loop_of, context)
+        may_end = threading.Event()
+        second = asyncio.create_task(loops.run(loop_of, context))
+        await asyncio.sleep(0)  # it has asked whether the loop responds
+        loop.call_soon_threadsafe(may_end.wait, WITHIN_S)
+        try:
+            await calls_are(loops, 1)
+            second.cancel()
+            await asyncio.wait({second})
+            assert second.cancelled()
+        finally:
+            may_end.set()
+        await calls_are(loops, 0)
