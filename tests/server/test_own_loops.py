@@ -14,6 +14,7 @@ from mcpdesk.server.calls.own_loops import OwnLoops
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import Asked, AskingServer
+from tests.support.desk import until
 from tests.support.patience import WITHIN_S
 
 
@@ -47,12 +48,6 @@ async def loop_of(context: Context) -> asyncio.AbstractEventLoop:
     return asyncio.get_running_loop()
 
 
-async def calls_are(loops: OwnLoops, number: int) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while loops.calls != number:
-            await asyncio.sleep(0.001)
-
-
 async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_the_loop() -> None:
     async with own_loops() as (loops, context):
         loop = await loops.run(loop_of, context)
@@ -61,10 +56,18 @@ async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_
         await asyncio.sleep(0)  # it has asked whether the loop responds
         loop.call_soon_threadsafe(may_end.wait, WITHIN_S)
         try:
-            await calls_are(loops, 1)
+            await until(lambda: loops.calls == 1)
             second.cancel()
             await asyncio.wait({second})
             assert second.cancelled()
         finally:
             may_end.set()
-        await calls_are(loops, 0)
+        await until(lambda: loops.calls == 0)
+
+
+async def test_hosted_code_that_exits_in_a_callback_does_not_end_its_loop() -> None:
+    async with own_loops() as (loops, context):
+        loop = await loops.run(loop_of, context)
+        loop.call_soon_threadsafe(sys.exit)
+        loop.call_soon_threadsafe(loop.stop)
+        assert await loops.run(loop_of, context) is loop

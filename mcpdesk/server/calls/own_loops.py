@@ -110,7 +110,7 @@ class _LoopThread:
         self._lifespan: Lifespan | None = None
         self.calls = 0
         """Handlers that have not ended, whether or not a call waits for them. Counted on the core's loop."""
-        self._is_retired = False
+        self._is_retired = self._is_closed = False
         self._threads = threads
         threads.append(self)
         threading.Thread(target=self._work, name=f"loop of {name}", daemon=True).start()
@@ -193,12 +193,16 @@ class _LoopThread:
     async def _close(self) -> None:
         if self._lifespan is not None:
             await self._lifespan.close()
+        self._is_closed = True
         self._loop.stop()
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            while not self._is_closed:
+                # `sys.exit` in a callback or a task of hosted code ends `run_forever`, as does `loop.stop`.
+                with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                    self._loop.run_forever()
             left = asyncio.all_tasks(self._loop)
             for task in left:
                 task.cancel()
