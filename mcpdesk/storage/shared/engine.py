@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from mcpdesk.errors import DeskUserError, StorageError
 
@@ -92,7 +92,7 @@ class EngineStatus(Struct, frozen=True):
     reason: str
     """Reason in words; empty while it does both."""
     since: float
-    """Unix time at which this status began."""
+    """Unix time at which the engine began to answer or to fail in this way, whatever the reason."""
 
     @property
     def is_up(self) -> bool:
@@ -333,6 +333,7 @@ class Engine:
     def _note(self, status: EngineStatus) -> None:
         before = self._status
         if (status.is_up, status.is_writable) == (before.is_up, before.is_writable):
+            self._status = structs.replace(status, since=before.since)  # the reason may be another one now
             return
         self._status = status
         if status.is_up:

@@ -182,6 +182,22 @@ def engine_reason(probed: Probed) -> str:
 
 
 @pytest.mark.process
+async def test_the_reason_for_refused_writes_is_the_latest_one(server: EngineServer, probed: Probed) -> None:
+    engine = probed.engine
+    server.ask("CONFIG", "SET", "maxmemory", "1")
+    await until(lambda: engine.status.refusal == "full")
+    since = engine.status.since
+    server.ask("REPLICAOF", "127.0.0.1", "1")  # a replica takes no writes, whatever its memory
+    await until(lambda: engine.status.refusal == "read_only")
+    assert "read only replica" in engine.status.reason and engine.status.since == since
+    assert len(probed.told) == 1
+    server.ask("REPLICAOF", "NO", "ONE")
+    server.ask("CONFIG", "SET", "maxmemory", "0")
+    await until(lambda: engine.status.is_writable)
+    assert probed.backs == 1
+
+
+@pytest.mark.process
 async def test_an_engine_that_holds_back_writes_is_away_until_it_takes_them(
     server: EngineServer, probed: Probed
 ) -> None:
