@@ -31,7 +31,7 @@ class Paying(AskingServer):
         self.may_end = asyncio.Event()
         self.was_cancelled = asyncio.Event()
         self.server.tools.replace(
-            [Tool("pay", self.pay, {"type": "object"}), Tool("fail", self.fail, {"type": "object"})]
+            [Tool(each.__name__, each, {"type": "object"}) for each in (self.pay, self.order, self.fail)]
         )
         self.server.prompts.replace([Prompt("bill", self.bill)])
 
@@ -49,6 +49,13 @@ class Paying(AskingServer):
             raise
         await context.progress(2, 2)
         return f"paid {len(self.paid)}"
+
+    async def order(self, arguments: dict[str, Any], context: Context) -> Any:
+        self.started += 1
+        if self.started > 1:
+            self.began.set()
+            await self.may_end.wait()
+        return f"ordered for {(await context.elicit('Pay?', NAME, key='who')).content['name']}"
 
     async def fail(self, arguments: dict[str, Any], context: Context) -> Any:
         self.paid.append((await context.elicit("Pay?", NAME, key="who")).content["name"])
@@ -185,6 +192,41 @@ async def test_the_operation_ends_with_its_last_request_and_reports_to_one_that_
     sent = [each["params"] for each in peer.received if each.get("method") == "notifications/progress"]
     assert [(each["progressToken"], each["progress"]) for each in sent] == [("a", 1), ("b", 2)]
     assert not asking.ended
+
+
+async def test_a_request_that_waits_gets_a_result_too_large_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answered_rounds, "LARGEST_BYTES", 1)
+    asking = Paying()
+    peer = Asked(asking)
+    asked = await peer.round(1, "pay")
+    for identifier in (2, 3):
+        send(peer, identifier, params_of(asked))
+    await began(asking)
+    send(peer, 4, {"name": "nothing"})
+    assert (await peer.response(4))["error"]["code"] == -32602  # what came before has been taken
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+    asking.may_end.set()
+    assert text_of(await peer.response(3)) == "paid 1"
+    send(peer, 5, params_of(asked))
+    assert (await peer.response(5))["error"]["message"] == RESULT_DROPPED
+
+
+async def test_a_request_that_is_left_keeps_the_answers_of_its_round() -> None:
+    asking = Paying()
+    peer = Asked(asking)
+    asked = await peer.round(1, "order")
+    peer.services.rounds.close()  # the handler runs again, and has not asked yet when a request ends
+    params = params_of(asked, tool="order")
+    for identifier in (2, 3):
+        send(peer, identifier, params)
+    await began(asking)
+    send(peer, 4, {"name": "nothing"})
+    assert (await peer.response(4))["error"]["code"] == -32602  # what came before has been taken
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
+    send(peer, 5, {"name": "nothing"})
+    assert (await peer.response(5))["error"]["code"] == -32602
+    asking.may_end.set()
+    assert text_of(await peer.response(3)) == "ordered for Ada"
 
 
 async def test_a_round_that_was_cancelled_may_be_tried_again() -> None:

@@ -85,7 +85,7 @@ class AnsweredRound:
             if self._calls == [call]:
                 task.cancel()
                 await asyncio.wait({task})
-            elif self._calls[0] is call and self.operation is not None:
+            elif self._calls[0] is call and self.operation is not None and not task.done():
                 self.operation.speak_under(self._calls[1])
             raise
         finally:
@@ -93,7 +93,9 @@ class AnsweredRound:
         if is_first or task.cancelled():
             return task.result()
         call.outcome = self._outcome
-        return self._kept(task.exception())
+        error = task.exception()
+        # The result itself, because a large one is not kept.
+        return task.result() if error is None else self._kept(error)
 
     async def ended(self) -> None:
         """Wait until the round no longer runs."""

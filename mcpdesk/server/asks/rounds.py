@@ -211,7 +211,9 @@ class Round:
         Raises: exceptions of the handler; CancelledError if the request was ended, which also ends the
         handler.
         """
-        self._adopt(outer, answers)
+        # Answers of an earlier request that no question asked for are dropped.
+        self._given = self._kept | answers
+        self._adopt(outer)
         if self._task is None:
             self._task = asyncio.create_task(self._run(work))
             self._task.add_done_callback(self._ended)
@@ -231,8 +233,12 @@ class Round:
         return task.result() if self._departure is None else self._departure
 
     def speak_under(self, outer: Call) -> None:
-        """Report to another request of the same round, because the first one was cancelled."""
-        self._adopt(outer, {})
+        """Report to another request of the same round, because the first one was cancelled.
+
+        No effect once the operation is a task, which reports to its follower.
+        """
+        if self._departure is None:
+            self._adopt(outer)
 
     def input_required(self, bound: str, secret: bytes) -> JSONObject:
         """Return the result that asks the client for input."""
@@ -283,7 +289,7 @@ class Round:
         if self._is_abandoned:
             self._task = None
 
-    def _adopt(self, outer: Call, answers: dict[str, Any]) -> None:
+    def _adopt(self, outer: Call) -> None:
         """Serve this request from now on."""
         self._request, call = outer, self.call
         call.id, call.outlet, call.terms = outer.id, outer.outlet, outer.terms
@@ -294,8 +300,6 @@ class Round:
         call.progress_token, call.progress = outer.progress_token, -inf
         if call.waits is not None:
             call.waits.restart()
-        # Answers of an earlier request that no question asked for are dropped.
-        self._given = self._kept | answers
         for name in list(self._pending):
             self._answer_from_request(name)
 
