@@ -179,6 +179,14 @@ def test_a_command_that_will_not_start_has_a_reason(cache: Path, tmp_path: Path)
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["${workspaceFolder}/.venv/bin/mcpdesk", ".venv/bin/mcpdesk", "~/bin/mcpdesk", "{env:PYTHON}", "$PYTHON"],
+)
+def test_a_command_that_only_the_client_resolves_counts_as_alive(command: str) -> None:
+    assert why_dead((command,), {}, ()) == ""
+
+
 def test_only_the_program_is_repaired_in_every_language() -> None:
     def is_old(words: object) -> bool:
         return isinstance(words, tuple) and words[0] == "/old/mcpdesk"

@@ -32,6 +32,8 @@ _RUNNERS = {"uvx": (), "uv": ("tool", "run"), "pipx": ("run",)}
 """Programs that create an environment for each run, with the words before their options."""
 _SOURCE_FLAGS = {"uvx": "--from", "uv": "--from", "pipx": "--spec"}
 _PACKAGE = re.compile(rf"{NAME}(?:\[[\w,-]+\])?(?:[@=<>~!].*)?")
+_VARIABLE = re.compile(r"\$|\{\w+:")
+"""Beginning of a variable in a command: `${NAME}`, or `{env:NAME}` in OpenCode."""
 _CACHE_NAMES = frozenset({".cache", "Caches"})
 _CACHE_TAG = "CACHEDIR.TAG"
 _LASTING_CACHES = (("pypoetry", "virtualenvs"),)
@@ -176,13 +178,18 @@ def own_arguments(command: object, args: object) -> tuple[str, ...] | None:
 def why_dead(command: Sequence[str], environ: Mapping[str, str], temporary: Collection[Path]) -> str:
     """Reason why a command that starts this program will fail later, or an empty text.
 
-    The command is never started, because it may be from an untrusted file.
+    The command is never started, because it may be from an untrusted file. A relative path, or one with
+    variables such as `${workspaceFolder}`, is not judged, because only the client can resolve it.
     """
     if list(command) == shlex.split(environ.get(VARIABLE, "")):
         return ""
     program = Path(command[0])
+    if _VARIABLE.search(command[0]):
+        return ""
     if program.name == command[0]:
         return "" if shutil.which(command[0]) else f"{command[0]} is not on the PATH"
+    if not program.is_absolute():
+        return ""
     if not program.exists():
         return f"{program} does not exist"
     if is_temporary(program, temporary):
