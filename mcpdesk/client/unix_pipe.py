@@ -65,6 +65,8 @@ class UnixPipe(ConnectedTransport):
             await asyncio.wait({self._reading})
         if self._writer is None:
             return self._socket.close()
+        if self._writer.transport.get_write_buffer_size():
+            self._writer.transport.abort()  # a process that does not read would keep a close waiting
         self._writer.close()
         with suppress(OSError):
             await self._writer.wait_closed()

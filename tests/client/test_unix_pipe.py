@@ -77,6 +77,18 @@ async def test_closing_ends_what_waits_and_the_connection(ends: Ends) -> None:
     assert await asyncio.wait_for(ends.reader.read(), WITHIN_S) == b""
 
 
+async def test_closing_does_not_wait_for_a_process_that_does_not_read() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with theirs:
+        pipe = UnixPipe(ours, "/srv/tea")
+        await pipe.open(lambda incoming: None)
+        sending = asyncio.create_task(pipe.send({"text": "x" * 4_000_000}))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(WITHIN_S):
+            await pipe.close()
+            await asyncio.wait({sending})
+
+
 async def test_a_connection_that_was_never_opened_is_closed_as_well() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with theirs:
