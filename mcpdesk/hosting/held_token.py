@@ -24,6 +24,10 @@ CHANGED = "what mcp.json asks of tokens has changed"
 log = logging.getLogger("mcpdesk.auth")
 
 
+class UncheckedToken(ValueError):
+    """A token that cannot be checked now. It may be valid."""
+
+
 class TokenView(Struct, frozen=True):
     """Principal of a token, for a front end."""
 
@@ -135,7 +139,7 @@ class HeldToken:
         done.set_result(lacking)
 
     async def _verified(self, text: str) -> _Held:
-        """Check a token. Raises: ValueError with the reason, worded to follow `it`."""
+        """Check a token. Raises: ValueError with the reason, worded to follow `it`; UncheckedToken."""
         from mcpdesk.auth.keys import KeysMissing
         from mcpdesk.auth.tokens import Rejected
 
@@ -145,7 +149,7 @@ class HeldToken:
         except Rejected as reason:
             raise ValueError(str(reason)) from None
         except KeysMissing as reason:
-            raise ValueError(f"it cannot be checked now: {reason}") from None
+            raise UncheckedToken(f"it cannot be checked now: {reason}") from None
         except Exception:
             # A traceback shows local values, and the token is among them, so the cause is dropped.
             log.exception("a token could not be checked")
@@ -173,26 +177,41 @@ class ClientToken:
     ) -> None:
         """`report` is called with the reason if the token is not valid, or no longer valid."""
         self._held = HeldToken(endpoint, dialogue, lambda function: function())
+        self._endpoint = endpoint
         self._dialogue = dialogue
         self._text = text
         self._report = report
+        self._reported = ""
+        """Reason that was reported last."""
+        self._access: Access | None = None
+        """Access rules of the last check, or None if it is to be repeated."""
         self._checking: asyncio.Task[None] | None = None
 
     async def check(self) -> None:
         """Use the token's principal for the dialogue, if the token is valid."""
+        self._access = self._endpoint.access
         try:
             await asyncio.wrap_future(self._held.give(self._text))
         except ValueError as reason:
+            if isinstance(reason, UncheckedToken):
+                self._access = None
             self._refuse(str(reason))
+        else:
+            self._reported = ""
 
     def apply(self) -> None:
-        """Stop using a token that is no longer valid. Called before frames are handled."""
+        """Stop using a token that is no longer valid, and check it again if it may be valid now.
+
+        Called before frames are handled.
+        """
         held = self._held.view()
-        if held is None or not held.ended:
-            return
-        self._held.drop()
-        self._refuse(held.ended)
-        if held.ended == CHANGED:
+        if held is not None and held.ended:
+            self._held.drop()
+            self._refuse(held.ended)
+        if self._access is not self._endpoint.access:
+            self._access = self._endpoint.access
+            if self._checking is not None:
+                self._checking.cancel()
             self._checking = asyncio.create_task(self.check())
 
     def close(self) -> None:
@@ -203,4 +222,6 @@ class ClientToken:
 
     def _refuse(self, reason: str) -> None:
         self._dialogue.identify(Principal("open", refused=reason))
-        self._report(f"its {TOKEN_VARIABLE} is not valid here: {reason}")
+        if reason != self._reported:
+            self._reported = reason
+            self._report(f"its {TOKEN_VARIABLE} is not valid here: {reason}")

@@ -160,6 +160,19 @@ async def test_a_token_is_checked_again_when_mcp_json_asks_for_others(host: Host
             await asyncio.sleep(0)
 
 
+async def test_a_refused_token_is_checked_again_when_mcp_json_changes(host: Host, tmp_path: Path) -> None:
+    client = await Client(host, MCPDESK_TOKEN=token("HS256", aud="elsewhere")).open()
+    assert await client.names() == ["free"]
+    manifest = json.loads((tmp_path / "mcp.json").read_text())
+    manifest["auth"]["jwt"]["audience"] = "elsewhere"
+    (tmp_path / "mcp.json").write_text(json.dumps(manifest))
+    host.reload("wallet")
+    async with asyncio.timeout(WITHIN_S):
+        while await client.names() != ["free", "whoami"]:  # noqa: ASYNC110 (a reload tells nobody)
+            await asyncio.sleep(0.01)
+    assert await client.call("whoami") == "ada"
+
+
 async def test_a_server_that_asks_everybody_shows_nothing_without_a_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

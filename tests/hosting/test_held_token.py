@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.auth.keys import CONSTANT, KeySource, constant, secret_keys
-from mcpdesk.auth.principal import OPEN, Access
+from mcpdesk.auth.keys import CONSTANT, KeysMissing, KeySource, constant, secret_keys
+from mcpdesk.auth.principal import OPEN, Access, Principal
 from mcpdesk.auth.tokens import TokenTerms, Verifier
-from mcpdesk.hosting.held_token import CHANGED, EXPIRED, HeldToken
+from mcpdesk.hosting.held_token import CHANGED, EXPIRED, ClientToken, HeldToken
 from tests.support.patience import WITHIN_S
 from tests.support.served import Peer
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
@@ -159,3 +159,37 @@ async def test_a_mistake_in_checking_is_told_without_the_token(caplog: pytest.Lo
     with pytest.raises(ValueError, match="it cannot be checked now"):
         await holder.give(text)
     assert "RuntimeError: broken" in caplog.text and text not in caplog.text
+
+
+class LateKeys:
+    """A check of tokens whose keys are missing until they come."""
+
+    def __init__(self) -> None:
+        self.have_come = False
+        self._verifier = access().verifier
+
+    async def verify(self, text: str) -> Principal:
+        if not self.have_come:
+            raise KeysMissing("no keys")
+        assert self._verifier is not None
+        return await self._verifier.verify(text)
+
+    def close(self) -> None:
+        """Nothing is fetched."""
+
+
+async def test_the_token_of_a_client_is_checked_again_while_keys_are_missing() -> None:
+    keys, reported = LateKeys(), list[str]()
+    holder = Holder(Access(verifier=keys))
+    client = ClientToken(holder.peer.endpoint, holder.dialogue, token("HS256"), reported.append)
+    await client.check()
+    async with asyncio.timeout(WITHIN_S):
+        client.apply()
+        assert client._checking is not None
+        await client._checking
+        assert holder.caller == "" and len(reported) == 1
+        keys.have_come = True
+        client.apply()
+        await client._checking
+    assert holder.caller == "token of ada"
+    client.close()
