@@ -275,11 +275,11 @@ class _Connection(asyncio.Protocol):
         return pipe
 
     async def _identify(self, pipe: FramePipe, rest: bytes) -> None:
-        """Identify the peer, then feed the bytes after the greeting and resume reading."""
+        """Identify the peer, then resume reading and feed the bytes after the greeting."""
         await pipe.identify()
+        self._transport.resume_reading()  # before the first answers, which may pause it again
         if rest:
             pipe.feed(rest)
-        self._transport.resume_reading()
 
     def _write(self, data: bytes) -> None:
         if self._transport.is_closing():

@@ -68,8 +68,9 @@ class EchoPipe:
 class EchoCore:
     """Opens echo pipes and keeps them to be looked at."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[EchoPipe] = EchoPipe) -> None:
         self.pipes: asyncio.Queue[EchoPipe] = asyncio.Queue()
+        self._kind = kind
 
     def open_pipe(
         self,
@@ -83,7 +84,7 @@ class EchoCore:
     ) -> EchoPipe:
         if mode:
             raise DeskUserError(f"there is no mode {mode!r}")
-        pipe = EchoPipe(server, transport, peer)
+        pipe = self._kind(server, transport, peer)
         pipe.send = send
         self.pipes.put_nowait(pipe)
         return pipe

@@ -14,7 +14,7 @@ from mcpdesk.transports import pipe as pipes
 from mcpdesk.transports import pump, rendezvous
 from mcpdesk.transports import unix as module
 from mcpdesk.transports.unix import LIMIT, GreetingReader, PumpGreeting, UnixListener
-from tests.support.echo_pipe import EchoCore
+from tests.support.echo_pipe import EchoCore, EchoPipe
 from tests.support.patience import WITHIN_S as WAIT_S
 
 
@@ -160,6 +160,37 @@ async def test_peer_that_does_not_read_makes_the_core_wait(path: Path) -> None:
         writer.write(b"two\n")
         await reader.readuntil(b"two\n")
         assert not pipe.paused.is_set()
+
+
+class UnidentifiedPipe(EchoPipe):
+    """Knows its peer only after `identify`, and answers the first bytes with more than may wait."""
+
+    async def identify(self) -> None:
+        await asyncio.sleep(0)
+
+    @property
+    def is_identified(self) -> bool:
+        return False
+
+    def feed(self, data: bytes) -> None:
+        super().feed(data)
+        self.send(b"y" * (pipes.HIGH_WATER + (4 << 20)) + b"\n")
+
+
+async def test_peer_that_does_not_read_its_first_answers_makes_the_core_wait(path: Path) -> None:
+    core = EchoCore(UnidentifiedPipe)
+    async with listening(core, path) as listener, connected(path) as (reader, writer):
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(pump.greeting_line("/srv", "") + b"one\n")
+        pipe = await core.pipes.get()
+        (connection,) = listener._connections
+        assert connection._identifying_aio is not None
+        await connection._identifying_aio
+        assert pipe.paused.is_set() and not connection._transport.is_reading()
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        await reader.readuntil(b"y\n")
+        writer.write(b"two\n")
+        await reader.readuntil(b"two\n")
 
 
 async def test_peer_that_never_reads_is_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
