@@ -19,7 +19,7 @@ from mcpdesk.link.attach_messages import TrafficBatch
 from mcpdesk.link.values import OWN_BITS
 from mcpdesk.link.waiting import is_on_event_loop, result_of
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Store
-from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, keep_gap
+from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, keep_gap, room_for
 
 HELD_BYTES = 64 << 20
 """Bytes of frames that stay in memory."""
@@ -73,11 +73,11 @@ class TrafficCopy(Store):
             self.connections[number] = structs.replace(info, number=number, replica=replica)
         self._forget_connections()
         self.marks += (structs.replace(mark, connection=mark.connection + above) for mark in news.marks)
-        room = MOST_REMARKS - len(self.remarks)
-        self.remarks += (
-            structs.replace(each, connection=each.connection + above) for each in news.remarks[:room]
-        )
-        self._remarks_over += len(news.remarks[room:])
+        for each in news.remarks:
+            if len(self.remarks) < room_for(each, MOST_REMARKS):
+                self.remarks.append(structs.replace(each, connection=each.connection + above))
+            else:
+                self._remarks_over += 1
         self._left_out[epoch] = max(self._left_out.get(epoch, 0), news.remarks_left_out)
         self.remarks_left_out = self._remarks_over + sum(self._left_out.values())
         due = self._next.get(epoch, 0)

@@ -44,6 +44,7 @@ from mcpdesk.recorder.record import (
     HeldMark,
     HttpNote,
     RecordedRemark,
+    room_for,
     up_to_most,
 )
 
@@ -283,7 +284,7 @@ class Archive:
         elif line.mark is not None:
             self.marks.append(line.mark)
         elif line.remark is not None:
-            if len(self.remarks) < MOST_REMARKS:
+            if len(self.remarks) < room_for(line.remark, MOST_REMARKS):
                 self.remarks.append(line.remark)
             else:
                 self.remarks_left_out += 1

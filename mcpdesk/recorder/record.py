@@ -14,14 +14,17 @@ import msgspec
 
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.phases import Phases
-from mcpdesk.protocol.reading.remark import Remark
+from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
 KEPT_BYTES = 64 << 10
 """Maximum bytes of a frame that stay in memory."""
 END_BYTES = 1 << 10
 """Bytes from the end of a larger frame that are kept in addition."""
 MOST_REMARKS: Final = 20_000
-"""Maximum remarks kept in memory or read from a capture; the first ones are kept."""
+"""Maximum remarks kept in memory or read from a capture; the first ones are kept.
+
+As many further ones are kept if they say that the code of a call has ended; see `room_for`.
+"""
 TAPPED = 1
 """Number of the only connection that a tap records."""
 
@@ -207,6 +210,14 @@ class RecordedRemark(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):
     remark: Remark
     is_question: bool = False
     """True if the request was sent by the server."""
+
+
+def room_for(remark: RecordedRemark, most: int) -> int:
+    """Return how many remarks may be kept before this one, if `most` are kept in general.
+
+    The end of a call's code has more room: without it, a call whose start is kept would run for ever.
+    """
+    return 2 * most if remark.remark.kind == RemarkKind.CODE_ENDED else most
 
 
 class Gap(msgspec.Struct, gc=False, frozen=True):

@@ -26,3 +26,6 @@ def test_remarks_that_a_core_or_the_copy_leaves_out_are_counted(monkeypatch: pyt
     assert (len(copy.remarks), copy.remarks_left_out) == (3, 7), "the number of a core is that of all so far"
     copy.take(batch(2), epoch=2)
     assert (len(copy.remarks), copy.remarks_left_out) == (4, 8)
+    ended = RecordedRemark(1, 1, 1.0, Remark(RemarkKind.CODE_ENDED, "it ended"))
+    copy.take(TrafficBatch((), remarks=(ended,) * 5), epoch=2)
+    assert (len(copy.remarks), copy.remarks_left_out) == (8, 9), "ends have more room, and a limit as well"

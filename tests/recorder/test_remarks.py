@@ -81,6 +81,22 @@ def test_remarks_beyond_the_limit_are_counted(tmp_path: Path, monkeypatch: pytes
         assert index.remarks_left_out == 3
 
 
+def test_the_end_of_code_is_kept_beyond_the_limit_in_memory_and_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = recorded(path=tmp_path / "c.jsonl")
+    for module in (recording_module, archive):
+        monkeypatch.setattr(module, "MOST_REMARKS", 1)
+    kinds_given = (RemarkKind.CODE_RUNS, RemarkKind.STDOUT, RemarkKind.CODE_ENDED, RemarkKind.CODE_ENDED)
+    for kind in kinds_given:
+        recording.remark(RecordedRemark(1, 1, time.time(), Remark(kind, "text")))
+    recording.close()
+    assert recording.path is not None
+    for index in (recording.index, Archive(recording.path).index):
+        assert [each.remark.kind for each in index.remarks] == [RemarkKind.CODE_RUNS, RemarkKind.CODE_ENDED]
+        assert index.remarks_left_out == 2
+
+
 def test_a_plain_answer_has_no_remark() -> None:
     index = settled(recorded(b'{"jsonrpc": "2.0", "id": 1, "result": {"a": "\\ud83d\\ude00"}}').index)
     assert not index.is_remarked(0) and kinds(index) == []

@@ -19,7 +19,6 @@ from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 
 from mcpdesk.protocol.phases import Phases
-from mcpdesk.protocol.reading.remark import RemarkKind
 from mcpdesk.recorder.capture.capture_file import CaptureFile, PartGone, Taken
 from mcpdesk.recorder.capture.capture_lines import GROUP_BYTES, make_a_run
 from mcpdesk.recorder.capture.encoder import CaptureEncoder, PendingBodies
@@ -39,6 +38,7 @@ from mcpdesk.recorder.record import (
     HeldMark,
     HttpNote,
     RecordedRemark,
+    room_for,
 )
 
 if TYPE_CHECKING:
@@ -297,9 +297,7 @@ class Recording:
     def remark(self, remark: RecordedRemark) -> None:
         """Record a remark on output of a server. Memory keeps the first ones, the file all."""
         with self._lock:
-            # An end is kept where its beginning was, so that no call says for good that its code runs.
-            room = MOST_REMARKS * (1 + (remark.remark.kind == RemarkKind.CODE_ENDED))
-            if len(self._store.remarks) < room:
+            if len(self._store.remarks) < room_for(remark, MOST_REMARKS):
                 self._store.remarks.append(remark)
             else:
                 self._store.remarks_left_out += 1
