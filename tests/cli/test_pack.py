@@ -292,6 +292,19 @@ def test_what_is_secret_in_a_file_that_is_needed_is_a_mistake(mcpdesk: Run, tea:
     assert "sesame" not in refused.stdout
 
 
+def test_a_link_to_a_file_that_is_left_out_is_left_out(tea: Path) -> None:
+    for name, target in (
+        ("settings.txt", ".env"),
+        ("notes.txt", ".git/config"),
+        ("again.jsonl", "rows.jsonl"),
+    ):
+        (tea / name).symlink_to(target)
+    found = bundle.folder_files(tea)
+    reason = "a link to a file that is left out"
+    assert {("settings.txt", reason), ("notes.txt", reason)} <= set(found.left_out)
+    assert not {"settings.txt", "notes.txt"} & found.files.keys() and "again.jsonl" in found.files
+
+
 def test_a_folder_over_the_bounds_is_refused_with_its_largest_files(
     tea: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -163,8 +163,11 @@ def _why_no_file(path: Path, folder: Path) -> str:
         return "a lock of the contract"
     if path.parent == folder and MADE_HERE.fullmatch(name):
         return "made by this command"
-    if not Path(os.path.realpath(path)).is_relative_to(folder):
+    target = Path(os.path.realpath(path))
+    if not target.is_relative_to(folder):
         return "a link out of the folder"
+    if target != path and _is_left_out(target, folder):
+        return "a link to a file that is left out"
     if not path.is_file():
         return "no file"
     if name.endswith(".jsonl"):
@@ -172,6 +175,14 @@ def _why_no_file(path: Path, folder: Path) -> str:
             if file.read(11) == b'{"capture":':
                 return "a capture"
     return ""
+
+
+def _is_left_out(path: Path, folder: Path) -> bool:
+    """True if a file of the folder, or a folder that contains it, is left out."""
+    inside = path.relative_to(folder).parents
+    return any(_why_no_folder(folder / each, folder) for each in inside if each.name) or bool(
+        _why_no_file(path, folder)
+    )
 
 
 def _too_large(files: Mapping[str, Path]) -> DeskUserError:
