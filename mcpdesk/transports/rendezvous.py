@@ -259,7 +259,12 @@ def is_stale(point: str) -> bool:
         try:
             connection.connect(point)
         except ConnectionRefusedError:  # also raised for a plain file
-            return stat.S_ISSOCK(os.lstat(point).st_mode)
+            try:
+                return stat.S_ISSOCK(os.lstat(point).st_mode)
+            except FileNotFoundError:
+                return True
+        except FileNotFoundError:  # another process has removed it in the meantime
+            return True
         except OSError:
             return False
     return False

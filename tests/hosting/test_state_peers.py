@@ -10,8 +10,12 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.hosting.folder import state_peers
-from mcpdesk.hosting.folder.state_peers import StatePeers
+from mcpdesk.hosting.folder.state_peers import FolderPeers, StatePeers
+from mcpdesk.hosting.hosted_folder import HostedFolder
+from mcpdesk.hosting.journal import Journal
+from mcpdesk.settings import resolve
 from mcpdesk.transports import rendezvous
+from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 
 OTHER = 1
@@ -152,3 +156,21 @@ async def test_a_visitor_that_has_not_greeted_is_disconnected_at_the_end(tmp_pat
         await core.peers.close()
         assert await reader.read() == b""
     writer.close()
+
+
+async def test_a_core_that_cannot_look_for_the_others_does_not_listen_either(
+    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(folder: Path, state: str) -> dict[int, str]:
+        raise PermissionError("refused")
+
+    monkeypatch.setattr(rendezvous, "state_points", refused)
+    folder = write(tmp_path / "tea", {"mcp.json": '{"name": "tea"}'})
+    journal, state = Journal(), tmp_path / "state"
+    hosted = HostedFolder(folder, resolve({"state_dir": state}, {}).settings, journal)
+    peers = FolderPeers(journal, state)
+    await peers.join(hosted)
+    assert [line.text.partition(": ")[2] for line in journal.lines()] == ["refused"]
+    assert list(place.iterdir()) == []
+    await peers.close()
+    await hosted.close()

@@ -178,3 +178,23 @@ def test_kernel_names_the_process_at_the_other_end() -> None:
         assert rendezvous.peer_credentials(ours) == (os.getpid(), os.getuid())
     assert rendezvous.process_name(os.getpid())
     assert rendezvous.process_name(2**22 + 1) == ""
+
+
+def test_a_socket_that_another_process_removes_in_the_meantime_is_passed_over(
+    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendezvous.private_folder()
+    state = str(tmp_path / "state")
+    dead = Path(rendezvous.state_point(tmp_path, state).replace(f".{os.getpid()}.", ".1."))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(dead))
+    lstat = os.lstat
+
+    def removed(path: str) -> os.stat_result:
+        if str(path) == str(dead):
+            dead.unlink()
+        return lstat(path)
+
+    monkeypatch.setattr(os, "lstat", removed)
+    assert rendezvous.state_points(tmp_path, state) == {}
+    assert not os.path.exists(dead)

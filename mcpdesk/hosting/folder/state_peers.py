@@ -155,6 +155,7 @@ class FolderPeers:
         try:
             await peers.open()
         except OSError as error:
+            await peers.close()
             told = f"processes that use the state of {hosted.folder} as well are not noticed: {error}"
             return self._journal.log("warning", "server", told, "", name)
         self._peers[name] = peers
