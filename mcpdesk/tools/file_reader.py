@@ -105,7 +105,9 @@ def _limit() -> None:
         import resource
 
         for kind, most in ((resource.RLIMIT_AS, MOST_MEMORY), (resource.RLIMIT_CPU, MOST_SECONDS)):
-            resource.setrlimit(kind, (most, most))
+            present = resource.getrlimit(kind)[1]  # only root may raise it
+            limit = most if present == resource.RLIM_INFINITY else min(most, present)
+            resource.setrlimit(kind, (limit, limit))
 
 
 def main(form: str, path: str) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import os
+import subprocess
+import sys
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -117,6 +119,17 @@ async def test_an_svg_file_is_drawn(tmp_path: Path) -> None:
     facts, text, picture = await read(tmp_path / "square.svg")
     assert (facts["format"], picture.size) == ("svg", (40, 20)) and "SVG, 40 x 20 pixels" in text
     assert picture.convert("RGB").getpixel((20, 10)) == (255, 0, 0)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="has no such limits")
+def test_a_lower_limit_of_the_machine_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "square.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="4" height="2"/>')
+    reader = f"exec {sys.executable} -m mcpdesk.tools.file_reader svg {tmp_path / 'square.svg'}"
+    command = f"ulimit -v 3000000; ulimit -t 20; {reader}"
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout.startswith(b'{"width": 4, "height": 2')
 
 
 @pytest.mark.process
