@@ -10,7 +10,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mcpdesk.server.calls.context import Context
+from mcpdesk.server.calls.left_code import LEFT
 from mcpdesk.server.calls.own_loops import OwnLoops
+from mcpdesk.server.calls.running_call import RUNNING
+from mcpdesk.server.calls.sync_context import awaitable
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import Asked, AskingServer
@@ -71,3 +74,24 @@ async def test_hosted_code_that_exits_in_a_callback_does_not_end_its_loop() -> N
         loop.call_soon_threadsafe(sys.exit)
         loop.call_soon_threadsafe(loop.stop)
         assert await loops.run(loop_of, context) is loop
+
+
+async def test_code_in_a_thread_that_outlives_its_loop_is_reported_as_ended() -> None:
+    may_end, has_begun = threading.Event(), threading.Event()
+
+    def hold(ctx: Context) -> None:
+        has_begun.set()
+        may_end.wait(WITHIN_S)
+
+    place = (1, "held")
+    RUNNING.set(place)
+    try:
+        async with own_loops() as (loops, context):
+            held = asyncio.create_task(loops.run(awaitable(hold), context))
+            await asyncio.to_thread(has_begun.wait, WITHIN_S)
+            held.cancel()
+            await asyncio.wait({held})
+            await until(lambda: LEFT.has(place))
+    finally:
+        may_end.set()
+    await until(lambda: not LEFT.has(place))

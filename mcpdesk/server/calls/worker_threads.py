@@ -6,7 +6,6 @@ The threads are daemons: a blocked thread does not keep the process from ending.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent import futures
@@ -101,13 +100,18 @@ class ThreadedCall:
             value, error = None, raised
         with self._lock:
             self._is_over = True
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        try:
             self._loop.call_soon_threadsafe(self._set_result, value, error)
+        except RuntimeError:  # the loop is closed, and nothing else changes this call
+            self._note_end()
 
-    def _set_result(self, value: Any, error: BaseException | None) -> None:
+    def _note_end(self) -> None:
         if self._is_left and self._place is not None:
             self._is_left = False
             LEFT.remove(self._place)
+
+    def _set_result(self, value: Any, error: BaseException | None) -> None:
+        self._note_end()
         if self.result.done():
             return
         if error is None:
