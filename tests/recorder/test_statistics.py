@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import statistics
 from mcpdesk.recorder.index.statistics import OTHER, SLOTS, CallTally, SlotTimes, Subject
 from mcpdesk.recorder.index.statistics_rows import ALL, ALL_REQUESTS, as_csv, as_json, rows_of
+from mcpdesk.recorder.index.table import between
 from mcpdesk.recorder.record import FAULT, Direction, HeldMark
 from tests.support.traffic import (
     IN,
@@ -235,3 +238,37 @@ def test_a_percentile_is_the_time_of_a_call_and_none_from_a_gap_between_calls() 
     for took_s in (0.0201, 0.0204, 0.6012, 0.6023, 0.6046):
         tally.add(0, OPENED, took_s, 0, 0, 0)
     assert [tally.at(share) for share in (0.2, 0.4, 0.5, 0.95)] == [0.0204, 0.0204, 0.6046, 0.6046]
+
+
+class Dropping(dict[int, Any]):
+    """Values of a table whose rows are dropped, as by another thread, once one value was read."""
+
+    drop: Callable[[], object]
+
+    def __getitem__(self, key: int) -> Any:
+        value = super().__getitem__(key)
+        self.drop()
+        return value
+
+    def get(self, key: int, default: Any = None) -> Any:
+        value = super().get(key, default)
+        self.drop()
+        return value
+
+
+@pytest.mark.parametrize("name", ["labels", "response"])
+def test_rows_that_are_dropped_while_they_are_read_are_left_out(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    exchange(recording, 1, request(0, "tools/list"), result(0, {"tools": [SCHEMA]}), OPENED, 0.001)
+    recording.frame(1, IN, call(1, "echo"))
+    settle(recording)
+    counted, table = recording.index.statistics, recording.index.table
+    assert sum(counted.running().values()) == len(counted.definitions()) == 1
+    values = table.labels if name == "labels" else dict(enumerate(between(table.response, 0, len(table))))
+    dropping = Dropping(values)
+    dropping.drop = lambda: table.drop(len(table))
+    monkeypatch.setattr(table, name, dropping)
+    assert not (counted.running() if name == "labels" else counted.definitions())

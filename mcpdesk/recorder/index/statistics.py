@@ -364,20 +364,23 @@ class CallStatistics:
         """Calls that are not over, by server."""
         table, found = self._index.table, Counter[str]()
         for row in list(self._open):
-            if row < table.base or canonical(table.labels.get(table.label[row], ("", ""))[0]) not in CALLS:
-                continue
-            info = self._index.connections.get(table.connection[row])
-            if info is not None:
-                found[info.server] += 1
+            with suppress(IndexError):  # another thread has dropped the row
+                method, _ = table.labels.get(table.label[row], ("", ""))
+                info = self._index.connections.get(table.connection[row])
+                if info is not None and canonical(method) in CALLS:
+                    found[info.server] += 1
         return found
 
     def definitions(self) -> dict[tuple[str, str], int]:
         """Return approximate tokens of tool definitions, by server and tool, as last sent to clients."""
         index, found = self._index, dict[tuple[str, str], int]()
         for row in list(self._lists):
-            if row < index.table.base or (frame := index.table.response[row]) == NO_FRAME:
+            try:
+                frame, info = index.table.response[row], index.connections.get(index.table.connection[row])
+            except IndexError:  # it was dropped, maybe by another thread just now
                 continue
-            info = index.connections.get(index.table.connection[row])
+            if frame == NO_FRAME:
+                continue
             server = info.server if info is not None else ""
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                 for tool in _read_list(index.whole(frame)).result.tools:
