@@ -430,7 +430,7 @@ def _bind_unix(path: Path) -> socket.socket:
     if path.is_socket():
         if not rendezvous.is_stale(str(path)):
             raise TransportError(f"{path} is served by another process")
-        path.unlink()
+        path.unlink(missing_ok=True)
     elif path.exists():
         raise TransportError(f"cannot listen on {path}: something else is there already")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
