@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -158,19 +159,53 @@ async def test_a_visitor_that_has_not_greeted_is_disconnected_at_the_end(tmp_pat
     writer.close()
 
 
+@pytest.fixture
+async def hosted(tmp_path: Path) -> AsyncIterator[HostedFolder]:
+    folder = write(tmp_path / "tea", {"mcp.json": '{"name": "tea"}'})
+    made = HostedFolder(folder, resolve({"state_dir": tmp_path / "state"}, {}).settings, Journal())
+    yield made
+    await made.close()
+
+
 async def test_a_core_that_cannot_look_for_the_others_does_not_listen_either(
-    tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+    hosted: HostedFolder, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(folder: Path, state: str) -> dict[int, str]:
         raise PermissionError("refused")
 
     monkeypatch.setattr(rendezvous, "state_points", refused)
-    folder = write(tmp_path / "tea", {"mcp.json": '{"name": "tea"}'})
-    journal, state = Journal(), tmp_path / "state"
-    hosted = HostedFolder(folder, resolve({"state_dir": state}, {}).settings, journal)
-    peers = FolderPeers(journal, state)
+    journal = Journal()
+    peers = FolderPeers(journal, tmp_path / "state")
     await peers.join(hosted)
     assert [line.text.partition(": ")[2] for line in journal.lines()] == ["refused"]
     assert list(place.iterdir()) == []
     await peers.close()
-    await hosted.close()
+
+
+async def test_a_core_that_ends_while_it_begins_to_listen_leaves_no_socket(
+    hosted: HostedFolder, tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, may_listen = asyncio.get_running_loop(), threading.Event()
+    has_begun, has_ended = asyncio.Event(), asyncio.Event()
+    listen = rendezvous.listen
+
+    def late(point: str) -> rendezvous.MeetingSocket | None:
+        loop.call_soon_threadsafe(has_begun.set)
+        may_listen.wait(WITHIN_S)
+        try:
+            return listen(point)
+        finally:
+            loop.call_soon_threadsafe(has_ended.set)
+
+    monkeypatch.setattr(rendezvous, "listen", late)
+    peers = FolderPeers(Journal(), tmp_path / "state")
+    joining = asyncio.create_task(peers.join(hosted))
+    async with asyncio.timeout(WITHIN_S):
+        await has_begun.wait()
+        joining.cancel()
+        await asyncio.sleep(0)
+        may_listen.set()
+        await has_ended.wait()
+        await asyncio.wait({joining})
+    assert joining.cancelled() and list(place.iterdir()) == []
+    await peers.close()

@@ -152,8 +152,13 @@ class FolderPeers:
         assert state is not None
         peers = StatePeers(hosted.folder, self._state, partial(self._noticed, name, hosted.folder))
         peers.wrote = partial(self._readings.ask, hosted)
+        opening = asyncio.create_task(peers.open())
         try:
-            await peers.open()
+            await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            await asyncio.gather(opening, return_exceptions=True)  # a thread may still create the socket
+            await peers.close()
+            raise
         except OSError as error:
             await peers.close()
             told = f"processes that use the state of {hosted.folder} as well are not noticed: {error}"
