@@ -159,6 +159,8 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
     kind, size = fetched.content_type or "unknown type", len(fetched.body)
     form = "pdf" if kind == "application/pdf" else form_of(fetched.body)
     what = f"url: {fetched.url}"
+    if fetched.is_cut:
+        what += f" (of which the first {size:,} bytes were read)"
     if form == "pdf":
         made = await converted("pdf-text", fetched.body, ctx.environment, what)
         pages = made.facts["pages"]

@@ -117,6 +117,15 @@ async def test_the_text_of_a_pdf_is_read_and_a_broken_one_is_an_error(served: Si
         await read(f"{served.base}/pdf")
 
 
+@pytest.mark.process
+async def test_a_pdf_that_is_broken_because_it_was_cut_says_so(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "MOST_BYTES", 50)
+    with pytest.raises(HandlerError, match=r"\(of which the first 50 bytes were read\) is a broken PDF"):
+        await read(f"{served.base}/tides.pdf")
+
+
 @pytest.mark.usefixtures("no_browser")
 async def test_a_page_without_text_says_so(served: Site) -> None:
     result = await read(f"{served.base}/textless")
