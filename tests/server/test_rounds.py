@@ -144,11 +144,14 @@ async def test_each_round_has_another_state_and_progress_goes_to_the_request_at_
         {"action": "accept"},
     ],
 )
-async def test_an_answer_that_does_not_fit_is_asked_for_again(answer: Any) -> None:
+async def test_an_answer_that_does_not_fit_is_asked_for_again(
+    answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     peer = Asked()
     asked = await peer.round(1, "greet")
     again = await peer.round(2, "greet", **retry(asked, user_name=answer, unknown=ADA))
     assert list(again["result"]["inputRequests"]) == ["user_name"]
+    assert "an invalid answer to user_name is asked for again: " in caplog.text
     assert text_of(await peer.round(3, "greet", **retry(again, user_name=ADA))) == "Hello, Ada!"
 
 

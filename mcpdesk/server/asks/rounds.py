@@ -11,6 +11,7 @@ Source: MCP basic/patterns/mrtr.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import time
 from collections import Counter
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import ClientQuestion
     from mcpdesk.storage.shared.engine_rounds import EngineRounds
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 Work = Callable[[Call], Awaitable[JSONObject]]
 Confirm = Callable[[JSONObject], Awaitable[JSONObject]]
@@ -316,8 +318,13 @@ class Round:
             pending.answer.set_result(pending.asking.read(given))
         except MissingCapability as error:
             pending.answer.set_exception(error)
-        except ValueError:
-            return
+        except ValueError as error:
+            _log.warning(
+                "%s: an invalid answer to %s is asked for again: %s",
+                self.server or self.call.method,
+                name,
+                error,
+            )
         else:
             self._kept[name] = given
 
