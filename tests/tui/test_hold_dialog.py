@@ -251,7 +251,7 @@ async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_p
             await it.pilot.pause()
             assert call.outcome.done() and isinstance(it.app.focused, HeldList)
         await it.pilot.press("slash", "ctrl+u", "enter")
-        await it.until(lambda: toasts(it.app)[-1:] == ["Nothing is held any more."])
+        await it.until(lambda: toasts(it.app)[-1:] == ["No message is held now."])
         assert not desk.held().rule and isinstance(it.app.focused, LineField)
 
 

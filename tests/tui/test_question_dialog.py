@@ -40,7 +40,7 @@ async def test_a_digit_and_enter_answer_a_single_page() -> None:
         await desk.press("enter")
         assert desk.link.answers == [(desk.question.id, (Answer(("SQLite",)),))]
         await desk.until(lambda: not desk.is_open)
-        await desk.until(lambda: toasts(desk.app)[-1:] == ["Answered. claude-code 2.1 goes on."])
+        await desk.until(lambda: toasts(desk.app)[-1:] == ["Answered. claude-code 2.1 continues."])
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ async def test_declining_asks_for_a_reason_first() -> None:
         await desk.press("d", "n", "o", "enter")
         assert desk.link.declined == [(desk.question.id, "no")]
         await desk.until(lambda: not desk.is_open)
-        await desk.until(lambda: toasts(desk.app)[-1:] == ["Declined. claude-code 2.1 goes on."])
+        await desk.until(lambda: toasts(desk.app)[-1:] == ["Declined. claude-code 2.1 continues."])
 
 
 @pytest.mark.slow
@@ -360,7 +360,7 @@ async def test_cancelling_is_there_for_questions_that_allow_it() -> None:
         await desk.press("c")
         assert desk.link.cancelled == [desk.question.id]
         await desk.until(lambda: not desk.is_open)
-        await desk.until(lambda: toasts(desk.app)[-1:] == ["Cancelled. claude-code 2.1 goes on."])
+        await desk.until(lambda: toasts(desk.app)[-1:] == ["Cancelled. claude-code 2.1 continues."])
 
 
 async def test_letters_are_keys_again_after_escape() -> None:
@@ -378,7 +378,7 @@ async def test_an_approval_is_allowed_by_a_digit_and_enter() -> None:
         assert desk.link.answers == [] and "Choose at least one option." in desk.shown()
         await desk.press("1", "enter")
         assert desk.link.answers == [(desk.question.id, (Answer((Approval.ONCE,)),))]
-        await desk.until(lambda: toasts(desk.app)[-1:] == ["Allowed. claude-code 2.1 goes on."])
+        await desk.until(lambda: toasts(desk.app)[-1:] == ["Allowed. claude-code 2.1 continues."])
 
 
 @pytest.mark.slow
@@ -389,7 +389,7 @@ async def test_denying_asks_for_the_reason(keys: tuple[str, ...]) -> None:
         assert "deny, because" in desk.shown() and desk.link.answers == []
         await desk.press(*"no", "enter")
         assert desk.link.declined == [(desk.question.id, "no")]
-        await desk.until(lambda: toasts(desk.app)[-1:] == ["Denied. claude-code 2.1 goes on."])
+        await desk.until(lambda: toasts(desk.app)[-1:] == ["Denied. claude-code 2.1 continues."])
 
 
 @pytest.mark.slow

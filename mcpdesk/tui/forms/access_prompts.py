@@ -110,7 +110,7 @@ class TokenPrompt(Dialog[None]):
         elif token is None:
             yield f"The desk calls {server.name} as anybody."
         elif token.ended:
-            yield f"The token of {_subject(token)} does not count any more: {token.ended}."
+            yield f"The token of {_subject(token)} is no longer accepted: {token.ended}."
         else:
             allowed = " ".join(one_line(each, 60) for each in sorted(token.scopes))
             yield f"The desk calls {server.name} as {_holder(token, time.time())}."

@@ -350,12 +350,12 @@ class QuestionScreen(Dialog[None]):
         self.dismiss()
         cast("DeskApp", self.app).main.question_closes()
         if ended is None:
-            self.notify("The question is gone.", markup=False)
+            self.notify("The question no longer exists.", markup=False)
         elif self._sent and self._is_mine(ended):
-            self.notify(f"{ended.word.capitalize()}. {one_line(ended.asker, 40)} goes on.", markup=False)
+            self.notify(f"{ended.word.capitalize()}. {one_line(ended.asker, 40)} continues.", markup=False)
         else:
             form = _ENDINGS.get(ended.state, "was {word} by {by}")
-            how = form.format(by=ended.answered_by or "somebody", reason=ended.reason, word=ended.word)
+            how = form.format(by=ended.answered_by or "another person", reason=ended.reason, word=ended.word)
             text = one_line(f"The question of {one_line(ended.asker, 40)} {how}")
             self.notify(text, severity="warning", markup=False)
 

@@ -253,7 +253,7 @@ class ClientsPane(ColumnSection[ClientView]):
     ClientsPane.-alone > .lesson { display: block; }
     ClientsPane.-alone > .body { height: auto; }
     """
-    lesson = ("Nobody is connected yet", "")
+    lesson = ("No client is connected yet", "")
     beside_from = math.inf
     table = COLUMNS
     giving_way = GIVING_WAY

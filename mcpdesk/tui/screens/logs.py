@@ -587,8 +587,7 @@ def _empty(rows: LogList) -> Content:
     if rows.lines:
         return Content("No line passes the filter. Esc shows all.")
     return Content(
-        "Nothing was said yet.\n"
-        "print(), logging and ctx.log() in a tool, and stderr of children, appear here."
+        "No log lines yet.\nprint(), logging and ctx.log() in a tool, and stderr of children, appear here."
     )
 
 

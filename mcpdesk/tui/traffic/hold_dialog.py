@@ -303,7 +303,7 @@ class HoldDialog(Dialog[bool]):
 
         def tell() -> None:
             if not rule.strip():
-                self.app.notify("Nothing is held any more.", markup=False)
+                self.app.notify("No message is held now.", markup=False)
             if then is not None:
                 then()
 

@@ -69,7 +69,7 @@ _OTHER_STYLE = "$text-warning reverse"
 _WORDS = {
     Status.TOOL_ERROR: "tool error",
     Status.LEFT: "stopped waiting: its code still runs",
-    Status.LATE: "late: nobody waited for it any more",
+    Status.LATE: "late: the caller no longer waited for it",
     Status.ASKS: "asks the client",
 }
 FAILED = frozenset({Status.ERROR, Status.TOOL_ERROR})

@@ -220,7 +220,7 @@ def save(part: Savable, folder: Path) -> Path:
 _POLICIES = {
     Policy.ALLOW: "clients may call it",
     Policy.ASK: "calls of clients wait here for approval",
-    Policy.DENY: "nobody may call it, the desk neither",
+    Policy.DENY: "neither clients nor the desk may call it",
 }
 
 
