@@ -38,7 +38,7 @@ def reached_directly(server: ConfiguredServer) -> ConfiguredServer:
     while rest:
         word = rest.pop(0)
         if word.isdecimal():
-            port = int(word)
+            port = int(word) if len(word) <= len(str(LAST_PORT)) else LAST_PORT + 1
         if word in _FLAGS or word.isdecimal():
             continue
         if not rest or word not in ("--header", "--transport", "--host", _METADATA, _CLIENT, *_WITH_VALUE):
