@@ -409,7 +409,8 @@ def _connected(
             _open(connection, loop, connect_s or settings.connect_timeout_s, lines)
             yield made
         finally:
-            asyncio.run_coroutine_threadsafe(connection.close(), loop).result(CLOSE_S)
+            with suppress(TimeoutError):  # the result of the command matters, or its error
+                asyncio.run_coroutine_threadsafe(connection.close(), loop).result(CLOSE_S)
 
 
 async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
