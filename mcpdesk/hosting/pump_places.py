@@ -63,7 +63,11 @@ def open_pipe(
 
         pipe.expect(ClientToken(endpoint, pipe.dialogue, token, report))
     elif transport == "stdio" and (unlisted := _unlisted(endpoint)):
-        told = f"{unlisted} listed for {peer or 'the client'}, whose environment has no {TOKEN_VARIABLE}"
+        told = f"{unlisted} listed for {peer or 'the client'}"
+        if token:
+            told += f", because mcp.json has no auth.jwt to check its {TOKEN_VARIABLE}"
+        else:
+            told += f", whose environment has no {TOKEN_VARIABLE}"
         host.journal.log("info", "server", told, "", endpoint.name)
     return pipe
 

@@ -113,6 +113,22 @@ async def test_without_a_token_what_needs_one_is_neither_listed_nor_run(host: Ho
     assert "over a Unix socket" in await plain.call("whoami")
 
 
+async def test_a_token_that_the_server_does_not_check_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = hosted(tmp_path, monkeypatch)
+    (tmp_path / "mcp.json").write_text('{"name": "wallet"}')
+    await host.start()
+    try:
+        assert await (await Client(host, MCPDESK_TOKEN=token("HS256")).open()).names() == ["free"]
+        assert logged(host) == [
+            "whoami, send are not listed for tester, because mcp.json has no auth.jwt to check its"
+            " MCPDESK_TOKEN"
+        ]
+    finally:
+        await host.stop()
+
+
 async def test_a_token_opens_what_its_scopes_allow(host: Host) -> None:
     ada = await Client(host, MCPDESK_TOKEN=token("HS256")).open()
     assert (await ada.names(), await ada.call("whoami")) == (["free", "whoami"], "ada")
