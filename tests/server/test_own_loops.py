@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.left_code import LEFT
@@ -95,3 +97,14 @@ async def test_code_in_a_thread_that_outlives_its_loop_is_reported_as_ended() ->
     finally:
         may_end.set()
     await until(lambda: not LEFT.has(place))
+
+
+async def later_log(context: Context) -> Callable[[str, Any], bool]:
+    return context.log_later("later")
+
+
+@pytest.mark.timeout(20)
+async def test_a_function_of_the_context_may_be_called_on_the_cores_loop() -> None:
+    async with own_loops() as (loops, context):
+        log = await loops.run(later_log, context)
+        assert log("info", "called by a timer of the core") is False  # the connection has no log level

@@ -36,6 +36,8 @@ class LoopContext(Context):
 
     def on_loop(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a function on the core's loop. Use it for everything in `ctx.server`."""
+        if _is_running(self._core):
+            return function(*arguments)  # waiting for the core would never end
 
         async def call() -> T:
             return function(*arguments)
@@ -119,3 +121,11 @@ class LoopContext(Context):
     async def close_stream(self, retry_ms: int = 1000) -> bool:
         """Close the caller's connection while the call continues: as `Context.close_stream`."""
         return await self._on_core(self._context.close_stream(retry_ms))
+
+
+def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return True if the calling code runs on a loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
