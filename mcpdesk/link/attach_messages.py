@@ -103,7 +103,11 @@ class TrafficBatch(Struct, frozen=True, tag=True):
     """Number of frames before these that are left out."""
     why: str = ""
     marks: tuple[HeldMark, ...] = ()
+    first_mark: int = 0
+    """Position of the first of `marks` among those of the core. A screen that rejoins gets all again."""
     remarks: tuple[RecordedRemark, ...] = ()
+    first_remark: int = 0
+    """Position of the first of `remarks`, as for marks."""
     remarks_left_out: int = 0
     """Number of remarks so far that the core did not keep."""
 

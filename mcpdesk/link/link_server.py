@@ -484,10 +484,18 @@ class CoreNews:
         marks, remarks = tuple(index.marks[self._next_mark :]), tuple(index.remarks[self._next_remark :])
         left_out = index.remarks_left_out
         if marks or remarks or left_out > self._remarks_left_out:
+            news = TrafficBatch(
+                (),
+                marks=marks,
+                first_mark=self._next_mark,
+                remarks=remarks,
+                first_remark=self._next_remark,
+                remarks_left_out=left_out,
+            )
             self._next_mark += len(marks)
             self._next_remark += len(remarks)
             self._remarks_left_out = left_out
-            self._send(TrafficBatch((), marks=marks, remarks=remarks, remarks_left_out=left_out))
+            self._send(news)
         for _ in range(BATCHES):
             count = index.frame_count
             if count - self._next_frame > BEHIND:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import islice
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import structs
 
@@ -31,6 +31,7 @@ EPOCH: Final = OWN_BITS
 """Bits that hold a number within one core. The bits above them hold the epoch: the number of cores before
 it."""
 OWN: Final = (1 << EPOCH) - 1
+Sent = TypeVar("Sent")
 
 
 class TrafficCopy(Store):
@@ -61,19 +62,23 @@ class TrafficCopy(Store):
         """Number of remarks of all cores that are not kept here."""
         self._next: dict[int, int] = {}
         """Core's number of the next expected frame, by epoch."""
+        self._marks_seen: dict[int, int] = {}
+        self._remarks_seen: dict[int, int] = {}
+        """Number of marks and of remarks that each core has sent, by epoch."""
 
     def take(self, news: TrafficBatch, epoch: int, replica: str = "") -> int:
         """Store a batch and return how many frames are missing before it.
 
-        Frames received already are skipped.
+        Frames, marks and remarks received already are skipped.
         """
         above = epoch << EPOCH
         for info in news.connections:
             number = info.number + above
             self.connections[number] = structs.replace(info, number=number, replica=replica)
         self._forget_connections()
-        self.marks += (structs.replace(mark, connection=mark.connection + above) for mark in news.marks)
-        for each in news.remarks:
+        for mark in _unseen(self._marks_seen, epoch, news.first_mark, news.marks):
+            self.marks.append(structs.replace(mark, connection=mark.connection + above))
+        for each in _unseen(self._remarks_seen, epoch, news.first_remark, news.remarks):
             if len(self.remarks) < room_for(each, MOST_REMARKS):
                 self.remarks.append(structs.replace(each, connection=each.connection + above))
             else:
@@ -116,7 +121,8 @@ class TrafficCopy(Store):
         """Remove the connections of a core that ended long ago."""
         for number in [number for number in list(self.connections) if number >> EPOCH == epoch]:
             del self.connections[number]
-        self._next.pop(epoch, None)
+        for numbers in (self._next, self._marks_seen, self._remarks_seen):
+            numbers.pop(epoch, None)
 
     def whole(self, number: int) -> bytes:
         """Return all bytes of a frame, or as many as are available.
@@ -202,3 +208,15 @@ class TrafficCopy(Store):
                 del self._cut[first]
                 self._unavailable.discard(first)
                 self._fetched_bytes -= len(self._fetched.pop(first, b""))
+
+
+def _unseen(seen: dict[int, int], epoch: int, first: int, sent: tuple[Sent, ...]) -> tuple[Sent, ...]:
+    """Return the values that a core sends for the first time, and note how many it has sent.
+
+    Values after missing ones are ignored: the screen rejoins, and the core sends all of them again.
+    """
+    due = seen.get(epoch, 0)
+    if first > due:
+        return ()
+    seen[epoch] = max(due, first + len(sent))
+    return sent[due - first :]

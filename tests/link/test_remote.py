@@ -25,14 +25,15 @@ from mcpdesk.link import core_copy
 from mcpdesk.link.attach_messages import Ask, Join, State, TrafficBatch, Welcome, framed, pack, read_message
 from mcpdesk.link.core_copy import _of_core
 from mcpdesk.link.link import Link
-from mcpdesk.link.link_server import BEHIND, PAST, AttachedScreen, serve_screen
+from mcpdesk.link.link_server import BEHIND, PAST, AttachedScreen, CoreNews, serve_screen
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.remote import RemoteLink, RunningCore, running_cores
+from mcpdesk.link.traffic_copy import TrafficCopy
 from mcpdesk.link.values import Notice, Severity, Verdict
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.capture import recording as recording_module
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
-from mcpdesk.recorder.record import ConnectionInfo, Direction, RecordedRemark
+from mcpdesk.recorder.record import ConnectionInfo, Direction, HeldMark, RecordedRemark
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.version import __version__
@@ -390,6 +391,26 @@ def test_a_core_of_another_version_is_refused() -> None:
             RemoteLink(core)
     finally:
         place.leave()
+
+
+async def test_a_screen_that_joins_again_shows_marks_and_remarks_once(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        recording, copy = desk.host.recording, TrafficCopy(lambda epoch, number: None)
+
+        def take(news: object) -> None:
+            if isinstance(news, TrafficBatch):
+                copy.take(news, epoch=1)
+
+        link = LocalLink(desk.host)
+        news = CoreNews(link, take, past=0)
+        for number in (1, 2):
+            recording.mark(HeldMark(990, Direction.IN, number, time.time(), 0.5, "passed on"))
+            recording.remark(RecordedRemark(990, number, time.time(), Remark(RemarkKind.STDOUT, "text")))
+            news.send_traffic()
+            news.send_past(take, 100, 0)
+        CoreNews(link, take, past=0).send_traffic()  # as after a time without screens
+        link.close()
+        assert [each.id for each in copy.marks] == [each.id for each in copy.remarks] == [1, 2]
 
 
 async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(

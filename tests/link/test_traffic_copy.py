@@ -8,7 +8,7 @@ from mcpdesk.link import traffic_copy
 from mcpdesk.link.attach_messages import TrafficBatch
 from mcpdesk.link.traffic_copy import TrafficCopy
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
-from mcpdesk.recorder.record import RecordedRemark
+from mcpdesk.recorder.record import Direction, HeldMark, RecordedRemark
 
 
 def batch(count: int, left_out: int = 0) -> TrafficBatch:
@@ -27,5 +27,24 @@ def test_remarks_that_a_core_or_the_copy_leaves_out_are_counted(monkeypatch: pyt
     copy.take(batch(2), epoch=2)
     assert (len(copy.remarks), copy.remarks_left_out) == (4, 8)
     ended = RecordedRemark(1, 1, 1.0, Remark(RemarkKind.CODE_ENDED, "it ended"))
-    copy.take(TrafficBatch((), remarks=(ended,) * 5), epoch=2)
+    copy.take(TrafficBatch((), remarks=(ended,) * 5, first_remark=2), epoch=2)
     assert (len(copy.remarks), copy.remarks_left_out) == (8, 9), "ends have more room, and a limit as well"
+
+
+def test_marks_and_remarks_that_are_sent_again_are_kept_once_and_lost_ones_are_made_good() -> None:
+    copy = TrafficCopy(lambda epoch, number: None)
+    marks = tuple(HeldMark(1, Direction.IN, number, 1.0, 0.5, "passed on") for number in range(4))
+    remarks = tuple(RecordedRemark(1, number, 1.0, Remark(RemarkKind.STDOUT, "x")) for number in range(4))
+
+    def take(first: int, stop: int) -> list[int]:
+        sent, said = marks[first:stop], remarks[first:stop]
+        copy.take(TrafficBatch((), marks=sent, first_mark=first, remarks=said, first_remark=first), epoch=1)
+        assert [each.id for each in copy.marks] == [each.id for each in copy.remarks]
+        return [int(each.id or 0) for each in copy.marks]
+
+    assert take(0, 2) == [0, 1]
+    assert take(3, 4) == [0, 1], "the one before it is missing, so the screen rejoins"
+    assert take(0, 4) == [0, 1, 2, 3]
+    assert take(2, 4) == [0, 1, 2, 3]
+    copy.take(TrafficBatch((), marks=marks[:1], remarks=remarks[:1]), epoch=2)
+    assert (len(copy.marks), len(copy.remarks)) == (5, 5), "each core counts its own"
