@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 import time
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mcpdesk.auth.principal import Principal
+from mcpdesk.errors import Refusal
+from mcpdesk.protocol import content
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY
 from mcpdesk.server.asks import answered_rounds, rounds
 from mcpdesk.server.asks.answered_rounds import ENDED, OTHER_ANSWERS, RESULT_DROPPED
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt
-from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.offer.tool import Tool, ToolResult
 from tests.support.asked_client import ADA, EVERYTHING, NAME, Asked, AskingServer, text_of
 from tests.support.patience import WITHIN_S
 
@@ -27,11 +33,15 @@ class Paying(AskingServer):
     def __init__(self) -> None:
         super().__init__()
         self.paid: list[str] = []
+        self.refused: Callable[[Refusal], None] = lambda error: None
         self.began = asyncio.Event()
         self.may_end = asyncio.Event()
         self.was_cancelled = asyncio.Event()
         self.server.tools.replace(
-            [Tool(each.__name__, each, {"type": "object"}) for each in (self.pay, self.order, self.fail)]
+            [
+                Tool(each.__name__, each, {"type": "object"})
+                for each in (self.pay, self.order, self.fail, self.count, self.refuse)
+            ]
         )
         self.server.prompts.replace([Prompt("bill", self.bill)])
 
@@ -60,6 +70,16 @@ class Paying(AskingServer):
     async def fail(self, arguments: dict[str, Any], context: Context) -> Any:
         self.paid.append((await context.elicit("Pay?", NAME, key="who")).content["name"])
         raise RuntimeError("no money")
+
+    async def count(self, arguments: dict[str, Any], context: Context) -> Any:
+        await context.elicit("Pay?", NAME, key="who")
+        return ToolResult((content.text("numbers"),), {"numbers": [0] * 1000})
+
+    async def refuse(self, arguments: dict[str, Any], context: Context) -> Any:
+        await context.elicit("Pay?", NAME, key="who")
+        error = Refusal(-5, "no", {"numbers": [0] * 1000})
+        self.refused(error)
+        raise error
 
     async def bill(self, arguments: dict[str, str], context: Context) -> Any:
         self.paid.append((await context.elicit("Pay?", NAME, key="who")).content["name"])
@@ -229,6 +249,33 @@ async def test_a_request_that_is_left_keeps_the_answers_of_its_round() -> None:
     assert text_of(await peer.response(3)) == "ordered for Ada"
 
 
+@pytest.mark.parametrize("name", ["count", "refuse"])
+async def test_numbers_count_as_bytes_and_so_does_the_data_of_errors(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answered_rounds, "LARGEST_BYTES", 1000)
+    peer = Asked(Paying())
+    asked = await peer.round(1, name)
+    send(peer, 2, params_of(asked, tool=name))
+    assert "[0,0," in json.dumps(await peer.response(2)).replace(" ", "")
+    send(peer, 3, params_of(asked, tool=name))
+    assert (await peer.response(3))["error"] == {"code": -32603, "message": RESULT_DROPPED}
+
+
+async def test_the_error_of_a_round_keeps_nothing_of_its_request() -> None:
+    asking = Paying()
+    peer = Asked(asking)
+    asked = await peer.round(1, "refuse")
+    errors: list[weakref.ref[Refusal]] = []
+    asking.refused = lambda error: errors.append(weakref.ref(error))
+    send(peer, 2, params_of(asked, tool="refuse"))
+    first = (await peer.response(2))["error"]
+    gc.collect()
+    assert [each() for each in errors] == [None]
+    send(peer, 3, params_of(asked, tool="refuse"))
+    assert (await peer.response(3))["error"] == first
+
+
 async def test_a_round_that_was_cancelled_may_be_tried_again() -> None:
     asking = Paying()
     peer = Asked(asking)
@@ -269,11 +316,11 @@ async def test_what_is_remembered_is_bounded_in_number_and_bytes(monkeypatch: py
         assert text_of(await peer.round(10 * number + 1, "greet", **params)) == f"Hello, {name}!"
         return params
 
-    monkeypatch.setattr(answered_rounds, "MOST_BYTES", 100)
+    monkeypatch.setattr(answered_rounds, "MOST_BYTES", 200)
     first = await greeted(1, "A" * 50)
     assert kept.dropped == 0 and kept.size >= 50
     await greeted(2, "B" * 50)
-    assert kept.dropped == 1 and kept.size <= 100
+    assert kept.dropped == 1 and kept.size <= 200
     again = await peer.round(3, "greet", **first)
     assert again["error"] == {"code": -32603, "message": RESULT_DROPPED}
     monkeypatch.setattr(answered_rounds, "LARGEST_BYTES", 10)

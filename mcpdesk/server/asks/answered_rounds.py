@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from mcpdesk.errors import MissingCapability, ProtocolError, StorageError
-from mcpdesk.protocol.answer_size import estimated_size
+from mcpdesk.errors import LocalProtocolError, MissingCapability, ProtocolError, StorageError
+from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.calls.outcomes import described
@@ -49,7 +49,8 @@ class AnsweredRound:
         self._calls: list[Call] = []
         """Requests that wait for the result. The handler reports to the first one."""
         self._body: JSONObject | None = None
-        self._error: ProtocolError | None = None
+        self._error: tuple[int, str, Any] | None = None
+        """Code, message and data: the exception itself would keep the request in memory by its traceback."""
         self._outcome = OutcomeKind.OK
 
     @property
@@ -104,13 +105,14 @@ class AnsweredRound:
 
     def drop_result(self) -> None:
         """Delete the result; the round stays known."""
-        self._body, self.size = None, 0
+        self._body = self._error = None
+        self.size = 0
 
     def _kept(self, error: BaseException | None = None) -> JSONObject:
         if isinstance(error, MissingCapability | StorageError):
             raise error.with_traceback(None)
         if self._error is not None:
-            raise self._error.with_traceback(None)
+            raise ProtocolError(*self._error)
         if self._body is None:
             raise ProtocolError(ErrorCode.INTERNAL_ERROR, RESULT_DROPPED)
         return self._body
@@ -121,14 +123,23 @@ class AnsweredRound:
         if operation is not None:
             self._outcome = operation.call.outcome
         if isinstance(error, ProtocolError):
-            self._error = error
+            self._error = error.code, error.message, error.data
+            self.size = _size(error.data)
         elif error is not None:
-            self._error = ProtocolError(ErrorCode.INTERNAL_ERROR, f"Internal error: {described(error)}")
+            self._error = ErrorCode.INTERNAL_ERROR, f"Internal error: {described(error)}", None
         elif not task.cancelled():
             self._body = task.result()
-            self.size = estimated_size(self._body)
+            self.size = _size(self._body)
         # These errors mean that this request could not be served. The operation has not ended.
         over(self, not task.cancelled() and not isinstance(error, MissingCapability | StorageError))
+
+
+def _size(value: Any) -> int:
+    """Return the bytes of a result or of an error's data; too many if it cannot be encoded."""
+    try:
+        return len(codec.encode_part(value))
+    except LocalProtocolError:
+        return LARGEST_BYTES + 1
 
 
 class AnsweredRounds:
