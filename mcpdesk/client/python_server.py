@@ -58,8 +58,9 @@ def find(defined: dict[str, Any], name: str, path: Path) -> Any:
             return found[usual]
     if len({id(value) for value in found.values()}) == 1:
         return next(iter(found.values()))
-    known = f"several: {', '.join(found)}; name one as FILE:NAME" if found else "none of FastMCP or the SDK"
-    sys.exit(f"{path} has no server object to run, but {known}")
+    if found:
+        sys.exit(f"{path} has several server objects: {', '.join(found)}; name one as FILE:NAME")
+    sys.exit(f"{path} has no server object to run, neither of FastMCP nor of the official SDK")
 
 
 def serve(server: Any) -> None:
