@@ -185,7 +185,7 @@ def _is_place(word: str) -> bool:
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def program() -> None:
-    """A desk for MCP servers, yours or anybody's: call their tools, watch every message and answer their
+    """A desk for MCP servers, your own or any other: call their tools, watch every message and answer their
     questions.
 
     Without a command it opens the desk on the servers that follow: a program (-- COMMAND), a URL, a client's

@@ -64,7 +64,9 @@ _SERVER_NAMES = {
 }
 
 
-@click.command(name="wrap", epilog=WRAP_EXAMPLES, short_help="Record what a client and its servers say.")
+@click.command(
+    name="wrap", epilog=WRAP_EXAMPLES, short_help="Record the messages between a client and its servers."
+)
 @click.argument("client", required=False)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
@@ -167,7 +169,7 @@ def _files(clients: Sequence[str]) -> Iterator[tuple[Path, str]]:
             yield path, text
 
 
-@click.command(name="unwrap", epilog=UNWRAP_EXAMPLES, short_help="Take out what `wrap` put in.")
+@click.command(name="unwrap", epilog=UNWRAP_EXAMPLES, short_help="Undo `wrap`.")
 @click.argument("client")
 def unwrap_command(client: str) -> None:
     """Remove the taps from the configuration of CLIENT, and restore the file byte for byte.
@@ -184,7 +186,7 @@ def unwrap_command(client: str) -> None:
     print_message("Restart the client.")
 
 
-@click.command(name="trust", epilog=TRUST_EXAMPLES, short_help="Agree to what a configuration file names.")
+@click.command(name="trust", epilog=TRUST_EXAMPLES, short_help="Trust the content of a configuration file.")
 @click.argument("file", required=False)
 @click.option("--yes", is_flag=True, help="Agree without a question.")
 @click.option("--list", "lists", is_flag=True, help="List the files that you agreed to.")

@@ -52,7 +52,7 @@ Warnings (a parameter nobody describes, a name or a length some client does not 
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 
-@click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Look for mistakes in a server.")
+@click.command(name="check", epilog=CHECK_EXAMPLES, short_help="Find errors in a server.")
 @click.argument("target", shell_complete=completion.folder)
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
