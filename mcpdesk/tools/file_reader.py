@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +27,10 @@ PAGE_SCALE = 150 / 72
 """Pixels per point of a page."""
 Read = tuple[dict[str, Any], bytes]
 """Facts, and the content."""
+
+_FILE_ADDRESS = re.compile(r"""([\w.:-]*href)\s*=\s*(?:"(?!#|data:)[^"]*"|'(?!#|data:)[^']*')""", re.I)
+"""Address in an attribute, other than one within the document or data."""
+_ENTITY = re.compile(r"""<!ENTITY(?:"[^"]*"|'[^']*'|[^"'>])*""")
 
 
 def pdf_text(path: Path) -> Read:
@@ -67,8 +72,19 @@ def svg_picture(path: Path) -> Read:
     import resvg_py
     from PIL import Image
 
-    data = bytes(resvg_py.svg_to_bytes(svg_path=str(path)))
+    data = bytes(resvg_py.svg_to_bytes(svg_string=_without_files(path.read_text("utf-8-sig"))))
     return _png(Image.open(io.BytesIO(data), formats=("png",)), 1)
+
+
+def _without_files(svg: str) -> str:
+    """Return an SVG document without the addresses of other files, which the library would read.
+
+    Raises: ValueError for an entity that could hide one.
+    """
+    for entity in _ENTITY.finditer(svg):
+        if set(entity[0][len("<!ENTITY") :]) & set("<&%"):
+            raise ValueError("it has an entity with markup")
+    return _FILE_ADDRESS.sub(r"\1=''", svg)
 
 
 def heic_picture(path: Path) -> Read:

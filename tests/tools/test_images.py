@@ -111,6 +111,39 @@ async def test_the_first_page_of_a_pdf_file_is_drawn(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+@pytest.mark.parametrize(
+    "image",
+    [
+        '<image width="4" height="4" href="{path}"/>',
+        "<image width='4' height='4' x:href = '{path}'/>",
+        '<image width="4" height="4" href="&#47;{path}"/>',
+        '<image width="4" height="4" href="file://{path}"/>',
+    ],
+)
+async def test_an_svg_file_shows_no_other_file(image: str, tmp_path: Path) -> None:
+    pytest.importorskip("resvg_py")
+    Image.new("RGB", (4, 4), "#ff0000").save(tmp_path / "other.png")
+    head = (
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xlink" width="4" height="4">'
+    )
+    file = tmp_path / "image.svg"
+    file.write_text(head + image.format(path=tmp_path / "other.png") + "</svg>")
+    _, _, picture = await read(file)
+    assert picture.convert("RGBA").getpixel((1, 1)) == (0, 0, 0, 0)
+
+
+@pytest.mark.process
+async def test_an_svg_file_with_markup_in_an_entity_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("resvg_py")
+    entity = f"<image width='4' height='4' hr&#101;f='{tmp_path / 'other.png'}'/>"
+    (tmp_path / "image.svg").write_text(
+        f'<!DOCTYPE svg [<!ENTITY e "{entity}">]><svg xmlns="http://www.w3.org/2000/svg">&e;</svg>'
+    )
+    with pytest.raises(HandlerError, match="an entity with markup"):
+        await read(tmp_path / "image.svg")
+
+
+@pytest.mark.process
 async def test_an_svg_file_is_drawn(tmp_path: Path) -> None:
     (tmp_path / "square.svg").write_text(
         '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg" width="40" height="20">'
