@@ -36,7 +36,6 @@ from mcpdesk.cli.printing import (
 from mcpdesk.cli.reach import agreement, ask_input, reach_options, with_hint
 from mcpdesk.cli.requests import fitted, parse_arguments
 from mcpdesk.client.targets import FolderTarget, RemoteTarget, find_target
-from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import CallError, DeskError, DeskUserError
 from mcpdesk.plain_text import clean
 from mcpdesk.testing.case_files import CASES, find_cases
@@ -212,7 +211,7 @@ def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]
     Raises: DeskError if a folder cannot be hosted.
     """
     from mcpdesk.settings import resolve
-    from mcpdesk.testing.connected_server import connected, hosted, isolated_host, stdio_target
+    from mcpdesk.testing.connected_server import ProgramLog, connected, hosted, isolated_host, stdio_target
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
         if way in ("memory", "http"):
@@ -229,16 +228,10 @@ def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]
         else:
             found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
         assert not isinstance(found, FolderTarget)
-        settings, lines = resolve({}, os.environ).settings, list[str]()
-        events = ProgramEvents(lines.append, lambda line: lines.append(f"(stdout) {excerpt(line)}"))
+        settings, logged = resolve({}, os.environ).settings, ProgramLog()
+        events = ProgramEvents(logged.log, logged.stray)
         place = ClientPlace(settings.state_dir, settings.api_key_header)
         transport = target_transport(found, reach, place, events)
-
-        def logged() -> list[str]:
-            new = lines[:]
-            lines.clear()
-            return new
-
         yield connected(transport, logged, reach.revision), 1
 
 

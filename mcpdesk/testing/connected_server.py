@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.targets import CommandTarget
+from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import CallError
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.settings import BY_NAME as SETTINGS_BY_NAME
@@ -143,6 +145,31 @@ class HostLog:
         lines = self._journal.lines(self._last)
         self._last = lines[-1].number if lines else self._last
         return [_line(each) for each in lines if each.source in _PRINTED or each.level in _TROUBLE]
+
+
+class ProgramLog:
+    """Newest output of a server program at each call, other than its messages."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=MOST_LOGGED - 1)
+        self._dropped = 0
+
+    def log(self, line: str) -> None:
+        """Keep a line of stderr."""
+        self._dropped += len(self._lines) == self._lines.maxlen
+        self._lines.append(line)
+
+    def stray(self, line: bytes) -> None:
+        """Keep the beginning of a line on stdout that is not a message."""
+        self.log(f"(stdout) {excerpt(line)}")
+
+    def __call__(self) -> list[str]:
+        """Return the lines since the last call, after the number of those left out, if any."""
+        found = [f"({self._dropped} earlier lines were dropped)"] if self._dropped else []
+        found += self._lines
+        self._lines.clear()
+        self._dropped = 0
+        return found
 
 
 def _line(line: LogLine) -> str:

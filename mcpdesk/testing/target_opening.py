@@ -17,6 +17,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.revisions import BY_NAME, ERAS
 from mcpdesk.testing.connected_server import (
     ConnectedServer,
+    ProgramLog,
     connected,
     hosted,
     hosted_object,
@@ -163,14 +164,8 @@ async def _connected(target: RemoteTarget, reach: Reach) -> AsyncIterator[Connec
     from mcpdesk.settings import resolve
     from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, target_transport
 
-    settings, lines = resolve({}, os.environ).settings, list[str]()
-
-    def logged() -> list[str]:
-        new = lines[:]
-        lines.clear()
-        return new
-
-    events = ProgramEvents(lines.append, lambda line: lines.append(line.decode("utf-8", "replace")))
+    settings, logged = resolve({}, os.environ).settings, ProgramLog()
+    events = ProgramEvents(logged.log, logged.stray)
     place = ClientPlace(settings.state_dir, settings.api_key_header)
     transport = target_transport(target, reach, place, events)
     async with connected(transport, logged, reach.revision) as server:
