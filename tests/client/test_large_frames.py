@@ -148,3 +148,25 @@ async def test_clients_are_answered_while_a_large_answer_of_another_server_passe
                 assert health.status == 200
             reading.may_end.set()
             assert await calling == LARGE % 7
+
+
+async def test_a_frame_that_fails_holds_up_none_after_it() -> None:
+    large = b'{"jsonrpc":"2.0","id":1,"result":{"a":NaN,"b":"' + b"x" * QUICK_BYTES + b'"}}\n'
+    small = b'{"jsonrpc":"2.0","id":2,"result":{}}\n'
+    passed: list[bytes] = []
+    failures: list[object] = []
+    is_empty = asyncio.Event()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context["exception"]))
+
+    def hand_on(frame: bytes, read: object) -> None:
+        passed.append(frame)
+        if frame is large:
+            raise KeyError("no such request")
+
+    lane = large_frames.FrameLane(hand_on, lambda is_paused: None)
+    for frame in (large, small):
+        lane.put(frame)
+    lane.when_empty(is_empty.set)
+    async with asyncio.timeout(WITHIN_S):
+        await is_empty.wait()
+    assert passed == [large, small] and [type(each) for each in failures] == [KeyError]

@@ -461,6 +461,25 @@ async def test_metadata_is_looked_for_at_the_next_address_if_one_breaks_off() ->
     assert server.registrations
 
 
+class _BreakingWithoutLogin(_NoLogin):
+    """Breaks off at the address of its metadata, and has nothing elsewhere."""
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/.well-known/oauth-authorization-server":
+            assert request.transport is not None
+            request.transport.close()
+        return await super()._answer(request)
+
+
+async def test_metadata_that_breaks_off_is_not_called_a_missing_login() -> None:
+    server = _BreakingWithoutLogin({"challenge": lambda given: given.clear()})
+    async with server.running():
+        with pytest.raises(
+            AuthorizationError, match="authorization server metadata at .*: the connection broke"
+        ):
+            await _list(server)
+
+
 async def test_a_connection_that_breaks_at_all_addresses_is_named_with_one() -> None:
     server = _Breaking("/.well-known/oauth-protected-resource/mcp")
     async with server.running():

@@ -60,7 +60,12 @@ class FrameLane:
         try:
             while self._waiting:
                 frame = self._waiting.popleft()
-                self._hand_on(frame, await read_apart(frame, is_line=True))
+                read = await read_apart(frame, is_line=True)
+                try:
+                    self._hand_on(frame, read)
+                except Exception as error:  # frames after it must not wait, nor overtake each other
+                    told = "a frame could not be passed on"
+                    asyncio.get_running_loop().call_exception_handler({"message": told, "exception": error})
         finally:
             self._reading = None
             self._pause(False)

@@ -146,10 +146,10 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
         return authorization_server(answer.json(what), origin)
     # An endpoint may fail on a request without parameters and exist all the same.
     page: Fetched = yield Fetch("the authorization endpoint", f"{origin}/authorize", may_break=True)
+    if not answer.status and (not page.status or page.status in _NOT_THERE):
+        raise _broken(what, origin, answer)
     if page.status in _NOT_THERE:
         raise _no_login(origin, scope)
-    if not answer.status and not page.status:
-        raise _broken(what, origin, answer)
     return AuthorizationServer(
         origin,
         token_endpoint=f"{origin}/token",
