@@ -475,7 +475,7 @@ async def test_metadata_that_breaks_off_is_not_called_a_missing_login() -> None:
     server = _BreakingWithoutLogin({"challenge": lambda given: given.clear()})
     async with server.running():
         with pytest.raises(
-            AuthorizationError, match="authorization server metadata at .*: the connection broke"
+            AuthorizationError, match=r"authorization server metadata at .*: the connection broke"
         ):
             await _list(server)
 
