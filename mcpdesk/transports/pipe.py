@@ -96,3 +96,18 @@ async def finish_calls(pipe: FramePipe, grace_s: float = GRACE_S) -> None:
         log.info("calls still under way %s s after the end of input are cancelled", grace_s)
     finally:
         pipe.close()
+
+
+async def stop_accepting(server: asyncio.Server) -> None:
+    """Close a server on the running loop, but keep the connections that it has accepted.
+
+    asyncio's `Server.close` alone loses those whose transport does not exist yet: they are neither served nor
+    closed. Other loops create the transport at once.
+    """
+    loop = asyncio.get_running_loop()
+    if isinstance(loop, asyncio.SelectorEventLoop):
+        for listener in server.sockets:
+            loop.remove_reader(listener)
+    await asyncio.sleep(0)  # creates the transports
+    await asyncio.sleep(0)  # calls `connection_made`
+    server.close()

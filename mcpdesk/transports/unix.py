@@ -19,6 +19,7 @@ from mcpdesk.transports.pipe import (
     FramePipe,
     OpenPipe,
     finish_calls,
+    stop_accepting,
 )
 from mcpdesk.transports.pump import ALONE, LEAVE, REFUSAL, TAKEN
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
@@ -120,7 +121,7 @@ class UnixListener:
         """Remove the socket's entry, stop accepting and close all connections."""
         await asyncio.to_thread(self.place.withdraw)
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
         self.place.listener.close()
         connections = tuple(self._connections)
         for connection in connections:

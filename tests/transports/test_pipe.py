@@ -1,10 +1,15 @@
-"""What happens to a pipe after its peer's end of input."""
+"""The end of a pipe after its peer's end of input, and the end of a listener."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+from pathlib import Path
+from typing import cast
 
-from mcpdesk.transports.pipe import finish_calls
+import pytest
+
+from mcpdesk.transports.pipe import finish_calls, stop_accepting
 from tests.support.echo_pipe import EchoCore
 
 
@@ -26,3 +31,25 @@ async def test_calls_that_last_longer_are_given_up() -> None:
     pipe.feed(b"wait\n")
     await finish_calls(pipe, 0.01)
     assert pipe.closed.is_set()
+
+
+@pytest.mark.parametrize("turns", [2, 3])
+async def test_a_connection_accepted_in_the_last_moment_is_served(tmp_path: Path, turns: int) -> None:
+    made: list[asyncio.Transport] = []
+
+    class Accepted(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made.append(cast(asyncio.Transport, transport))
+
+    server = await asyncio.get_running_loop().create_unix_server(Accepted, tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(tmp_path / "s"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await stop_accepting(server)
+        assert not server.is_serving()
+        client.settimeout(5)
+        made[0].write(b"served")
+        assert client.recv(6) == b"served"
+        made[0].close()
+        await asyncio.sleep(0)

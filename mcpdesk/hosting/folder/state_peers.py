@@ -20,6 +20,7 @@ from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.jobs.schedule import OneByOne, call_soon_safely
 from mcpdesk.transports import rendezvous
+from mcpdesk.transports.pipe import stop_accepting
 
 WROTE = b"w"
 """Byte sent by a process that has changed the state files."""
@@ -76,7 +77,7 @@ class StatePeers:
         if self._place is not None:
             await asyncio.to_thread(self._place.withdraw)
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
         tasks = dict(self._tasks)
         for task in tasks:
             task.cancel()

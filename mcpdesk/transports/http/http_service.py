@@ -47,6 +47,7 @@ from mcpdesk.transports.http.responses import (
 from mcpdesk.transports.http.site_routes import DashboardEntry, is_metadata, metadata, metrics
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
+from mcpdesk.transports.pipe import stop_accepting
 from mcpdesk.transports.unread_answers import UNREAD
 
 SHUTDOWN_S = 2.0
@@ -171,7 +172,7 @@ class HttpService:
         if self._server is None or self._listener is None or self._socket is None:
             return
         loop, listening = asyncio.get_running_loop(), self._socket.dup()
-        self._server.close()
+        await stop_accepting(self._server)
         waiting = _accepted(listening)  # otherwise they would get no answer
         listening.close()
         self._listener.is_leaving = True
@@ -191,7 +192,7 @@ class HttpService:
         """Stop accepting, end sessions and streams, and close connections."""
         if self._server is None or self._listener is None:
             return
-        self._server.close()
+        await stop_accepting(self._server)
         self._mcp.sessions.close()
         await self._mcp.sessions.left()
         self._sse.close()
