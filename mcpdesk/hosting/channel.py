@@ -469,22 +469,28 @@ class Pipe(FrameChannel):
         self.dialogue.conversation.has_own_lists = True
         self.token: ClientToken | None = None
         """Bearer token of the client, or None."""
-        self.is_identified = True
         if session:
             self.dialogue.conversation.continue_session(session)
         self._send_bytes = send_bytes
         self._framer = LineFramer(limit)
         self._dropped = 0
 
+    @property
+    def is_identified(self) -> bool:
+        """True if bytes may be fed; False while a token is checked, which `identify` waits for."""
+        if self.token is None:
+            return True
+        self.token.apply()
+        return self.token.is_settled
+
     def expect(self, token: ClientToken) -> None:
-        """Set a token that `identify` must check before the first `feed`."""
-        self.token, self.is_identified = token, False
+        """Set the client's token, before the first `feed`."""
+        self.token = token
 
     async def identify(self) -> None:
-        """Check the client's token."""
+        """Wait until the client's token is checked."""
         if self.token is not None:
-            await self.token.check()
-        self.is_identified = True
+            await self.token.settled()
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes, in any split. Requests that need no handler are answered on return."""
@@ -508,6 +514,8 @@ class Pipe(FrameChannel):
         """Handle the end of the input; a last line without a newline still counts."""
         rest = self._framer.close()
         if rest:
+            if self.token is not None:
+                self.token.apply()
             self.take(rest)
         self.dialogue.end_listening()
 

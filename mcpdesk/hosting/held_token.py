@@ -184,38 +184,75 @@ class ClientToken:
         self._reported = ""
         """Reason that was reported last."""
         self._access: Access | None = None
-        """Access rules of the last check, or None if it is to be repeated."""
+        """Access rules of the latest check, or None before the first one."""
+        self._is_unchecked = False
+        """True if the latest check could not be completed, so that it must be repeated."""
         self._checking: asyncio.Task[None] | None = None
+        self._delays = False
+        """True if frames must wait for the running check."""
+        self._is_closed = False
+
+    @property
+    def is_settled(self) -> bool:
+        """False if frames must wait for `settled`, because the token is checked under new access rules."""
+        return not (self._delays and self._is_checking)
+
+    async def settled(self) -> None:
+        """Wait until the token is checked for the current access rules."""
+        self.apply()
+        while not self.is_settled and self._checking is not None:
+            await asyncio.wait({self._checking})
+            self.apply()
 
     async def check(self) -> None:
-        """Use the token's principal for the dialogue, if the token is valid."""
-        self._access = self._endpoint.access
-        try:
-            await asyncio.wrap_future(self._held.give(self._text))
-        except ValueError as reason:
-            if isinstance(reason, UncheckedToken):
-                self._access = None
-            self._refuse(str(reason))
-        else:
-            self._reported = ""
+        """Use the token's principal for the dialogue, if the token is valid.
+
+        Without `auth.jwt` the token is ignored.
+        """
+        while self._access is not (access := self._endpoint.access) or self._is_unchecked:
+            self._access, self._is_unchecked = access, False
+            if access.verifier is None:
+                self._held.drop()
+                self._reported = ""
+                continue
+            try:
+                await asyncio.wrap_future(self._held.give(self._text))
+            except UncheckedToken as reason:
+                self._refuse(str(reason))
+                self._is_unchecked = True
+                if self._endpoint.access is access:
+                    return
+            except ValueError as reason:
+                self._refuse(str(reason))
+            else:
+                self._reported = ""
 
     def apply(self) -> None:
         """Stop using a token that is no longer valid, and check it again if it may be valid now.
 
-        Called before frames are handled.
+        Called before frames are handled. Frames wait for a check under changed access rules, but not for the
+        repetition of one that failed because of missing keys.
         """
+        if self._is_closed:
+            return
         held = self._held.view()
         if held is not None and held.ended:
             self._held.drop()
             self._refuse(held.ended)
-        if self._access is not self._endpoint.access:
-            self._access = self._endpoint.access
-            if self._checking is not None:
-                self._checking.cancel()
+        has_changed = self._access is not self._endpoint.access
+        if self._is_checking:
+            self._delays |= has_changed  # the running check continues with the new rules
+        elif has_changed or self._is_unchecked:
+            self._delays = has_changed
             self._checking = asyncio.create_task(self.check())
+
+    @property
+    def _is_checking(self) -> bool:
+        return self._checking is not None and not self._checking.done()
 
     def close(self) -> None:
         """Cancel running checks."""
+        self._is_closed = True
         self._held.close()
         if self._checking is not None:
             self._checking.cancel()

@@ -34,10 +34,13 @@ class FramePipe(Protocol):
 
     @property
     def is_identified(self) -> bool:
-        """True if the peer is identified, so that bytes may be fed."""
+        """True if the peer is identified, so that bytes may be fed. Read it before every `feed`.
+
+        It may become False again, if the rules for the peer's token change.
+        """
 
     async def identify(self) -> None:
-        """Identify the peer."""
+        """Identify the peer. Feed nothing until this has returned."""
 
     def feed(self, data: bytes) -> None:
         """Handle bytes of the peer, split anywhere."""

@@ -66,6 +66,9 @@ class StdioTransport:
         self._ended = asyncio.Event()
         self._written = asyncio.Event()
         self._may_read = asyncio.Event()
+        self._is_backed_up = False
+        """True while the client reads too slowly."""
+        self._identifying_aio: asyncio.Task[None] | None = None
         self._lost = False
         self._replayed: asyncio.Queue[bytes] = asyncio.Queue()
         self._is_replaying = client_state is not None
@@ -103,7 +106,7 @@ class StdioTransport:
         asyncio.get_running_loop().call_soon(self._leave)
 
     def _leave(self) -> None:
-        if not self._is_begun or self._ended.is_set() or self._unwritten:
+        if not self._is_begun or self._ended.is_set() or self._unwritten or self._identifying_aio:
             return
         self.left = self._pipe.leave()
         if self.left is not None:
@@ -124,11 +127,15 @@ class StdioTransport:
             if self._is_wanted_elsewhere:
                 self._leave()
             await self._read_all()
+            if self._identifying_aio is not None and not self._lost:
+                await self._identifying_aio
             if not self._lost and self.left is None:
                 await finish_calls(self._pipe)
                 await self._flushed()
         finally:
             UNREAD.remove(self)
+            if self._identifying_aio is not None:
+                self._identifying_aio.cancel()
             self._pipe.close()
 
     async def _replay(self, client_state: ClientState) -> None:
@@ -176,6 +183,7 @@ class StdioTransport:
         except PermissionError:  # a regular file or /dev/null: always ready, so the kernel will not watch it
             await self._read_file()
         else:
+            self._choose_reading()
             self._readable()  # answer waiting requests before the loop does anything else
             await self._ended.wait()
             self._loop.remove_reader(self._source)
@@ -188,7 +196,7 @@ class StdioTransport:
                 await self._may_read.wait()
 
     def _readable(self) -> None:
-        if self._ended.is_set():
+        if self._ended.is_set() or not self._may_read.is_set():
             return
         try:
             data = os.read(self._source, READ_SIZE)
@@ -197,10 +205,22 @@ class StdioTransport:
         except OSError as error:
             log.debug("stdin ended: %s", error)
             data = b""
-        if data:
+        if not data:
+            self._ended.set()
+        elif self._pipe.is_identified:
             self._pipe.feed(data)
         else:
-            self._ended.set()
+            self._identifying_aio = self._loop.create_task(self._identify(data))
+            self._choose_reading()
+
+    async def _identify(self, data: bytes) -> None:
+        """Identify the client again, then feed the bytes received before and resume reading."""
+        await self._pipe.identify()
+        self._identifying_aio = None
+        self._choose_reading()  # before the answers, which may pause it again
+        self._pipe.feed(data)
+        if self._is_wanted_elsewhere:
+            self._leave()
 
     def _write(self, data: bytes) -> None:
         if self._lost:
@@ -256,20 +276,25 @@ class StdioTransport:
         waiting = self._waiting
         if waiting > WRITE_LIMIT:
             self._lose(f"the client left {waiting} bytes of answers unread")
-        elif waiting > HIGH_WATER and self._may_read.is_set():
+        elif waiting > HIGH_WATER and not self._is_backed_up:
+            self._is_backed_up = True
+            self._choose_reading()
+            self._pipe.pause()
+        elif waiting < LOW_WATER and self._is_backed_up:
+            self._is_backed_up = False
+            self._pipe.resume()
+            self._choose_reading()
+
+    def _choose_reading(self) -> None:
+        """Read unless answers are left unread, or the client is being identified."""
+        if self._is_backed_up or self._identifying_aio is not None:
             self._may_read.clear()
             self._loop.remove_reader(self._source)
-            self._pipe.pause()
-        elif waiting < LOW_WATER and not self._may_read.is_set():
-            self._may_read.set()
-            self._pipe.resume()
-            self._watch_again()
-
-    def _watch_again(self) -> None:
-        if self._ended.is_set():
             return
-        with suppress(PermissionError):  # a plain file has its own loop
-            self._loop.add_reader(self._source, self._readable)
+        self._may_read.set()
+        if not self._ended.is_set():
+            with suppress(PermissionError):  # a plain file has its own loop
+                self._loop.add_reader(self._source, self._readable)
 
     @property
     def unread(self) -> int:

@@ -160,6 +160,8 @@ class _Connection(asyncio.Protocol):
         self._finishing_aio: asyncio.Task[None] | None = None
         self._identifying_aio: asyncio.Task[None] | None = None
         self._may_leave = False
+        self._is_backed_up = False
+        """True while the peer reads too slowly."""
 
     @property
     def number(self) -> int | None:
@@ -180,12 +182,13 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._pipe is None:
             data = self._greet(data)
-            if self._pipe is not None and not self._pipe.is_identified:
-                self._transport.pause_reading()
-                identifying = self._identify(self._pipe, data)
-                self._identifying_aio = asyncio.get_running_loop().create_task(identifying)
+            if self._pipe is None:
                 return
-        if self._pipe is not None and data:
+        if not self._pipe.is_identified:
+            identifying = self._identify(self._pipe, data)
+            self._identifying_aio = asyncio.get_running_loop().create_task(identifying)
+            self._choose_reading()
+        elif data:
             self._pipe.feed(data)
 
     def eof_received(self) -> bool:
@@ -197,14 +200,23 @@ class _Connection(asyncio.Protocol):
         return True
 
     def pause_writing(self) -> None:
-        self._transport.pause_reading()
+        self._is_backed_up = True
+        self._choose_reading()
         if self._pipe is not None:
             self._pipe.pause()
 
     def resume_writing(self) -> None:
-        self._transport.resume_reading()
+        self._is_backed_up = False
+        self._choose_reading()
         if self._pipe is not None:
             self._pipe.resume()
+
+    def _choose_reading(self) -> None:
+        """Read unless answers are left unread, or the peer is being identified."""
+        if self._is_backed_up or self._identifying_aio is not None:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     @property
     def unread(self) -> int:
@@ -276,10 +288,11 @@ class _Connection(asyncio.Protocol):
         return pipe
 
     async def _identify(self, pipe: FramePipe, rest: bytes) -> None:
-        """Identify the peer, then resume reading and feed the bytes after the greeting."""
+        """Identify the peer, then feed the bytes received before and resume reading."""
         await pipe.identify()
-        self._transport.resume_reading()  # before the first answers, which may pause it again
-        if rest:
+        self._identifying_aio = None
+        self._choose_reading()  # before the answers, which may pause it again
+        if rest and not self._transport.is_closing():
             pipe.feed(rest)
 
     def _write(self, data: bytes) -> None:

@@ -188,7 +188,7 @@ async def test_the_token_of_a_client_is_checked_again_while_keys_are_missing() -
     await client.check()
     async with asyncio.timeout(WITHIN_S):
         client.apply()
-        assert client._checking is not None
+        assert client._checking is not None and client.is_settled, "frames do not wait for missing keys"
         await client._checking
         assert holder.caller == "" and len(reported) == 1
         keys.have_come = True
@@ -196,3 +196,48 @@ async def test_the_token_of_a_client_is_checked_again_while_keys_are_missing() -
         await client._checking
     assert holder.caller == "token of ada"
     client.close()
+
+
+class SlowKeys(LateKeys):
+    """A check of tokens that waits until `may_end`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.have_come, self.may_end = True, asyncio.Event()
+
+    async def verify(self, text: str) -> Principal:
+        await self.may_end.wait()
+        return await super().verify(text)
+
+
+async def test_frames_wait_while_the_token_is_checked_under_other_rules() -> None:
+    holder, reported = Holder(), list[str]()
+    client = ClientToken(holder.peer.endpoint, holder.dialogue, token("HS256"), reported.append)
+    await client.settled()
+    assert client.is_settled and holder.caller == "token of ada"
+    first, second = SlowKeys(), SlowKeys()
+    for keys in (first, second):
+        holder.server.access = Access(verifier=keys)
+        client.apply()
+        assert not client.is_settled and holder.caller == ""
+        await asyncio.sleep(0)
+    settled = asyncio.create_task(client.settled())
+    first.may_end.set()
+    await asyncio.sleep(0)
+    assert not settled.done()
+    second.may_end.set()
+    async with asyncio.timeout(WITHIN_S):
+        await settled
+    assert client.is_settled and holder.caller == "token of ada"
+    client.close()
+
+
+async def test_a_closed_client_is_not_checked_again() -> None:
+    holder = Holder(Access(verifier=SlowKeys()))
+    client = ClientToken(holder.peer.endpoint, holder.dialogue, token("HS256"), lambda told: None)
+    settled = asyncio.create_task(client.settled())
+    await asyncio.sleep(0)
+    client.close()
+    async with asyncio.timeout(WITHIN_S):
+        await settled
+    assert client.is_settled and holder.caller == ""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ClientError
 from mcpdesk.server.asks import client_requests
 from mcpdesk.server.offer.server import Limits
@@ -116,6 +117,19 @@ async def test_unknown_repeated_and_late_answers_are_ignored() -> None:
     peer.answer(question, ADA)
     peer.request(9, "ping")
     assert (await peer.response(9))["result"] == {}
+
+
+async def test_an_answer_of_a_client_whose_token_has_expired_is_refused_and_its_cancellation_ignored() -> (
+    None
+):
+    peer = await opened()
+    conversation = peer.channel.dialogue.conversation
+    call(peer, "greet")
+    question = await peer.question("elicitation/create")
+    conversation.principal = Principal("token", "ada", {}, expires=1.0)
+    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    peer.answer(question, ADA)
+    assert "Unauthorized: invalid JWT (-32001)" in text_of(await peer.response(1))
 
 
 async def test_cancelling_the_call_takes_the_question_back() -> None:

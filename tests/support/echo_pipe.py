@@ -22,15 +22,25 @@ class EchoPipe:
         self.ended = asyncio.Event()
         self.closed = asyncio.Event()
         self._framer = LineFramer(64 << 20)
+        self._identified = asyncio.Event()
+        self._identified.set()
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def is_identified(self) -> bool:
-        return True
+        return self._identified.is_set()
 
     async def identify(self) -> None:
-        """It is known who the peer is."""
+        await self._identified.wait()
+
+    def doubt(self) -> None:
+        """Take nothing more until `trust`."""
+        self._identified.clear()
+
+    def trust(self) -> None:
+        """Identify the peer again."""
+        self._identified.set()
 
     def feed(self, data: bytes) -> None:
         lines = self._framer.feed(data)

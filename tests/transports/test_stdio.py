@@ -123,6 +123,23 @@ async def test_client_that_does_not_read_makes_the_core_wait(client: Client) -> 
         assert not pipe.paused.is_set()
 
 
+async def test_frames_wait_while_the_client_is_identified_again(client: Client) -> None:
+    async with serving(client) as pipe:
+        os.write(client.writes, b"one\n")
+        assert await client.read() == b"one\n"
+        pipe.doubt()
+        os.write(client.writes, b"two\n")
+        async with asyncio.timeout(WAIT_S):
+            while client.transport._identifying_aio is None:  # noqa: ASYNC110 (reading reports nothing)
+                await asyncio.sleep(0)
+        os.write(client.writes, b"three\n")
+        pipe.send(b"y" * (pipes.HIGH_WATER + (1 << 20)) + b"\n")
+        await client.read_exactly(pipes.HIGH_WATER + (1 << 20) + 1)
+        assert pipe.lines == [b"one"]
+        pipe.trust()
+        assert await client.read_exactly(10) == b"two\nthree\n"
+
+
 async def test_client_that_never_reads_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WRITE_LIMIT", 1 << 20)
     serving_aio = asyncio.create_task(client.transport.serve())

@@ -172,9 +172,12 @@ class Conversation:
                 watch.answered(server, message, self.terms, self.transport, headers, began, code)
             return answer
         if kind is MessageKind.NOTIFICATION:
-            self._accept_notification(message, headers)
+            if not _has_expired(principal, headers):
+                self._accept_notification(message, headers)
         elif stateless.is_stateless(message, _version(headers)):
             return self.refused(None, invalid("a response answers nothing in the stateless era"), True)
+        elif _has_expired(principal, headers):
+            self.requests.receive({"id": message["id"], "error": _EXPIRED})
         else:
             self.requests.receive(message)
         return ACCEPTED
@@ -243,7 +246,7 @@ class Conversation:
     ) -> Answer:
         """Answer a request. Raises: ProtocolError if it can be refused without running a handler."""
         identifier: Id = message["id"]
-        if headers is None and principal.expires is not None and principal.has_expired(time.time()):
+        if _has_expired(principal, headers):
             raise RemoteProtocolError(ErrorCode.UNAUTHORIZED, INVALID)
         dialect = self._dialect
         if dialect is not None and not is_stateless:
@@ -435,12 +438,19 @@ class Conversation:
             mode=server.mode,
             peer=lambda: self.peer,
             log_level=lambda: self.session.terms.log_level,
-            is_heard=self._is_heard,
+            is_heard=self._may_hear if self.has_own_lists else self._is_heard,
         )
         services = self.dispatcher.services
         services.subscriptions.add(subscriber)
         if services.on_session is not None and self.transport != "memory":
             services.on_session(subscriber)
+
+    def _may_hear(self) -> bool:
+        """True if the peer of a pipe may be notified: a server may require a valid token for that."""
+        access, principal = self.dispatcher.server.access, self.principal
+        may = access.admits(principal) and not _has_expired(principal, None)
+        is_let = may or not access.requires_token
+        return is_let and (self._is_heard is None or self._is_heard())
 
     def _initialize(self, identifier: Id, params: JSONObject) -> Reply:
         revision = self.session.initialize(params)
@@ -481,6 +491,15 @@ def _is_notification(message: object) -> bool:
     if not isinstance(message, dict) or "id" in message:
         return False
     return message.get("jsonrpc") == "2.0" and isinstance(message.get("method"), str)
+
+
+_EXPIRED: JSONObject = {"code": ErrorCode.UNAUTHORIZED.value, "message": INVALID}
+"""Error that replaces the answer of a client whose token has expired."""
+
+
+def _has_expired(principal: Principal, headers: Mapping[str, str] | None) -> bool:
+    """Return True if the sender's token has expired on a channel where only the connection has one."""
+    return headers is None and principal.expires is not None and principal.has_expired(time.time())
 
 
 def _version(headers: Mapping[str, str] | None) -> str:
