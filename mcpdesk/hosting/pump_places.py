@@ -58,11 +58,12 @@ def open_pipe(
     def report(reason: str) -> None:
         host.journal.log("warning", "server", f"{peer or 'the client'}: {reason}", "", endpoint.name)
 
-    if token and endpoint.access.verifier is not None:
+    if token:  # also without `auth.jwt`, which may be added to mcp.json later
         from mcpdesk.hosting.held_token import ClientToken
 
         pipe.expect(ClientToken(endpoint, pipe.dialogue, token, report))
-    elif transport == "stdio" and (unlisted := _unlisted(endpoint)):
+    is_checked = token and endpoint.access.verifier is not None
+    if transport == "stdio" and not is_checked and (unlisted := _unlisted(endpoint)):
         told = f"{unlisted} listed for {peer or 'the client'}"
         if token:
             told += f", because mcp.json has no auth.jwt to check its {TOKEN_VARIABLE}"
@@ -105,6 +106,7 @@ class PumpPlaces:
         """Send the pumps of a server to another process and stop listening for them."""
         if (waiting := self._successions.pop(name, None)) is not None:
             waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
         if (listener := self._listeners.pop(name, None)) is not None:
             await listener.send_away(LEAVE_S)
             await listener.close()
@@ -135,7 +137,11 @@ class PumpPlaces:
             if place is None:
                 return False
             listener = UnixListener(place, self._open_pipe, name)
-            await listener.start()
+            try:
+                await listener.start()
+            except BaseException:
+                await asyncio.to_thread(place.leave)
+                raise
             self._listeners[name] = listener
             await asyncio.to_thread(rendezvous.announce_desk, folder, self._state)
         except OSError as error:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from mcpdesk.transports.replay import ClientState
@@ -99,6 +99,25 @@ async def finish_calls(pipe: FramePipe, grace_s: float = GRACE_S) -> None:
         log.info("calls still under way %s s after the end of input are cancelled", grace_s)
     finally:
         pipe.close()
+
+
+async def start_accepting(creating: Coroutine[Any, Any, asyncio.Server]) -> asyncio.Server:
+    """Return the server that a coroutine of the loop creates. If this is cancelled, the server is closed.
+
+    The loop listens before its coroutine ends, so a plain `await` would lose the server.
+    """
+    task = asyncio.get_running_loop().create_task(creating)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(_close_created)
+        await asyncio.wait({task})  # before the socket's owner closes it; takes a turn of the loop
+        raise
+
+
+def _close_created(task: asyncio.Task[asyncio.Server]) -> None:
+    if not task.cancelled() and task.exception() is None:
+        task.result().close()
 
 
 async def stop_accepting(server: asyncio.Server) -> None:

@@ -19,6 +19,7 @@ from mcpdesk.transports.pipe import (
     FramePipe,
     OpenPipe,
     finish_calls,
+    start_accepting,
     stop_accepting,
 )
 from mcpdesk.transports.pump import ALONE, LEAVE, REFUSAL, TAKEN
@@ -115,7 +116,8 @@ class UnixListener:
     async def start(self) -> None:
         """Begin to accept connections, on the running loop."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._connection, sock=self.place.listener)
+        creating = loop.create_unix_server(self._connection, sock=self.place.listener)
+        self._server = await start_accepting(creating)
 
     async def close(self) -> None:
         """Remove the socket's entry, stop accepting and close all connections."""

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from mcpdesk.auth.principal import OPEN
+from mcpdesk.hosting.held_token import CHANGED
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.settings import resolve
@@ -76,6 +79,8 @@ class Client:
 
     async def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """One request and its answer."""
+        if not self.pipe.is_identified:  # as a transport does
+            await self.pipe.identify()
         number = next(self._numbers)
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         self.pipe.feed(json.dumps(request).encode() + b"\n")
@@ -172,8 +177,51 @@ async def test_a_token_is_checked_again_when_mcp_json_asks_for_others(host: Host
     async with asyncio.timeout(WITHIN_S):
         while endpoint.access is before:  # noqa: ASYNC110 (a reload tells nobody)
             await asyncio.sleep(0.01)
-        while await client.names() != ["free", "whoami"]:  # noqa: ASYNC110 (nor does the check of a token)
-            await asyncio.sleep(0)
+    assert await client.names() == ["free", "whoami"]
+    assert logged(host) == ["tester: its MCPDESK_TOKEN is not valid here: " + CHANGED]
+
+
+async def test_a_client_that_connected_before_tokens_were_checked_is_known_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = hosted(tmp_path, monkeypatch)
+    manifest = (tmp_path / "mcp.json").read_text()
+    (tmp_path / "mcp.json").write_text('{"name": "wallet"}')
+    await host.start()
+    try:
+        client = await Client(host, MCPDESK_TOKEN=token("HS256")).open()
+        endpoint = host.endpoint("")
+        assert endpoint is not None and await client.names() == ["free"]
+        for text, names in ((manifest, ["free", "whoami"]), ('{"name": "wallet"}', ["free"])):
+            (tmp_path / "mcp.json").write_text(text)
+            before = endpoint.access
+            host.reload("wallet")
+            async with asyncio.timeout(WITHIN_S):
+                while endpoint.access is before:  # noqa: ASYNC110 (a reload tells nobody)
+                    await asyncio.sleep(0.01)
+            assert await client.names() == names
+        assert client.pipe.dialogue.conversation.principal is OPEN
+    finally:
+        await host.stop()
+
+
+async def test_a_client_without_a_valid_token_hears_nothing_of_a_server_that_asks_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = hosted(tmp_path, monkeypatch, requires_jwt=True)
+    await host.start()
+    try:
+        ada = await Client(host, MCPDESK_TOKEN=token("HS256")).open()
+        nobody = await Client(host).open()
+        for each in (ada, nobody):
+            each.pipe.feed(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        hear = host.services.subscriptions.log
+        assert hear("wallet", "notice", "news", "secret") == ["tester 1"]
+        conversation = ada.pipe.dialogue.conversation
+        conversation.principal = replace(conversation.principal, expires=1.0)
+        assert hear("wallet", "notice", "news", "secret") == []
+    finally:
+        await host.stop()
 
 
 async def test_a_refused_token_is_checked_again_when_mcp_json_changes(host: Host, tmp_path: Path) -> None:

@@ -193,6 +193,38 @@ async def test_peer_that_does_not_read_its_first_answers_makes_the_core_wait(pat
         await reader.readuntil(b"two\n")
 
 
+async def test_frames_wait_while_the_peer_is_identified_again(path: Path) -> None:
+    core = EchoCore()
+    async with listening(core, path) as listener, connected(path) as (reader, writer):
+        writer.write(b"one\n")
+        assert await reader.readline() == b"one\n"
+        pipe = core.pipes.get_nowait()
+        pipe.doubt()
+        writer.write(b"two\n")
+        (connection,) = listener._connections
+        while connection._identifying_aio is None:  # noqa: ASYNC110 (reading reports nothing)
+            await asyncio.sleep(0)
+        pipe.send(b"y" * (pipes.HIGH_WATER + (4 << 20)) + b"\n")
+        writer.write(b"three\n")
+        await reader.readuntil(b"y\n")
+        assert pipe.lines == [b"one"]
+        pipe.trust()
+        assert await reader.readuntil(b"three\n") == b"two\nthree\n"
+
+
+async def test_a_cancelled_start_leaves_no_socket(path: Path) -> None:
+    place = rendezvous.listen(str(path))
+    assert place is not None
+    starting = asyncio.create_task(UnixListener(place, EchoCore().open_pipe).start())
+    await asyncio.sleep(0)  # it listens now
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert place.listener.fileno() == -1
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_unix_connection(str(path))
+
+
 async def test_peer_that_never_reads_is_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WRITE_LIMIT", 1 << 20)
     core = EchoCore()

@@ -191,9 +191,11 @@ OF_THE_HOP = (b"proxy-", b"connection:", b"keep-alive:")
 async def guarding_proxy(*, private: bool, local: bool = True) -> AsyncIterator[Proxy]:
     """Provide a proxy during the block. It reaches the addresses that `resolve` allows."""
     guard = Proxy(private, local)
-    server = await asyncio.start_server(guard.serve, "127.0.0.1", 0, limit=HEAD_BYTES)
+    # It listens only inside the block, because a cancelled start would lose it.
+    server = await asyncio.start_server(guard.serve, "127.0.0.1", 0, limit=HEAD_BYTES, start_serving=False)
     guard.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
+        await server.start_serving()
         yield guard
     finally:
         server.close()

@@ -47,7 +47,7 @@ from mcpdesk.transports.http.responses import (
 from mcpdesk.transports.http.site_routes import DashboardEntry, is_metadata, metadata, metrics
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
-from mcpdesk.transports.pipe import stop_accepting
+from mcpdesk.transports.pipe import start_accepting, stop_accepting
 from mcpdesk.transports.unread_answers import UNREAD
 
 SHUTDOWN_S = 2.0
@@ -210,9 +210,10 @@ class HttpService:
         self._origins = self._site.rules.allowed_origins
         self._listener = HttpConnections(self._respond, lambda: self._site.rules)
         if sock.family == socket.AF_UNIX:
-            self._server = await loop.create_unix_server(self._listener, sock=sock, backlog=1024)
+            creating = loop.create_unix_server(self._listener, sock=sock, backlog=1024)
         else:
-            self._server = await loop.create_server(self._listener, sock=sock, backlog=1024)
+            creating = loop.create_server(self._listener, sock=sock, backlog=1024)
+        self._server = await start_accepting(creating)
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request with headers that keep browsers from running or embedding the answer.
