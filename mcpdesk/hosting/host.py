@@ -32,7 +32,7 @@ from mcpdesk.hosting.kept_jobs import KeptJobs
 from mcpdesk.hosting.pump_places import PumpPlaces, open_pipe
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.hosting.stuck_folders import StuckFolders
-from mcpdesk.jobs.schedule import OneByOne, call_soon_safely
+from mcpdesk.jobs.schedule import NamedLocks, OneByOne, call_soon_safely
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.record import CallLog, RecordedRemark
@@ -142,6 +142,8 @@ class Host:
         self._reloads = OneByOne(self._reload)
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
+        self._names = NamedLocks()
+        """Held while a server of the name is added or removed."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._telemetry: Telemetry | None = None
         self._began = time.monotonic()
@@ -346,28 +348,31 @@ class Host:
             raise DeskUserError(f"{known.folder} is on the desk already, as {known.server.name}.")
         names: list[str] = []
         for folder in folders:
-            name = self._host_folder(await asyncio.to_thread(self._read_folder, folder))
-            names.append(name)
-            await self._wake_folder(name)
-            await self._open_folder(name)
+            hosted = await asyncio.to_thread(self._read_folder, folder)
+            async with self._names.of(hosted.server.name):  # a server of this name may still be closing
+                names.append(name := self._host_folder(hosted))
+                await self._wake_folder(name)
+                await self._open_folder(name)
             for warning in await asyncio.to_thread(ignored_settings, (folder,)):
                 self.journal.log("warning", "settings", warning)
         for plan in upstreams:
             has_login = await asyncio.to_thread(self._hosted_upstreams.has_login, plan)
-            self._load_upstream(plan, has_login).start()
+            async with self._names.of(plan.name):
+                self._load_upstream(plan, has_login).start()
             names.append(plan.name)
         self._refresh_rules()
         return tuple(names)
 
     async def remove(self, name: str) -> None:
         """Remove a server: its clients are disconnected and its jobs end; its recorded traffic stays."""
-        if (upstream := self.upstreams.pop(name, None)) is not None:
-            passed = self.passed.pop(name, None)
-            await asyncio.gather(upstream.close(), *([] if passed is None else [passed.close()]))
-        elif name in self.folders:
-            await self._remove_folder(name)
-        else:
-            return
+        async with self._names.of(name):
+            if (upstream := self.upstreams.pop(name, None)) is not None:
+                passed = self.passed.pop(name, None)
+                await asyncio.gather(upstream.close(), *([] if passed is None else [passed.close()]))
+            elif name in self.folders:
+                await self._remove_folder(name)
+            else:
+                return
         self._refresh_rules()
         self.journal.notify(f"{name} is no longer on the desk; its traffic stays", Severity.INFO, "traffic")
 
@@ -596,6 +601,8 @@ class Host:
     async def _reload(self, hosted: HostedFolder) -> None:
         asked = hosted.server.access
         changes = await hosted.reload()
+        if hosted not in self.folders.values():
+            return  # it was removed in the meantime
         if hosted.server.access is not asked:
             self._refresh_rules()
         if not next(iter(self.folders.values())).server.withheld:

@@ -88,8 +88,12 @@ class HostedUpstreams:
         if (upstream := self.by_name.get(name)) is None:
             return  # it was removed in the meantime
         await (upstream.take_token(token) if token else upstream.log_in())
-        if name in self.passed:
-            self._note_login(name, await asyncio.to_thread(self.has_login, upstream.plan))
+        if name not in self.passed:
+            return
+        has_login = await asyncio.to_thread(self.has_login, upstream.plan)
+        if self.by_name.get(name) is not upstream:
+            return  # it was removed in the meantime, and another may have its name
+        self._note_login(name, has_login)
         if (before := self.passed.get(name)) is not None:
             self._pass_on(upstream.plan)
             changed()
@@ -157,8 +161,8 @@ class HostedUpstreams:
         from mcpdesk.client.targets import CommandTarget
         from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 
-        passed = self.passed.get(name)
-        is_program = isinstance(self.by_name[name].plan.target, CommandTarget)
+        passed, upstream = self.passed.get(name), self.by_name.get(name)
+        is_program = upstream is not None and isinstance(upstream.plan.target, CommandTarget)
         if is_program and isinstance(passed, ChannelPassThrough):
             self._begin(passed.restart())
 

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar, TypeVarTuple, Unpack
+from weakref import WeakValueDictionary
 
 from mcpdesk.errors import StorageError
 
@@ -71,6 +72,20 @@ class Schedule:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(left if due is not None else None):
                         await self._poked.wait()
+
+
+class NamedLocks:
+    """One lock for each name in use. Used on one loop."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, name: str) -> asyncio.Lock:
+        """Return the lock of a name."""
+        lock = self._locks.get(name)
+        if lock is None:
+            lock = self._locks[name] = asyncio.Lock()
+        return lock
 
 
 class OneByOne(Generic[T]):

@@ -21,6 +21,7 @@ from mcpdesk.protocol.revisions import LATEST_HANDSHAKE
 from tests.support import odd_server
 from tests.support.desk import RunningDesk, running_desk, until
 from tests.support.folders import write
+from tests.support.patience import WITHIN_S
 
 HELLO = sample_servers() / "hello"
 ODD = f"-- {sys.executable} {odd_server.PROGRAM} -"
@@ -69,6 +70,29 @@ async def test_folders_and_programs_are_added_removed_and_added_again(desk: Runn
     assert await add(desk, HELLO) == ("hello",)
     assert await result(desk, "hello", "greet", name="Bob") == "Hello, Bob!"
     assert "greet" in {item.name for item in desk.catalogue("hello").items}
+
+
+async def test_a_server_removed_while_it_is_added_leaves_nothing(desk: RunningDesk, tmp_path: Path) -> None:
+    host = desk.host
+    folder = write(tmp_path / "mine", {"mcp.json": '{"name": "mine"}', "tools/a.py": "async def a(): ..."})
+
+    async def change() -> None:
+        for _ in range(2):
+            adding = asyncio.create_task(host.add(str(folder)))
+            while "mine" not in host.by_name:  # noqa: ASYNC110 (adding reports nothing in between)
+                await asyncio.sleep(0)
+            await asyncio.gather(host.remove("mine"), host.remove("mine"))
+            assert await adding == ("mine",)
+            assert "mine" not in host.by_name and "mine" not in host.folders
+            assert not host._watches and not host._pumps._listeners
+        await host.add(str(folder))
+        _, added = await asyncio.gather(host.remove("mine"), host.add(str(other)))
+        assert added == ("mine",) and host.folders["mine"].folder == other
+
+    other = write(tmp_path / "other", {"mcp.json": '{"name": "mine"}'})
+    assert host._loop is not None
+    async with asyncio.timeout(WITHIN_S):
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(change(), host._loop))
 
 
 async def test_an_added_folder_is_watched(desk: RunningDesk, tmp_path: Path) -> None:
