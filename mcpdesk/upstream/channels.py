@@ -11,7 +11,6 @@ from mcpdesk.client.http_transports import SseChannel
 from mcpdesk.client.web_socket import SocketChannel
 from mcpdesk.errors import CallError
 from mcpdesk.jobs.child import GUARD
-from mcpdesk.protocol import codec
 from mcpdesk.upstream.pass_through import UrlRequests
 from mcpdesk.upstream.target_transport import ProgramEvents
 
@@ -73,9 +72,8 @@ class ProgramChannel:
         self._run = run
 
     async def send(self, data: bytes) -> None:
-        """Write a message as one line."""
-        is_line = b"\n" not in data and b"\r" not in data
-        await self._run.write((data if is_line else codec.encode(codec.decode(data))) + b"\n")
+        """Write a message as one line. Line breaks in JSON are only between values."""
+        await self._run.write(data.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n")
 
     async def end(self) -> None:
         """End the program."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeAlias
 
-from msgspec import Raw, Struct, json
+from msgspec import MsgspecError, Raw, Struct, json
 
 from mcpdesk.errors import CallError, ProtocolError
 from mcpdesk.protocol import codec
@@ -21,7 +21,7 @@ from mcpdesk.protocol.event_store import ResumableStream
 from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, MessageKind, classify, is_id, readable_id
 from mcpdesk.protocol.reading.message import ReadFrame, is_answer, read_frame, same_id, strange_id
-from mcpdesk.protocol.reading.splicing import with_value
+from mcpdesk.protocol.reading.splicing import with_value, with_values
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.upstream.channels import Channels, Heard, ServerChannel
 
@@ -290,19 +290,23 @@ class PassedChannel:
             return message, line
         here = f"mcpdesk-{secrets.token_hex(8)}" if is_taken else identifier
         self._aliases[here] = Alias(identifier, token if is_token_taken else None)
-        message, changed = {**message, "id": here}, with_value(line, ("id",), here)
+        message, changes = {**message, "id": here}, dict[tuple[str, ...], Id]()
+        if is_taken:
+            changes["id",] = here
         if is_token_taken:
             params = message["params"]
             message["params"] = {**params, "_meta": {**params["_meta"], "progressToken": here}}
-            changed = changed and with_value(changed, ("params", "_meta", "progressToken"), here)
-        return message, changed or codec.encode(message)
+            changes["params", "_meta", "progressToken"] = here
+        return message, with_values(line, changes) or codec.encode(message)
 
     def _received(self, line: bytes, read: ReadFrame | None = None) -> None:
         try:
-            message = codec.decode(line)
+            # Large frames were read before, which takes long.
+            is_plain = read is not None and type(read.value) is dict and not read.remarks and not read.fault
+            message = read.value if read is not None and is_plain else codec.decode(line)
             if isinstance(message, list) and message:
-                for each in _parts(line):
-                    self._received(bytes(each))
+                for each in members(line, message):
+                    self._received(each)
                 return
             kind = classify(message)
         except ProtocolError:
@@ -316,8 +320,8 @@ class PassedChannel:
     def _received_odd(self, line: bytes, read: ReadFrame) -> None:
         """Handle a frame that is nearly a valid message. Its client receives the original bytes."""
         if isinstance(read.value, list):
-            for each in read.value:
-                self._received(codec.encode(each))
+            for each in members(line, read.value):
+                self._received(each)
         elif read.fault is not None and read.is_response:
             self._answered({"id": read.id}, line, read.fault.text)
         elif is_answer(read.value):
@@ -384,15 +388,15 @@ class PassedChannel:
         alias = self._aliases.get(about) if about is not None else None
         if alias is None:
             return about, message, line
-        changed, put_back = dict(params), line
+        changed, changes = dict(params), dict[tuple[str, ...], Id]()
         if token is not None and alias.token is not None:
             changed["progressToken"] = alias.token
-            put_back = with_value(put_back, ("params", "progressToken"), alias.token) or b""
+            changes["params", "progressToken"] = alias.token
         if subscription is not None:
             changed["_meta"] = {**params["_meta"], SUBSCRIPTION_KEY: alias.identifier}
-            put_back = with_value(put_back, ("params", "_meta", SUBSCRIPTION_KEY), alias.identifier) or b""
+            changes["params", "_meta", SUBSCRIPTION_KEY] = alias.identifier
         message = {**message, "params": changed}
-        return about, message, put_back or codec.encode(message)
+        return about, message, with_values(line, changes) or codec.encode(message)
 
     def _likeliest(self, message: JSONObject) -> Waiting | None:
         """Return the only request that a message without a reference can belong to, or None."""
@@ -417,6 +421,15 @@ class PassedChannel:
 
     def _failed(self, identifier: Id, told: str) -> bytes:
         return codec.error_response(identifier, ProtocolError(ErrorCode.INTERNAL_ERROR, told))
+
+
+def members(data: bytes, batch: Sequence[Any]) -> list[bytes]:
+    """Return the bytes of each message in a batch; encode the messages if `data` is not strict JSON."""
+    with suppress(MsgspecError, RecursionError):
+        parts = [bytes(each) for each in _parts(data)]
+        if len(parts) == len(batch):
+            return parts
+    return [codec.encode(each) for each in batch]
 
 
 def in_event(line: bytes) -> bytes:

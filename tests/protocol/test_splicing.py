@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.protocol.reading.splicing import with_value
+from mcpdesk.protocol.reading import splicing
+from mcpdesk.protocol.reading.splicing import with_value, with_values
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,70 @@ from mcpdesk.protocol.reading.splicing import with_value
 )
 def test_only_the_value_changes(data: bytes, path: tuple[str, ...], expected: bytes) -> None:
     assert with_value(data, path, "a") == expected
+
+
+@pytest.mark.parametrize("gap", ["", " ", "\n\t "])
+def test_several_values_change_at_once_and_the_message_is_not_decoded(
+    gap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(text: str, values: object) -> bytes:
+        raise AssertionError("it is decoded")
+
+    monkeypatch.setattr(splicing, "_with_values_in_text", fail)
+    parts = [
+        "{",
+        '"params"',
+        ":",
+        "{",
+        '"_meta"',
+        ":",
+        "{",
+        '"n"',
+        ":",
+        "1.50e1",
+        ",",
+        '"t"',
+        ":",
+        "{t}",
+        "}",
+    ]
+    parts += [
+        ",",
+        '"text"',
+        ":",
+        '"\\"}ü"',
+        "}",
+        ",",
+        '"i\\u0064"',
+        ":",
+        "{id}",
+        ",",
+        '"more"',
+        ":",
+        "[1 ,2]",
+        "}",
+    ]
+    text = gap.join(["", *parts, ""])
+
+    def filled(identifier: str, token: str) -> bytes:
+        return text.replace("{id}", identifier).replace("{t}", token).encode()
+
+    values: dict[tuple[str, ...], str | int] = {("id",): "a", ("params", "_meta", "t"): 12}
+    assert with_values(filled("77", '"long"'), values) == filled('"a"', "12")
+    assert with_values(filled("77", "1"), {}) == filled("77", "1")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":1,"a":1,"id":2}',
+        b'{"a":1,"a":2,"id":2}',
+        b'{"a":"1","a":"1, ","id":2}',
+        b'{"a":[1],"a":[],"id":2}',
+    ],
+)
+def test_a_message_that_repeats_any_name_is_left_to_others(data: bytes) -> None:
+    assert with_value(data, ("id",), "a") is None
 
 
 def test_a_number_and_a_text_beyond_ascii_are_written_as_json() -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
+from mcpdesk.client.child_process import ProgramRun
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.reading.message import QUICK_BYTES, read_frame
 from mcpdesk.upstream import passed_channel
-from mcpdesk.upstream.channels import Heard
+from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
+from mcpdesk.upstream.channels import Heard, ProgramChannel
 from mcpdesk.upstream.passed_channel import ClientStream, PassedChannel, Waiting
 from tests.support.patience import WITHIN_S
 
@@ -89,3 +93,79 @@ async def test_a_stream_whose_client_leaves_too_much_unread_ends(monkeypatch: py
     assert stream.is_broken
     async with asyncio.timeout(WITHIN_S):
         assert len([each async for each in stream.pieces()]) == 2
+
+
+async def test_messages_of_a_batch_pass_byte_for_byte() -> None:
+    server, strays = Server(), list[bytes]()
+    passed = ChannelPassThrough("far", server, lambda: 1, 60.0, strays.append, lambda tool: {}, dict)
+    opening = {
+        "protocolVersion": "2025-03-26",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opening}
+
+    async def post(body: bytes, session: str, *answers: bytes) -> tuple[bytes, str]:
+        headers = {"Accept": "application/json", "Mcp-Session-Id": session}
+        before = len(server.sent)
+
+        async def play() -> None:
+            while len(server.sent) == before:  # noqa: ASYNC110 (sending reports nothing)
+                await asyncio.sleep(0)
+            for each in answers:
+                server.say(each)
+
+        playing = asyncio.create_task(play())
+        async with asyncio.timeout(WITHIN_S), passed.ask("POST", headers, body) as answer:
+            whole = b"".join([piece async for piece in answer.chunks()])
+        await playing
+        return whole, dict(answer.headers).get("mcp-session-id", "")
+
+    introduced = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-03-26","capabilities":{}}}'
+    _, session = await post(codec.encode(message), "", introduced)
+    parts = [
+        b'{"jsonrpc": "2.0", "method": "notifications/x", "params": {"n": 1.50e1}}',
+        b'{ "id":1,"jsonrpc":"2.0","method" :"tools/call","params":{"n":12345678901234567890,"t":"\\u00fc"}}',
+    ]
+    told, _ = await post(b"[ %b ,\n%b ]" % (*parts,), session, answer(1))
+    assert server.sent[1:] == parts and told == b"[%b]" % answer(1)
+    await passed.close()
+
+
+async def test_a_message_of_several_lines_reaches_a_program_as_one_line_and_otherwise_unchanged() -> None:
+    written: list[bytes] = []
+
+    class Run:
+        async def write(self, data: bytes) -> None:
+            written.append(data)
+
+    await ProgramChannel(cast(ProgramRun, Run())).send(b'{\r\n "n": 1.50e1,\n "t": "a\\nb"}')
+    assert written == [b'{   "n": 1.50e1,  "t": "a\\nb"}\n']
+
+
+async def test_an_id_that_two_clients_use_is_replaced_and_restored_without_decoding_a_large_answer_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server, strays = Server(), list[bytes]()
+    channel = PassedChannel("far", strays.append, lambda: None, strays.append)
+    await channel.open(server, {})
+    sent = b'{ "jsonrpc":"2.0" ,"id": 7,"method":"tools/call","params":{"_meta":{"progressToken": 1.0e0}}}'
+    first, second = Waiting(strays.append), Waiting(strays.append)
+    async with (
+        channel.request(codec.decode(sent), sent, first, is_alone=True),
+        channel.request(codec.decode(sent), sent, second, is_alone=True),
+    ):
+        assert server.sent[0] == sent
+        alias = codec.decode(server.sent[1])["id"]
+        assert server.sent[1] == sent.replace(b" 7,", b' "%b",' % alias.encode())
+        line = b'{ "result" : {"text" : "%b"}, "id":"%b" ,"jsonrpc":"2.0"}' % (
+            b"x" * QUICK_BYTES,
+            alias.encode(),
+        )
+        read = read_frame(line)
+        monkeypatch.setattr(codec, "decode", None)
+        server.heard.on_message(line, read)
+        taken = await second.take(WITHIN_S)
+        assert taken == (line.replace(b'"%b"' % alias.encode(), b"7"), True)
+        monkeypatch.undo()
+    assert strays == []

@@ -1,30 +1,109 @@
-"""Replaces one value of an encoded message and keeps all other bytes."""
+"""Replaces values of an encoded message and keeps all other bytes."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
+from typing import TypeAlias
+
+from msgspec import MsgspecError, Raw
+from msgspec.json import Decoder
 
 from mcpdesk.protocol.jsonrpc import Id
 
+Path: TypeAlias = tuple[str, ...]
+"""Names of the members on the way from the message to a value."""
+_Span: TypeAlias = tuple[int, int, Id]
+"""Start and end of a value, and the value that replaces it."""
+_members_of = Decoder(dict[str, Raw]).decode
 _decode = json.JSONDecoder().raw_decode
 _after_blanks = re.compile(r"[ \t\r\n]*").match
+_past_blanks = re.compile(rb"[ \t\r\n]*").match
+_key_at = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL).match
 
 
-def with_value(data: bytes, path: tuple[str, ...], value: Id) -> bytes | None:
-    """Return the message with another value at a path of member names.
+def with_values(data: bytes, values: Mapping[Path, Id]) -> bytes | None:
+    """Return the message with other values at some paths.
 
-    None if it is not a JSON object in UTF-8, or does not have exactly one value there. Decodes the message.
+    None if it is not a JSON object in UTF-8, or does not have exactly one value at each path. Strict JSON is
+    scanned once for each level of the paths, and not decoded.
     """
+    if not values:
+        return data
     try:
-        text = data.decode()
-        start, end = _span(text, _skip(text, 0), path)
-        return f"{text[:start]}{json.dumps(value, ensure_ascii=False)}{text[end:]}".encode()
+        try:
+            spans = list(_spans(data, 0, values))
+        except (MsgspecError, UnicodeDecodeError):
+            return _with_values_in_text(data.decode(), values)
     except (ValueError, RecursionError):
         return None
+    pieces, end = list[bytes](), 0
+    for start, stop, value in sorted(spans):
+        pieces += data[end:start], json.dumps(value, ensure_ascii=False).encode()
+        end = stop
+    return b"".join([*pieces, data[end:]])
 
 
-def _span(text: str, place: int, path: tuple[str, ...]) -> tuple[int, int]:
+def with_value(data: bytes, path: Path, value: Id) -> bytes | None:
+    """Return the message with another value at a path, as `with_values` does."""
+    return with_values(data, {path: value})
+
+
+def _spans(data: bytes, at: int, values: Mapping[Path, Id]) -> Iterator[_Span]:
+    """Yield the spans of the values in an object that begins at `at` in the message.
+
+    Raises: ValueError if a member is missing or occurs twice; MsgspecError for data that is not strict JSON.
+    """
+    members = _members_of(data)
+    count, place = 0, _blank_end(data, _past(b"{", data, _blank_end(data, 0)))
+    missing = {path[0] for path in values}
+    while not data.startswith(b"}", place):
+        if count:
+            place = _blank_end(data, _past(b",", data, place))
+        if (found := _key_at(data, place)) is None:
+            raise ValueError(f"no name at {at + place}")
+        key = json.loads(found[0])
+        place = _blank_end(data, _past(b":", data, _blank_end(data, found.end())))
+        if key not in members or not data.startswith(value := memoryview(members[key]), place):
+            raise ValueError(f"{key!r} occurs twice")
+        if key in missing:
+            missing.remove(key)
+            inner = {path[1:]: new for path, new in values.items() if path[0] == key}
+            if () in inner:
+                yield at + place, at + place + len(value), inner[()]
+            else:
+                yield from _spans(bytes(value), at + place, inner)
+        place = _blank_end(data, place + len(value))
+        count += 1
+    if missing or count != len(members):
+        raise ValueError(f"missing {missing}, or a name occurs twice")
+
+
+def _past(sign: bytes, data: bytes, place: int) -> int:
+    if not data.startswith(sign, place):
+        raise ValueError(f"no {sign!r} at {place}")
+    return place + 1
+
+
+def _blank_end(data: bytes, place: int) -> int:
+    blanks = _past_blanks(data, place)
+    assert blanks is not None
+    return blanks.end()
+
+
+def _with_values_in_text(text: str, values: Mapping[Path, Id]) -> bytes:
+    """Return a message that is almost JSON, such as one with `NaN`, with other values. Decodes it.
+
+    Raises: ValueError.
+    """
+    for path, value in values.items():
+        start, end = _span(text, _skip(text, 0), path)
+        text = f"{text[:start]}{json.dumps(value, ensure_ascii=False)}{text[end:]}"
+    return text.encode()
+
+
+def _span(text: str, place: int, path: Path) -> tuple[int, int]:
     """Return start and end of the value at a path, in the object at `place`. Raises: ValueError."""
     found: list[tuple[int, int]] = []
     place = _skip(text, _behind("{", text, place))
