@@ -135,6 +135,21 @@ async def test_a_subscription_to_an_unknown_resource_is_an_error(
     assert (await peer.response(4))["result"] == {} and not subscriptions
 
 
+@pytest.mark.parametrize("named", ["./resources/tide%20table.md", "{folder}/resources/tide table.md"])
+async def test_a_subscription_to_a_removed_resource_ends_by_its_path(tmp_path: Path, named: str) -> None:
+    peer = filed(tmp_path)
+    await peer.shake_hands()
+    peer.request(1, "resources/subscribe", {"uri": "resources/tide table.md"})
+    await peer.response(1)
+    subscriptions = peer.channel.dialogue.conversation.session.subscriptions
+    assert subscriptions == {"resource://tide"}
+    peer.server.resources.replace([])
+    peer.request(2, "resources/unsubscribe", {"uri": "resources/other.md"})
+    assert (await peer.response(2))["result"] == {} and subscriptions == {"resource://tide"}
+    peer.request(3, "resources/unsubscribe", {"uri": named.format(folder=tmp_path)})
+    assert (await peer.response(3))["result"] == {} and not subscriptions
+
+
 async def test_a_stream_acknowledges_the_resources_that_exist_and_none_else(tmp_path: Path) -> None:
     peer = filed(tmp_path)
     both = {"resourceSubscriptions": ["resource://nothing", "./resources/tide table.md"]}

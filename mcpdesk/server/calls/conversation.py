@@ -102,6 +102,8 @@ class Conversation:
         self._is_closed = False
         self.in_flight: dict[Id, Call] = {}
         self._subscriber: Subscriber | None = None
+        self._paths: dict[str, str] = {}
+        """Paths of the resources that the client subscribed to, by URI, because they may be removed."""
         self.requests = ClientRequests(push)
         self.accept_member: Callable[..., Answer] | None = None
         """Overrides `accept_message` for the members of a batch."""
@@ -197,6 +199,7 @@ class Conversation:
         if state.mark and (hosted := self.dispatcher.server.hosted) is not None:
             hosted.join(self.requests.owner)
         self.announce(self.session.terms)
+        self._note_paths()
         if state.is_ready:
             self._hear_changes()
 
@@ -209,6 +212,7 @@ class Conversation:
     def catch_up(self, state: SessionState) -> None:
         """Apply the state that the client has set at another replica."""
         self.session.catch_up(state)
+        self._note_paths()
         if state.is_ready:
             self._hear_changes()
 
@@ -476,14 +480,26 @@ class Conversation:
             raise resource_not_found(params["uri"], self.session.terms.revision)
         check_count(len(subscribed) + (resource.uri not in subscribed), server.limits.subscriptions)
         subscribed.add(resource.uri)
+        self._note_paths()
         return _result(identifier, {})
 
     def _unsubscribe(self, identifier: Id, params: JSONObject) -> Reply:
-        from mcpdesk.server.offer.resource_lookup import find_resource
+        from mcpdesk.server.offer.resource_lookup import find_resource, uris_at
 
-        resource = find_resource(self.dispatcher.server, params["uri"])
-        self.session.subscriptions.difference_update({params["uri"], resource.uri if resource else ""})
+        given, server = params["uri"], self.dispatcher.server
+        resource = find_resource(server, given)
+        found = uris_at(given, self._paths, server) if resource is None else {resource.uri}
+        self.session.subscriptions.difference_update({given, *found})
         return _result(identifier, {})
+
+    def _note_paths(self) -> None:
+        """Note the paths of the resources that the client subscribed to, and forget those of others."""
+        resources, subscribed = self.dispatcher.server.resources, self.session.subscriptions
+        for uri in subscribed - self._paths.keys():
+            resource = resources.get(uri)
+            self._paths[uri] = resource.path if resource is not None else ""
+        for uri in self._paths.keys() - subscribed:
+            del self._paths[uri]
 
 
 def _is_notification(message: object) -> bool:

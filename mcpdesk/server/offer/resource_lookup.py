@@ -8,11 +8,12 @@ never opened, so no file outside the folder can be read.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from mcpdesk.protocol.catalogue.uri_template import match
-from mcpdesk.server.offer.resources import Reader, Resource
+from mcpdesk.server.offer.resources import Reader
 from mcpdesk.server.offer.server import Server
 
 HERE = ("", "localhost")
@@ -37,7 +38,7 @@ def find_resource(server: Server, uri: str) -> FoundResource | None:
     """
     resource = server.resources.get(uri)
     if resource is None and (paths := _paths_of(uri)):
-        resource = next((each for each in server.resources if _is_at(each, paths, server)), None)
+        resource = next((each for each in server.resources if _is_at(each.path, paths, server)), None)
     if resource is not None:
         return FoundResource(resource.reader, resource.uri, {}, resource.mime_type, resource.is_folder_code)
     for template in server.templates:
@@ -47,12 +48,17 @@ def find_resource(server: Server, uri: str) -> FoundResource | None:
     return None
 
 
-def _is_at(resource: Resource, paths: set[str], server: Server) -> bool:
-    if not resource.path:
+def uris_at(text: str, paths: Mapping[str, str], server: Server) -> set[str]:
+    """Return the URIs of removed resources that a client names by path. `paths` has their paths, by URI."""
+    meant = _paths_of(text)
+    return {uri for uri, path in paths.items() if meant and _is_at(path, meant, server)}
+
+
+def _is_at(path: str, paths: set[str], server: Server) -> bool:
+    """Return True if the path of a resource in the server folder is one of the paths; False for no path."""
+    if not path:
         return False
-    return resource.path in paths or (
-        server.folder is not None and f"{server.folder.as_posix()}/{resource.path}" in paths
-    )
+    return path in paths or (server.folder is not None and f"{server.folder.as_posix()}/{path}" in paths)
 
 
 def _paths_of(uri: str) -> set[str]:
