@@ -29,7 +29,7 @@ from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
 from mcpdesk.hosting.folder.module_items import Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
-from mcpdesk.hosting.folder.reload import Changes, apply, listed
+from mcpdesk.hosting.folder.reload import OfferChanges, apply, listed
 from mcpdesk.hosting.journal import Journal, Notice, Severity
 from mcpdesk.hosting.server_access import AccessGate, access_warnings
 from mcpdesk.paths import config_folder
@@ -157,7 +157,7 @@ class HostedFolder:
 
         await watch(self.folder, lambda _: reload(), self._settings.watch_polling)
 
-    async def reload(self) -> Changes:
+    async def reload(self) -> OfferChanges:
         """Read the folder again on a thread, serve what changed, and report it in the journal.
 
         Only one call may run at a time.
@@ -174,7 +174,7 @@ class HostedFolder:
                 self._withhold(error)
             else:
                 self._journal.notify(f"{name}: {error}; the previous version serves", Severity.ERROR, "logs")
-            return Changes()
+            return OfferChanges()
         helpers = self.server.helpers
         problems, offer = self.server.problems, definitions(self.server)
         changes = self._apply(reading)
@@ -472,7 +472,7 @@ class HostedFolder:
     def _gate_trouble(self, trouble: str) -> None:
         self._journal.notify(f"{self.server.name}: {trouble}", Severity.WARNING, "logs")
 
-    def _apply(self, reading: FolderReading) -> Changes:
+    def _apply(self, reading: FolderReading) -> OfferChanges:
         self._loaded, self._refused, skills = reading.loaded, reading.refused, reading.skills
         asked = list(dict.fromkeys(self._loaded.manifest.builtins))
         known = [built_in(name) for name in asked if name in BUILTINS]

@@ -14,14 +14,14 @@ import pytest
 from mcpdesk.hosting.folder import reload
 from mcpdesk.hosting.folder.folder_bell import FolderBell
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
-from mcpdesk.hosting.folder.reload import Changes, apply, is_watched, watch
+from mcpdesk.hosting.folder.reload import OfferChanges, apply, is_watched, watch
 from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 
-Save = Callable[[dict[str, str]], Changes]
+Save = Callable[[dict[str, str]], OfferChanges]
 
 
 async def _nothing(_arguments: object, _context: object) -> None: ...
@@ -40,7 +40,7 @@ def save(tmp_path: Path, server: Server) -> Iterator[Save]:
     """Writes files and applies the folder to the server."""
     loads: list[LoadedFolder] = []
 
-    def write_and_apply(files: dict[str, str]) -> Changes:
+    def write_and_apply(files: dict[str, str]) -> OfferChanges:
         write(tmp_path, files)
         loads.append(load_folder(tmp_path, loads[-1] if loads else None))
         return apply(loads[-1], server, [BASH], [Unavailable("Nope", "unknown", "mcp.json")])
@@ -64,7 +64,7 @@ def test_changes_are_told_apart(save: Save, tmp_path: Path) -> None:
 
 def test_broken_file_is_told_once_and_its_repair_as_well(save: Save, server: Server) -> None:
     save({"tools/a.py": "async def a(): ..."})
-    assert save({"tools/a.py": "async def a(:"}) == Changes(broken=("a",))
+    assert save({"tools/a.py": "async def a(:"}) == OfferChanges(broken=("a",))
     assert [each.serving for each in server.tools.unavailable] == [True, False]
     assert server.tools.get("a") is not None
     assert not save({})

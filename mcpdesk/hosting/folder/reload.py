@@ -25,7 +25,7 @@ SHOWN = 3
 """Maximum number of names in one part of a summary."""
 
 
-class Changes(Struct, frozen=True):
+class OfferChanges(Struct, frozen=True):
     """Effect of a reload on the items, by name; resources by URI."""
 
     added: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ def apply(
     server: Server,
     built_in: Iterable[Tool] = (),
     refused: Iterable[Unavailable] = (),
-) -> Changes:
+) -> OfferChanges:
     """Serve the loaded items together with built-in tools; `refused` are built-in tools that are left out.
 
     Running calls keep their handlers. A tool of the folder replaces a built-in one of the same name.
@@ -86,7 +86,7 @@ def apply(
         _replace(server.templates, loaded.templates, _of(loaded, "template")),
         _replace(server.prompts, loaded.prompts, _of(loaded, "prompt")),
     ]
-    return Changes(
+    return OfferChanges(
         added=tuple(name for each in changes for name in each.added),
         changed=tuple(name for each in changes for name in each.changed),
         removed=tuple(name for each in changes for name in each.removed),
@@ -96,7 +96,7 @@ def apply(
     )
 
 
-def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavailable]) -> Changes:
+def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavailable]) -> OfferChanges:
     """Replace the content of one registry, without a notification if nothing differs."""
     before = {name_of(item): item for item in registry}
     refused_before = set(registry.unavailable)
@@ -105,7 +105,7 @@ def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavai
     refused_now = set(registry.unavailable)
     trouble = {each.name for each in refused_now}
     news = [name for name, item in after.items() if before.get(name) != item]
-    return Changes(
+    return OfferChanges(
         added=tuple(name for name in news if name not in before),
         changed=tuple(name for name in news if name in before),
         removed=tuple(name for name in before if name not in after and name not in trouble),
