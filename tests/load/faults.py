@@ -37,6 +37,10 @@ from tests.support.session_client import SessionClient, calculator, events
 CALL_LIMIT_S = 30.0
 """A call that has not ended by then, with an answer or an error, hangs."""
 HEAL_S = 60.0
+AT_ONCE = 16
+"""Jobs whose end is read at a time."""
+SLOWEST_LOOKS = 50
+"""Ends of jobs that can be read in a second on a slow machine."""
 MARKS = "marks.txt"
 """File in which each job leaves a line."""
 COUNTED = 12
@@ -493,15 +497,19 @@ async def check_jobs(cluster: ReplicaCluster, found: Findings) -> None:
     """Every accepted job has ended, ran at most once, and did its work if it says so."""
     limit = aiohttp.ClientTimeout(10)
     ends: dict[str, str] = {}
+    few = asyncio.Semaphore(AT_ONCE)
+
+    async def look(job: str) -> None:
+        with suppress(aiohttp.ClientError, TimeoutError, ValueError):
+            async with few, http.get(f"{cluster.url}/jobs/{job}") as answer:
+                status = (await answer.json()).get("status") if answer.status == 200 else ""
+            if status in ("succeeded", "failed", "canceled"):
+                ends[job] = status
+
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True), timeout=limit) as http:
-        deadline = time.monotonic() + HEAL_S
+        deadline = time.monotonic() + len(found.jobs) / SLOWEST_LOOKS + HEAL_S
         while time.monotonic() < deadline and (left := [job for job in found.jobs if job not in ends]):
-            for job in left:
-                with suppress(aiohttp.ClientError, TimeoutError, ValueError):
-                    async with http.get(f"{cluster.url}/jobs/{job}") as answer:
-                        status = (await answer.json()).get("status") if answer.status == 200 else ""
-                    if status in ("succeeded", "failed", "canceled"):
-                        ends[job] = status
+            await asyncio.gather(*map(look, left))
             await asyncio.sleep(0.5)
     found.lost += [f"the end of {job} ({name})" for job, name in found.jobs.items() if job not in ends]
     marks = cluster.folders[0].parent / MARKS
@@ -550,7 +558,8 @@ async def run(count: int, seed: int, place: Path) -> Findings:
         lines = [EngineLine(engine.port) for _ in range(3)]
         ports = [await line.start() for line in lines]
         urls = [f"redis://127.0.0.1:{port}/0" for port in ports]
-        async with replica_cluster(3, [calculator(place)], engine, place, urls=urls) as cluster:
+        kept = {"MCPDESK_MAX_TASKS": "100000"}  # the end of every job is read at the end
+        async with replica_cluster(3, [calculator(place)], engine, place, urls=urls, **kept) as cluster:
             clients = Clients(cluster, found)
             load = asyncio.create_task(clients.run())
             try:
