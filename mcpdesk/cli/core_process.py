@@ -143,7 +143,6 @@ class JournalPrinter:
 
     def __init__(self, host: Host) -> None:
         self._journal = host.journal
-        self._changes = host.turns.changes
         self._in_json = host.settings.log_format == "json"
         self._last = -1
         self._following = threading.Lock()
@@ -164,23 +163,27 @@ class JournalPrinter:
 
     async def keep_following(self) -> None:
         """Print lines as they are added, until cancelled."""
+        from mcpdesk.hosting.log_limits import SECOND_S
+
         loop, came, is_due = asyncio.get_running_loop(), asyncio.Event(), False
 
-        def changed() -> None:  # called on any thread, and at the end of each turn of the loop
+        def changed() -> None:  # called on any thread
             nonlocal is_due
             if not is_due and self._journal.lines(self._last):
                 is_due = True
                 with suppress(RuntimeError):  # the loop is closed
                     loop.call_soon_threadsafe(came.set)
 
-        remove = self._changes.listen(changed)
+        remove = self._journal.changes.listen(changed)
         try:
             while True:
                 came.clear()
                 is_due = False
                 self.follow()
                 changed()  # a line may have been added before the listener could report it
-                await came.wait()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(SECOND_S if self._journal.is_counting else None):
+                        await came.wait()
                 await asyncio.sleep(FOLLOW_S)
         finally:
             remove()

@@ -20,23 +20,23 @@ class Changes:
     def __init__(self) -> None:
         self.is_complete = False
         """True if every change is reported. Without it a front end polls as well."""
-        self._listeners: tuple[Listener, ...] = ()
+        self.listeners: tuple[Listener, ...] = ()
         self._lock = threading.Lock()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Add a listener, and return the function that removes it."""
         with self._lock:
-            self._listeners += (listener,)
+            self.listeners += (listener,)
 
         def remove() -> None:
             with self._lock:
-                self._listeners = tuple(each for each in self._listeners if each is not listener)
+                self.listeners = tuple(each for each in self.listeners if each is not listener)
 
         return remove
 
     def note(self) -> None:
         """Call the listeners. May be called on any thread."""
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener()
 
 
@@ -54,7 +54,8 @@ class LoopTurns:
         self.woke = time.monotonic()
         """Monotonic time at which the current turn began."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._awaited: threading.Event | None = None
+        self.awaited: threading.Event | None = None
+        """Event to set when the next turn begins."""
 
     def new_loop(self) -> asyncio.AbstractEventLoop:
         """Make the event loop that this object observes."""
@@ -68,21 +69,14 @@ class LoopTurns:
 
     def set_at_next(self, event: threading.Event) -> None:
         """Set an event when the next turn begins; at once if the loop is running."""
-        self._awaited = event
+        self.awaited = event
         if not self.is_waiting:
             event.set()
 
-    def end(self) -> None:
-        """Called before the loop waits."""
-        self.is_waiting = True
-        self.changes.note()
-
-    def begin(self) -> None:
-        """Called when the loop has finished waiting."""
-        self.woke = time.monotonic()
-        self.is_waiting = False
-        if (awaited := self._awaited) is not None:
-            self._awaited = None
+    def set_awaited(self) -> None:
+        """Set the event of `set_at_next`, because a turn begins."""
+        awaited, self.awaited = self.awaited, None
+        if awaited is not None:
             awaited.set()
 
 
@@ -94,8 +88,13 @@ class _ObservedSelector(selectors.DefaultSelector):
         self._turns = turns
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self._turns.end()
+        turns = self._turns
+        turns.is_waiting = True
+        for listener in turns.changes.listeners:  # every turn passes here, so no further functions are called
+            listener()
         try:
             return super().select(timeout)
         finally:
-            self._turns.begin()
+            turns.woke, turns.is_waiting = time.monotonic(), False
+            if turns.awaited is not None:
+                turns.set_awaited()

@@ -37,6 +37,7 @@ from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.record import CallLog, RecordedRemark
 from mcpdesk.server.asks.approval_policies import Policy, policies_of
+from mcpdesk.server.calls.call_starts import CallStarts
 from mcpdesk.server.calls.left_code import ENDED, RUNS
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.worker_threads import WORKERS
@@ -91,6 +92,7 @@ class Host:
             round_keys=self._round_keys,
             mask=_masked,
             environment=lambda: public_environment(self.hidden_variables()),
+            starts=CallStarts(lambda: self.turns.woke),
         )
         self.services.on_left = self._record_left
         self._sharing: HostSharing | None = None

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from mcpdesk.hosting.changes import Changes
 from mcpdesk.hosting.log_limits import LogLimits
 from mcpdesk.protocol.jsonrpc import Id
 
@@ -84,7 +85,9 @@ class Journal:
 
     def __init__(self, on_entry: Callable[[], object] = lambda: None) -> None:
         """`on_entry` is called after every line and every notice, on the thread that wrote it."""
-        self._on_entry = on_entry
+        self.changes = Changes()
+        """Notified after every line and every notice, on the thread that wrote it."""
+        self.changes.listen(on_entry)
         self._lines: deque[LogLine] = deque(maxlen=KEPT_LINES)
         self._notices: deque[Notice] = deque(maxlen=KEPT_NOTICES)
         self._line_numbers = count()
@@ -130,12 +133,12 @@ class Journal:
     def keep_line(self, line: LogLine) -> None:
         """Add a line, with a new number."""
         self._lines.append(structs.replace(line, number=next(self._line_numbers)))
-        self._on_entry()
+        self.changes.note()
 
     def keep_notice(self, notice: Notice) -> None:
         """Add a notice, with a new number and without a log line."""
         self._notices.append(structs.replace(notice, number=next(self._notice_numbers)))
-        self._on_entry()
+        self.changes.note()
 
     def notify(
         self,
@@ -155,6 +158,11 @@ class Journal:
         self.keep_notice(Notice(0, text, severity, screen))
         level = "info" if severity is Severity.INFO else severity.value
         self.log(level, "server", logged or text)
+
+    @property
+    def is_counting(self) -> bool:
+        """True if lines of one cause are being counted, and their number is written within a second."""
+        return self._limits.is_active
 
     def lines(self, after: int = -1) -> list[LogLine]:
         """Return the log lines numbered above `after`, oldest first."""

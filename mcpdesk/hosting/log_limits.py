@@ -21,6 +21,11 @@ class LogLimits:
         self._lock = threading.Lock()
         self._causes: dict[str, _Cause] = {}
 
+    @property
+    def is_active(self) -> bool:
+        """True if a line of some cause was written within about the last second."""
+        return bool(self._causes)
+
     def put(self, cause: str, write: Write) -> None:
         """Write a line now, or count it if one of the same cause was written within the last second."""
         self.flush()

@@ -145,7 +145,11 @@ def response(identifier: Id, result: JSONObject) -> bytes:
 
     Raises: LocalProtocolError (-32603) if JSON cannot represent the result.
     """
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(identifier), encode_part(result))
+    try:
+        encoded = orjson.dumps(result)
+    except TypeError:
+        encoded = encode_part(result)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(identifier), encoded)
 
 
 def error_object(error: ProtocolError) -> JSONObject:

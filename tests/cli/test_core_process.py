@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -16,16 +17,14 @@ import pytest
 
 from mcpdesk.cli import core_process
 from mcpdesk.cli.core_process import MOST_LINES, JournalPrinter, StopRequests
-from mcpdesk.hosting.changes import LoopTurns
+from mcpdesk.hosting import log_limits
 from mcpdesk.hosting.journal import Journal
 from tests.support.patience import WITHIN_S
 
 
 def printer_of(journal: Journal, log_format: str = "text") -> JournalPrinter:
     settings = SimpleNamespace(log_format=log_format)
-    host = SimpleNamespace(
-        turns=LoopTurns(), journal=journal, settings=settings, stuck_folders=SimpleNamespace()
-    )
+    host = SimpleNamespace(journal=journal, settings=settings, stuck_folders=SimpleNamespace())
     return JournalPrinter(host)  # type: ignore[arg-type]
 
 
@@ -38,6 +37,32 @@ def test_journal_is_followed_line_by_line(capsys: pytest.CaptureFixture[str]) ->
         journal.log("info", "server", "second")
     told = [line.split(" ", 2)[2] for line in capsys.readouterr().err.splitlines()]
     assert told == ["warning print: first (tools/a.py:1)", "info server: second"]
+
+
+async def test_the_number_of_equal_lines_is_printed_although_nothing_else_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(log_limits, "SECOND_S", 0.02)
+    monkeypatch.setattr(core_process, "FOLLOW_S", 0.0)
+    journal, printed, came = Journal(), list[str](), asyncio.Event()
+    with printer_of(journal) as printer:
+        loop = asyncio.get_running_loop()
+
+        def write(line: str) -> None:
+            printed.append(line)
+            loop.call_soon_threadsafe(came.set)
+
+        monkeypatch.setattr(printer, "say", lambda text, when: write(text))
+        following = asyncio.create_task(printer.keep_following())
+        for _ in range(3):
+            journal.log("info", "server", "away", cause="away")
+        async with asyncio.timeout(WITHIN_S):
+            while len(printed) < 2:
+                came.clear()
+                await came.wait()
+        following.cancel()
+        await asyncio.wait({following})
+    assert printed == ["info server: away", "info server: away (2 times in 0.02 s)"]
 
 
 def test_what_others_say_commands_no_terminal_and_makes_no_line_of_its_own(

@@ -51,6 +51,16 @@ async def test_others_are_answered_while_many_busy_calls_begin() -> None:
     assert sorted(begun) == list(range(CALLS))
 
 
+async def test_a_call_waits_only_in_a_round_that_has_lasted_long() -> None:
+    woke = time.monotonic()
+    starts = CallStarts(lambda: woke)
+    assert starts.may_begin()
+    woke -= 2 * call_starts.ROUND_S
+    assert not starts.may_begin()
+    await starts.turn()
+    assert starts.may_begin(), "the loop has just served others"
+
+
 async def test_calls_begin_in_the_order_in_which_they_came() -> None:
     starts, begun = CallStarts(), list[int]()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from time import monotonic
 
 ROUND_S = 0.02
@@ -21,12 +22,14 @@ FREE_ROUNDS = 8
 class CallStarts:
     """Starts calls in the order of their arrival. Used on one loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, woke: Callable[[], float] = lambda: float("-inf")) -> None:
+        """`woke` returns the monotonic time at which the loop's current round began, if it is observed."""
+        self._woke = woke
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._released = 0
         """Number of calls that may begin but have not begun yet."""
         self._turned = float("-inf")
-        """Time at which the loop last served other work."""
+        """Time at which a waiting call last saw that the loop had served other work."""
         self._batch = 1
         """Number of calls that begin in the next round."""
         self._free_rounds = 0
@@ -34,7 +37,9 @@ class CallStarts:
 
     def may_begin(self) -> bool:
         """Return True if a call may begin at once; otherwise it must await `turn`."""
-        return not (self._waiting or self._released) and monotonic() - self._turned < ROUND_S
+        if self._waiting or self._released:
+            return False
+        return monotonic() - max(self._woke(), self._turned) < ROUND_S
 
     async def turn(self) -> None:
         """Wait until the loop has served other work."""

@@ -84,7 +84,8 @@ class Deadlines:
         finally:
             RUNNING.set(None)
             self._calls.pop(id(call), None)
-            self._check_emptied()
+            if self._emptied is not None:
+                self._check_emptied(self._emptied)
         ended = _ended(call.stop, limit_s)
         call.go_on_after_end()
         try:
@@ -101,11 +102,12 @@ class Deadlines:
             return await work
         finally:
             self._reports -= 1
-            self._check_emptied()
+            if self._emptied is not None:
+                self._check_emptied(self._emptied)
 
-    def _check_emptied(self) -> None:
-        if self._emptied is not None and not self._calls and not self._reports:
-            self._emptied.set()
+    def _check_emptied(self, emptied: asyncio.Event) -> None:
+        if not self._calls and not self._reports:
+            emptied.set()
 
     async def stop(self) -> None:
         """End every call with a response about the stop, and wait until the responses are sent."""

@@ -79,6 +79,7 @@ class Services:
         round_keys: Callable[[], Sequence[bytes]] | None = None,
         mask: Mask = _unmasked,
         environment: Callable[[], dict[str, str]] = dict,
+        starts: CallStarts | None = None,
     ) -> None:
         """`round_keys` returns the keys of `requestState`, see `Rounds`; None creates a private key."""
         self.log = log
@@ -103,7 +104,7 @@ class Services:
         """Store for the ends of jobs, which are written before they take effect; None without replicas."""
         self.on_left: Callable[[tuple[int, Id], bool], None] = lambda _place, _runs: None
         """Called with True if an ended call's code still runs, and with False when that has ended."""
-        self.starts = CallStarts()
+        self.starts = starts or CallStarts()
         self._round_keys = round_keys
 
     @made_once

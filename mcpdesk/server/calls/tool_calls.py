@@ -272,7 +272,11 @@ class ToolCalls:
             limit_s = server.limits.job_timeout_s if is_lasting else server.limits.tool_timeout_s
         try:
             if server.create_context is None and server.lifespan is None and server.around_call is None:
-                work = self._invoke(tool, arguments, Context(server, self._services, call, tool.name))
+                context = Context(server, self._services, call, tool.name)
+                if server.hosted is None or server.hosted.own_loops is None:
+                    work = tool.handler(arguments, context)
+                else:
+                    work = self._invoke(tool, arguments, context)
             else:
                 work = self._handled_in_context(call, tool, arguments)
             output = await self._services.deadlines.run(work, call, limit_s)
