@@ -558,8 +558,11 @@ async def run(count: int, seed: int, place: Path) -> Findings:
         lines = [EngineLine(engine.port) for _ in range(3)]
         ports = [await line.start() for line in lines]
         urls = [f"redis://127.0.0.1:{port}/0" for port in ports]
-        kept = {"MCPDESK_MAX_TASKS": "100000"}  # the end of every job is read at the end
-        async with replica_cluster(3, [calculator(place)], engine, place, urls=urls, **kept) as cluster:
+        cluster_of_three = replica_cluster(
+            3, [calculator(place)], engine, place, urls=urls,
+            MCPDESK_MAX_TASKS="100000",  # the end of every job is read at the end
+        )  # fmt: skip
+        async with cluster_of_three as cluster:
             clients = Clients(cluster, found)
             load = asyncio.create_task(clients.run())
             try:
