@@ -10,6 +10,7 @@ from msgspec.structs import fields
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import (
     BY_NAME,
+    LARGEST,
     SETTINGS,
     FolderMay,
     SettingKind,
@@ -30,14 +31,148 @@ def test_no_variable_means_two_settings() -> None:
     assert len(names) == len(set(names))
 
 
-def test_defaults_are_what_the_table_says(tmp_path: Path) -> None:
+DEFAULTS: dict[str, dict[str, object]] = {
+    "address": {"host": "127.0.0.1", "port": 3333, "socket": None, "web": "", "enable_mcp": True},
+    "callers": {
+        "api_key": "",
+        "api_key_header": "X-API-Key",
+        "operator_key": "",
+        "token": "",
+        "no_auth": False,
+        "allowed_origins": (),
+        "allowed_hosts": (),
+        "approvals": (),
+        "trust": False,
+    },
+    "tools and questions": {
+        "tools": True,
+        "tool_timeout_ms": 30_000,
+        "question_timeout_ms": 600_000,
+        "ask_order": "desk-first",
+        "streaming": True,
+        "model": "",
+        "page_size": 1000,
+        "output_chars": 30_000,
+        "output_dirs": ("/tmp",),
+        "search_engines": (),
+        "search_urls": (),
+        "search_timeout_ms": 8_000,
+        "read_private_urls": False,
+    },
+    "recording and files": {
+        "capture": True,
+        "capture_keep_bytes": 1 << 30,
+        "capture_keep_age": 30 * 24 * 3600,
+        "capture_max_bytes": 1 << 30,
+        "capture_body_bytes": 64 << 10,
+        "capture_memory_bytes": 64 << 20,
+        "outputs_keep_bytes": 1 << 30,
+        "log_format": "text",
+        "state_dir": None,
+    },
+    "upstream servers and the desk": {
+        "connect_timeout_s": 30,
+        "desk_revision": "2026-07-28",
+        "watch_polling": False,
+    },
+    "jobs and tasks": {
+        "job_timeout_ms": 3_600_000,
+        "job_ttl_s": 3600,
+        "jobs_at_once": 16,
+        "max_tasks": 1000,
+        "task_ttl_s": 3600,
+    },
+    "many machines and restarts": {
+        "shared": "",
+        "shared_name": "mcpdesk",
+        "shared_mask": False,
+        "replica_url": "",
+        "request_state_secret": "",
+        "drain_timeout_s": 30,
+        "lame_duck_s": 5,
+    },
+    "telemetry": {
+        "otel_endpoint": "",
+        "otel_headers": "",
+        "otel_metrics_ms": 60_000,
+        "otel_traces_percent": 100,
+    },
+    "limits": {
+        "max_body_bytes": 16 << 20,
+        "max_bodies_bytes": 256 << 20,
+        "unread_answers_max_bytes": 256 << 20,
+        "session_ttl_s": 3600,
+        "request_timeout_s": 30,
+        "max_connections": 1000,
+        "max_sessions": 10_000,
+        "max_in_flight": 1024,
+        "max_subscriptions": 1000,
+        "max_threads": 64,
+        "resume_bytes": 1 << 20,
+    },
+}
+"""Default of every setting, by subject."""
+FROM_ZERO = (
+    "port",
+    "drain_timeout_s",
+    "lame_duck_s",
+    "task_ttl_s",
+    "resume_bytes",
+    "capture_keep_bytes",
+    "capture_keep_age",
+    "capture_max_bytes",
+    "capture_body_bytes",
+    "otel_traces_percent",
+)
+"""Numbers that may be 0."""
+LEAST = {
+    **dict.fromkeys(FROM_ZERO, 0),
+    "max_body_bytes": 1 << 10,
+    "max_bodies_bytes": 1 << 10,
+    "unread_answers_max_bytes": 1 << 20,
+    "outputs_keep_bytes": 64 << 10,
+    "capture_memory_bytes": 1 << 20,
+    "output_chars": 2_000,
+    "otel_metrics_ms": 100,
+}
+"""Lower limit of numbers; 1 for the others."""
+MOST = {
+    "port": 65_535,
+    "page_size": 10_000,
+    "lame_duck_s": 600,
+    "output_chars": 1_000_000,
+    "otel_traces_percent": 100,
+}
+"""Upper limit of numbers that have one."""
+
+
+def test_every_default_is_the_documented_one(tmp_path: Path) -> None:
+    expected = {name: value for group in DEFAULTS.values() for name, value in group.items()}
+    assert set(expected) == set(BY_NAME), "add the setting to DEFAULTS in tests/test_settings.py"
+    assert {setting.name: setting.default for setting in SETTINGS} == expected
     resolved = resolve({}, {"MCPDESK_STATE_DIR": str(tmp_path)})
-    assert resolved.settings.port == 3333
-    assert resolved.settings.host == "127.0.0.1"
-    assert resolved.settings.max_body_bytes == 16 * 1024 * 1024
-    assert resolved.settings.state_dir == tmp_path
-    assert resolved.origins["port"] == "default"
-    assert resolved.origins["state_dir"] == "environment MCPDESK_STATE_DIR"
+    effective = {name: getattr(resolved.settings, name) for name in BY_NAME}
+    assert effective == expected | {"state_dir": tmp_path}
+    assert resolved.origins == dict.fromkeys(BY_NAME, "default") | {
+        "state_dir": "environment MCPDESK_STATE_DIR"
+    }
+
+
+def test_numbers_have_the_documented_limits() -> None:
+    numbers = [
+        setting
+        for setting in SETTINGS
+        if setting.kind in (SettingKind.INTEGER, SettingKind.BYTES, SettingKind.DURATION)
+    ]
+    assert LARGEST == 2**53
+    for setting in numbers:
+        limits = LEAST.get(setting.name, 1), MOST.get(setting.name, LARGEST)
+        assert (setting.least, setting.most) == limits, setting.name
+        for allowed in limits:
+            assert getattr(resolve({setting.name: allowed}, {}).settings, setting.name) == allowed
+        for refused in (limits[0] - 1, limits[1] + 1):
+            with pytest.raises(DeskUserError):
+                resolve({setting.name: refused}, {})
 
 
 def test_stronger_origin_wins(tmp_path: Path) -> None:
