@@ -400,6 +400,24 @@ async def test_cancelled_request_ends_the_call_in_the_server(folder: Path) -> No
     await connection.close()
 
 
+LIFESPAN = """
+    from pathlib import Path
+
+    async def lifespan(server):
+        yield "open"
+        Path(__file__).with_name("closed.txt").touch()
+    """
+
+
+async def test_folder_is_hosted_until_its_connection_is_closed(folder: Path) -> None:
+    write(folder, {"context.py": LIFESPAN})
+    connection = await connect_to_folder(folder, "")
+    await connection.result("tools/call", {"name": "greet", "arguments": {"name": "x"}})
+    assert not (folder / "closed.txt").exists()
+    await connection.close()
+    assert (folder / "closed.txt").exists()
+
+
 async def test_folder_without_the_mode_is_not_left_open(folder: Path) -> None:
     before = asyncio.all_tasks()
     with pytest.raises(DeskError, match="wild"):

@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from mcpdesk.hosting.host_plan import rules_of
 from mcpdesk.hosting.hosted_folder import HostedFolder
 from mcpdesk.hosting.journal import Journal, Severity, logging_to
 from mcpdesk.server.asks.approval_policies import Policy
+from mcpdesk.server.offer.server import Limits
+from mcpdesk.server.state.server_state import ToolOptions
 from mcpdesk.settings import resolve
+from mcpdesk.transports.base import Rules
 
 
 def make(folder: Path) -> tuple[HostedFolder, Journal]:
@@ -43,6 +47,46 @@ def test_builtins_join_the_folders_tools_and_unknown_ones_are_reported(folder: P
     assert refused.name == "Nope"
     assert "AskUserQuestion" in refused.reason
     assert any("Nope" in line.text for line in journal.lines())
+
+
+def test_settings_reach_the_server_and_a_server_made_in_code_has_the_same_defaults(folder: Path) -> None:
+    hosted, _ = make(folder)
+    assert hosted.server.limits == Limits() and hosted.server.hosted is not None
+    assert hosted.server.hosted.options == ToolOptions()
+    assert rules_of(resolve({}, {}).settings, "") == Rules()
+    numbers = {"tool_timeout_ms": 1_000, "question_timeout_ms": 2_000, "job_timeout_ms": 3_000}
+    numbers |= {"page_size": 4, "max_in_flight": 5, "max_bodies_bytes": 6_000, "max_subscriptions": 7}
+    numbers |= {"max_tasks": 8, "task_ttl_s": 0, "job_ttl_s": 9, "jobs_at_once": 10, "output_chars": 2_001}
+    numbers |= {"search_timeout_ms": 11_000, "outputs_keep_bytes": 1 << 20}
+    words = {"ask_order": "both", "model": "m", "search_urls": "arxiv=http://x/y=z"}
+    words |= {"output_dirs": "/a,~/b", "search_engines": "arxiv"}
+    flags: dict[str, object] = {**numbers, **words, "read_private_urls": True}
+    server = HostedFolder(folder, resolve(flags, {}).settings, Journal()).server
+    assert server.hosted is not None
+    assert server.limits == Limits(
+        tool_timeout_s=1.0,
+        question_timeout_s=2.0,
+        job_timeout_s=3.0,
+        page_size=4,
+        in_flight=5,
+        large_bytes=6_000,
+        subscriptions=7,
+        max_tasks=8,
+        task_ttl_s=None,
+        job_ttl_s=9,
+        jobs_at_once=10,
+        output_dirs=(Path("/a"), Path.home() / "b"),
+    )
+    assert server.hosted.options == ToolOptions(
+        search_engines=("arxiv",),
+        search_urls={"arxiv": "http://x/y=z"},
+        search_timeout_s=11.0,
+        read_private_urls=True,
+        output_chars=2_001,
+        outputs_keep_bytes=1 << 20,
+        ask_order="both",
+        model="m",
+    )
 
 
 async def test_a_saved_change_is_served_and_said(folder: Path) -> None:

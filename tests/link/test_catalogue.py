@@ -79,6 +79,7 @@ async def test_a_configuration_that_nothing_would_answer_is_refused_with_what_he
     auth = '{"requires_jwt": true, "jwt": {"algorithms": ["HS256"], "secret_env": "NONE", "audience": "a"}}'
     folder = write(tmp_path, {"mcp.json": f'{{"name": "safe", "auth": {auth}}}'})
     async with running_desk(folder) as link:
+        assert [(one.name, one.folder) for one in link.view().servers] == [("safe", str(folder))]
         refused = link.client_config("safe", "cursor").exception(0)
         assert isinstance(refused, ValueError) and "answers nothing without a token" in str(refused)
         assert "--token-env VAR" in str(refused)

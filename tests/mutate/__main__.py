@@ -1,7 +1,7 @@
 """`python -m tests.mutate N --seed S`: put one-line faults into a copy and list those that no test notices.
 
-For each fault the tests that import its module run first, or those of its package's folder if none does; then
-all quick tests. A fault is noticed when a test fails or when the tests do not end in time.
+For each fault the nearest quick tests run first (`nearest.py`), then all quick tests, unless `--nearest-only`
+is given. A fault is noticed when a test fails that passes without it, or when the tests do not end in time.
 """
 
 from __future__ import annotations
@@ -18,22 +18,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.mutate.faults import Fault, faults
+from tests.mutate.nearest import nearest
 
 ROOT = Path(__file__).parents[2]
-COPIED = (
-    "mcpdesk",
-    "tests",
-    "themes",
-    "sample_servers",
-    "docs",
-    "pyproject.toml",
-    "README.md",
-    "CONTRIBUTING.md",
-)
-WITHIN_S = 600.0
+LEFT_OUT = (".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
+WITHIN_S = 900.0
 """Time after which tests that still run have noticed the fault: something waits for ever."""
-MOST_NEAR = 12
-"""Files of nearest tests that run before all quick ones."""
+TEST_S = 60
+"""Time limit of one test."""
+QUICK = "not slow and not process and not browser"
 
 
 def main() -> int:
@@ -46,29 +39,22 @@ def main() -> int:
     parser.add_argument(
         "--under", default="mcpdesk", metavar="PATH", help="a module or folder to change only"
     )
+    parser.add_argument("--nearest-only", action="store_true", help="do not run all quick tests after those")
+    parser.add_argument("--workers", default="auto", metavar="N", help="processes of pytest (auto)")
     given = parser.parse_args()
-    survivors = 0
+    survivors = tried = 0
     with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "checkout"
-        _copy(copy)
-        for path, fault in _chosen(given.number, random.Random(given.seed), given.under):
-            noticed_by = _tried(copy, path, fault)
+        checkout = Checkout(Path(folder) / "checkout", given.workers)
+        for path, fault in chosen(given.number, random.Random(given.seed), given.under):
+            noticed_by = checkout.noticed_by(path, fault, nearest_only=given.nearest_only)
             survivors += not noticed_by
-            print(_line(path, fault, noticed_by), flush=True)
-    print(f"{survivors} of {given.number} survived")
-    return int(survivors * 10 > given.number)
+            tried += 1
+            print(described(path, fault, noticed_by), flush=True)
+    print(f"{survivors} of {tried} survived")
+    return int(survivors * 10 > tried)
 
 
-def _copy(copy: Path) -> None:
-    copy.mkdir()
-    for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / name, copy / name)
-
-
-def _chosen(number: int, choice: random.Random, under: str) -> Iterator[tuple[Path, Fault]]:
+def chosen(number: int, choice: random.Random, under: str) -> Iterator[tuple[Path, Fault]]:
     """Random faults; a module is chosen as often as it has lines to change."""
     place = ROOT / under
     modules = sorted(place.rglob("*.py")) if place.is_dir() else [place]
@@ -76,61 +62,67 @@ def _chosen(number: int, choice: random.Random, under: str) -> Iterator[tuple[Pa
     yield from choice.sample(every, min(number, len(every)))
 
 
-def _tried(copy: Path, path: Path, fault: Fault) -> str:
-    """Run the tests with the fault put in. Returns the test that noticed it, "" if none did."""
-    source = (ROOT / path).read_text("utf-8")
-    (copy / path).write_text(fault.put_into(source), "utf-8")
-    try:
-        return _failing(copy, _nearest(copy, path)) or _failing(copy, [])
-    finally:
-        (copy / path).write_text(source, "utf-8")
+class Checkout:
+    """Copy of the repository that gets the faults."""
 
+    def __init__(self, root: Path, workers: str) -> None:
+        """`workers` is the number of pytest's processes, or `auto`."""
+        shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
+        self._root = root
+        self._workers = workers
+        self._sound = set[str]()
+        """Tests that pass without a fault."""
+        self._unsound = set[str]()
+        """Tests that fail without a fault, which are left out."""
 
-def _nearest(copy: Path, path: Path) -> list[str]:
-    """Some tests that import the module, or all of the folder that is named as its package."""
-    package, _, name = ".".join(path.with_suffix("").parts).removesuffix(".__init__").rpartition(".")
-    imports = re.compile(rf"from {package}\.{name} import|from {package} import .*\b{name}\b")
-    importing = [
-        file
-        for file in sorted((copy / "tests").rglob("test_*.py"))
-        if imports.search(file.read_text("utf-8"))
-    ]
-    folder = copy / "tests" / Path(*path.parts[1:-1])
-    near = importing[:MOST_NEAR] or (sorted(folder.glob("test_*.py")) if folder.is_dir() else [])
-    return [str(file.relative_to(copy)) for file in near]
-
-
-def _failing(copy: Path, files: list[str]) -> str:
-    """The first test that fails; "" if all pass or there is none."""
-    quick = ["-m", "not slow and not process and not browser"]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "--no-header",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        "auto",
-        *quick,
-        *files,
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": ""}
-    try:
-        done = subprocess.run(
-            command, cwd=copy, env=environment, capture_output=True, text=True, timeout=WITHIN_S, check=False
+    def noticed_by(self, path: Path, fault: Fault, *, nearest_only: bool) -> str:
+        """Run the tests with the fault put in. Returns the test that noticed it, "" if none did."""
+        near = nearest(self._root, path)
+        return self._noticed_among(near, path, fault) or (
+            "" if nearest_only else self._noticed_among([], path, fault)
         )
-    except subprocess.TimeoutExpired:
-        return "the tests, which did not end"
-    if done.returncode in (0, 5):  # 5: no tests were collected
-        return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.M)
-    return failed.group(1) if failed else f"pytest, which ended with code {done.returncode}"
+
+    def _noticed_among(self, files: list[str], path: Path, fault: Fault) -> str:
+        source = (ROOT / path).read_text("utf-8")
+        while True:
+            (self._root / path).write_text(fault.put_into(source), "utf-8")
+            try:
+                failed = self._failing(files, self._workers)
+            finally:
+                (self._root / path).write_text(source, "utf-8")
+            if "::" not in failed or failed in self._sound:
+                return failed
+            if not self._failing([failed], "0"):
+                self._sound.add(failed)
+                return failed
+            self._unsound.add(failed)
+
+    def _failing(self, files: list[str], workers: str) -> str:
+        """The first test that fails; "" if all pass or there is none."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+        command += ["-n", workers, "--timeout", str(TEST_S), "-m", QUICK, *files]
+        command += [f"--deselect={test}" for test in sorted(self._unsound)]
+        environment = {**os.environ, "PYTHONPATH": str(self._root)}
+        try:
+            done = subprocess.run(
+                command,
+                cwd=self._root,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=WITHIN_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "the tests, which did not end"
+        if done.returncode in (0, 5):  # 5: no tests were collected
+            return ""
+        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", done.stdout, re.M)
+        return failed.group(1) if failed else f"pytest, which ended with code {done.returncode}"
 
 
-def _line(path: Path, fault: Fault, noticed_by: str) -> str:
+def described(path: Path, fault: Fault, noticed_by: str) -> str:
+    """Lines with the verdict, and with the line before and after."""
     source = (ROOT / path).read_text("utf-8")
     changed = fault.put_into(source).splitlines()[fault.line - 1].strip()
     verdict = f"noticed by {noticed_by}" if noticed_by else "SURVIVED"

@@ -8,6 +8,7 @@ import pytest
 
 import mcpdesk
 from tests.mutate.faults import faults
+from tests.mutate.nearest import ALWAYS, imported, nearest
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,27 @@ def test_every_module_stays_valid() -> None:
         compile(changed, path.name, "exec")
         assert sum(a != b for a, b in zip(source.splitlines(), changed.splitlines(), strict=True)) == 1
     assert len(found) > 10
+
+
+def test_the_nearest_tests_are_namesakes_and_importers(tmp_path: Path) -> None:
+    for name, text in {
+        "mcpdesk/tui/forms/box.py": "",
+        "mcpdesk/tui/screen.py": "from mcpdesk.tui.forms import box",
+        "tests/tui/test_box.py": "",
+        "tests/tui/test_other.py": "",
+        "tests/cli/test_own.py": "from mcpdesk.tui.forms.box import (\n    Box,\n    Lid,\n)",
+        "tests/cli/test_user.py": "import mcpdesk.tui.screen",
+        "tests/cli/test_far.py": "from mcpdesk.tui.forms.boxes import Box",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    near = [
+        "tests/tui/test_box.py",
+        "tests/cli/test_own.py",
+        "tests/cli/test_user.py",
+        "tests/tui/test_other.py",
+    ]
+    assert nearest(tmp_path, Path("mcpdesk/tui/forms/box.py")) == near
+    assert "mcpdesk.tui.forms.box.Lid" in imported(tmp_path / near[1])
+    (tmp_path / ALWAYS[0]).write_text("")
+    assert nearest(tmp_path, Path("mcpdesk/tui/forms/box.py")) == [ALWAYS[0], *near]

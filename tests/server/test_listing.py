@@ -14,6 +14,7 @@ from mcpdesk.auth.principal import OPEN, Access, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import REVISIONS, V2024_11_05, V2025_11_25, V2026_07_28
+from mcpdesk.server.offer import listing
 from mcpdesk.server.offer.listing import OfferListing
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.server import Limits, Server
@@ -71,6 +72,20 @@ def test_a_cursor_survives_a_change_before_it() -> None:
     server.tools.replace(list(server.tools)[1:])
     following = orjson.loads(offers.page("tools/list", V2026_07_28, cursor))["tools"]
     assert following[0]["name"] == "steps"
+
+
+def test_kept_pages_are_limited_whatever_callers_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MOST_PAGES", 3)
+    offers = OfferListing(make_server())
+
+    def page(number: int) -> bytes:
+        scopes = frozenset({f"scope-{number}"})
+        return offers.page("tools/list", V2026_07_28, None, Principal("token", claims={}, scopes=scopes))
+
+    first, second, third = (page(number) for number in range(3))
+    assert page(0) is first and page(1) is second and page(2) is third
+    page(3)
+    assert page(0) is not first
 
 
 @pytest.mark.requirement("12.14")

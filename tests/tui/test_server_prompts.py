@@ -10,6 +10,7 @@ import pytest
 from textual.widgets import Static
 
 from mcpdesk.client.trust import UntrustedFile
+from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.forms.server_prompts import AddServerPrompt, RootsPrompt
@@ -124,6 +125,9 @@ async def test_the_log_level_is_chosen_and_shown() -> None:
         link.set_log_level("profiles", "notice")
         await pilot.press("L")
         await until(pilot, lambda: isinstance(app.screen, Menu))
+        assert isinstance(app.screen, Menu)
+        hints = {choice.value: choice.hint for choice in app.screen.choices}
+        assert hints == {**dict.fromkeys(LOG_LEVELS, ""), "debug": "everything"}
         await pilot.press("down", "enter")
         await until(pilot, lambda: link.core.servers[0].log_level == "warning")
         assert "log messages from warning on" in server_text(link.core.servers[0]).plain

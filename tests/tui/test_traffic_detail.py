@@ -153,7 +153,7 @@ def traceback(number: int, frames: int) -> LogLine:
 
 @pytest.mark.slow
 async def test_the_log_of_each_call_begins_where_it_tells_of_the_failure() -> None:
-    app = DetailApp(failing_recording("first", "second"))
+    app = DetailApp(failing_recording("first", "second", "third"))
     async with app.run_test(size=(80, 30)) as pilot:
         log = app.query_one(".log")
         for number, name, frames in ((0, "first", 30), (1, "second", 40)):
@@ -166,6 +166,10 @@ async def test_the_log_of_each_call_begins_where_it_tells_of_the_failure() -> No
             assert f"tools/shop.py:{app.logged[0].where[-2:]}" in app.text(".place")
             assert "return float(text)" in app.text(".place")
             log.scroll_to(y=3, animate=False, immediate=True)
+        said = "\n".join(f"step {number}" for number in range(40))
+        app.logged = [LogLine(10, 0.0, "info", "tool", said, call=(1, 2))]
+        app.show("third")
+        await until(pilot, lambda: log.max_scroll_y > 3 and log.scroll_y == 0)
 
 
 @pytest.mark.slow

@@ -177,7 +177,7 @@ async def test_a_raw_frame_is_shown_whole_paged_and_copied_without_secrets(
     recording = Recording(None)
     recording.connect(connection(1))
     words = " ".join(f"word{number}" for number in range(900))
-    frames = call(1, "echo", {"token": "ghp_secret", "words": words}), text(1, "done"), call(2, "last")
+    frames = call(1, "echo", {"token": "ghp_secret", "words": words}), text(1, words), call(2, "last")
     for frame, way in zip(frames, (IN, OUT, IN), strict=True):
         recording.frame(1, way, frame)
     settle(recording)
@@ -194,6 +194,7 @@ async def test_a_raw_frame_is_shown_whole_paged_and_copied_without_secrets(
         await until(
             pilot, lambda: [each.text for each in pane.detail.query(LongText)] == [frames[1].decode()]
         )
+        await until(pilot, lambda: shows(pilot, "word1 ") and not shows(pilot, "word899"))
         await pilot.press("b")
         await until(pilot, lambda: pane.detail.frame is None and not shows(pilot, "as it passed"))
         await pilot.press("v")
@@ -234,6 +235,10 @@ async def test_a_filter_narrows_while_it_is_typed_and_esc_drops_it() -> None:
         assert status(pane).startswith("2 of 9 exchanges")
         await pilot.press("enter")
         assert app.focused is pane.listing and pane.query_one(Input).display
+        await pilot.press("slash", "space")
+        assert pane.query_one(Input).value == "status:error ", "it is continued, not replaced"
+        await pilot.press("backspace", "enter")
+        await pane.workers.wait_for_complete()
         await pilot.press("escape")
         await pane.workers.wait_for_complete()
         assert status(pane).startswith("9 exchanges") and not pane.query_one(Input).display

@@ -10,11 +10,12 @@ import pytest
 
 from mcpdesk.client.child_process import ProgramRun
 from mcpdesk.protocol import codec
+from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.reading.message import QUICK_BYTES, read_frame
 from mcpdesk.upstream import passed_channel
 from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 from mcpdesk.upstream.channels import Heard, ProgramChannel
-from mcpdesk.upstream.passed_channel import ClientStream, PassedChannel, Waiting
+from mcpdesk.upstream.passed_channel import ClientStream, PassedChannel, Waiting, in_event
 from tests.support.patience import WITHIN_S
 
 
@@ -169,3 +170,17 @@ async def test_an_id_that_two_clients_use_is_replaced_and_restored_without_decod
         assert taken == (line.replace(b'"%b"' % alias.encode(), b"7"), True)
         monkeypatch.undo()
     assert strays == []
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+async def test_every_line_of_a_message_is_data_of_its_event(end: bytes) -> None:
+    """A line that begins elsewhere would be another field, or would end the event."""
+    message = end.join([b'{"jsonrpc": "2.0",', b'"id": 1, "result": {}}'])
+    lines = event(in_event(message)).replace(b"\r", b"\n").rstrip(b"\n").split(b"\n")
+    data = [line.removeprefix(b"data:") for line in lines if line.startswith(b"data:")]
+    assert len(data) == len([line for line in lines if line.strip()]), lines
+    assert codec.decode(b"\n".join(data)) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    waiting = Waiting(lambda line: None)
+    waiting.put(message, True)
+    assert [each async for each in waiting.events()] == [event(in_event(message))]
+    assert in_event(b'{"a": 1}') == b'{"a": 1}'

@@ -192,6 +192,8 @@ async def test_each_step_of_the_search_for_a_transport_is_told() -> None:
         plan = UpstreamPlan("odd", UrlTarget(str(there.make_url("/mcp"))))
         async with running_desk(upstreams=[plan]) as desk:
             await until(lambda: upstream(desk).state == "failed")
+            problem, hint = view(desk).problems[0], upstream(desk).hint
+            await until(lambda: [each.text for each in desk.notices()] == [f"odd: {problem}. {hint}"])
             tried = ("server/discover", "initialize", "opening a stream")
             assert upstream(desk).steps == tuple(f"{each}: HTTP 404" for each in tried)
 

@@ -22,6 +22,8 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.skill_entry import SkillEntry
 from mcpdesk.server.offer.tool import Tool
 
+MOST_PAGES = 256
+"""Maximum number of encoded pages kept; all of them are dropped when one more is needed."""
 T = TypeVar("T")
 
 
@@ -140,7 +142,7 @@ class OfferListing:
         if kept is not None and kept[0] == registry.version:
             return kept[1]
         encoded = codec.encode(self._build_page(method, registry, revision, cursor, caller))
-        if len(self._pages) >= 256:
+        if len(self._pages) >= MOST_PAGES:
             self._pages.clear()
         self._pages[key] = (registry.version, encoded)
         return encoded
