@@ -1,7 +1,8 @@
 """`python -m tests.mutate N --seed S`: put one-line faults into a copy and list those that no test notices.
 
-For each fault the nearest quick tests run first (`nearest.py`), then all quick tests, unless `--nearest-only`
-is given. A fault is noticed when a test fails that passes without it, or when the tests do not end in time.
+For each fault the nearest quick tests run first (`nearest.py`), with `--slow` the nearest slow ones then, and
+all quick tests at last, unless `--nearest-only` is given. A fault is noticed when a test fails that passes
+without it, or when the tests do not end in time.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ WITHIN_S = 900.0
 TEST_S = 60
 """Time limit of one test."""
 QUICK = "not slow and not process and not browser"
+SLOW = "(slow or process) and not browser"
 
 
 def main() -> int:
@@ -39,14 +41,15 @@ def main() -> int:
     parser.add_argument(
         "--under", default="mcpdesk", metavar="PATH", help="a module or folder to change only"
     )
-    parser.add_argument("--nearest-only", action="store_true", help="do not run all quick tests after those")
+    parser.add_argument("--slow", action="store_true", help="run the nearest slow tests as well")
+    parser.add_argument("--nearest-only", action="store_true", help="do not run all quick tests at last")
     parser.add_argument("--workers", default="auto", metavar="N", help="processes of pytest (auto)")
     given = parser.parse_args()
     survivors = tried = 0
     with tempfile.TemporaryDirectory() as folder:
         checkout = Checkout(Path(folder) / "checkout", given.workers)
         for path, fault in chosen(given.number, random.Random(given.seed), given.under):
-            noticed_by = checkout.noticed_by(path, fault, nearest_only=given.nearest_only)
+            noticed_by = checkout.noticed_by(path, fault, slow=given.slow, all_quick=not given.nearest_only)
             survivors += not noticed_by
             tried += 1
             print(described(path, fault, noticed_by), flush=True)
@@ -75,32 +78,35 @@ class Checkout:
         self._unsound = set[str]()
         """Tests that fail without a fault, which are left out."""
 
-    def noticed_by(self, path: Path, fault: Fault, *, nearest_only: bool) -> str:
+    def noticed_by(self, path: Path, fault: Fault, *, slow: bool, all_quick: bool) -> str:
         """Run the tests with the fault put in. Returns the test that noticed it, "" if none did."""
         near = nearest(self._root, path)
-        return self._noticed_among(near, path, fault) or (
-            "" if nearest_only else self._noticed_among([], path, fault)
+        return (
+            self._noticed_among(near, QUICK, path, fault)
+            or (slow and self._noticed_among(near, SLOW, path, fault))
+            or (all_quick and self._noticed_among([], QUICK, path, fault))
+            or ""
         )
 
-    def _noticed_among(self, files: list[str], path: Path, fault: Fault) -> str:
+    def _noticed_among(self, files: list[str], marks: str, path: Path, fault: Fault) -> str:
         source = (ROOT / path).read_text("utf-8")
         while True:
             (self._root / path).write_text(fault.put_into(source), "utf-8")
             try:
-                failed = self._failing(files, self._workers)
+                failed = self._failing(files, marks, self._workers)
             finally:
                 (self._root / path).write_text(source, "utf-8")
             if "::" not in failed or failed in self._sound:
                 return failed
-            if not self._failing([failed], "0"):
+            if not self._failing([failed], marks, "0"):
                 self._sound.add(failed)
                 return failed
             self._unsound.add(failed)
 
-    def _failing(self, files: list[str], workers: str) -> str:
+    def _failing(self, files: list[str], marks: str, workers: str) -> str:
         """The first test that fails; "" if all pass or there is none."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
-        command += ["-n", workers, "--timeout", str(TEST_S), "-m", QUICK, *files]
+        command += ["-n", workers, "--timeout", str(TEST_S), "-m", marks, *files]
         command += [f"--deselect={test}" for test in sorted(self._unsound)]
         environment = {**os.environ, "PYTHONPATH": str(self._root)}
         try:
