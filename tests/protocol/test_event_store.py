@@ -116,7 +116,7 @@ def test_an_archived_stream_is_written_again_without_the_events_that_are_dropped
 
 
 def test_bytes_and_events_of_a_session_are_limited_and_its_newest_event_stays() -> None:
-    store = new_store(most_bytes=100, most_events=3)
+    store = new_store(most_bytes=130, most_events=3)
     stream = store.open()
     for number in range(5):
         stream.put(b"%d" % number)
@@ -131,7 +131,7 @@ def test_bytes_and_events_of_a_session_are_limited_and_its_newest_event_stays() 
 
 
 def test_the_session_that_was_idle_longest_gives_way_when_all_keep_too_much() -> None:
-    budget = SharedEventBudget(250)
+    budget = SharedEventBudget(300)
     idle, busy = new_store(budget=budget), new_store(budget=budget)
     of_idle, of_busy = idle.open(), busy.open()
     of_idle.put(b"x" * 80)

@@ -176,10 +176,10 @@ async def test_an_id_that_two_clients_use_is_replaced_and_restored_without_decod
 async def test_every_line_of_a_message_is_data_of_its_event(end: bytes) -> None:
     """A line that begins elsewhere would be another field, or would end the event."""
     message = end.join([b'{"jsonrpc": "2.0",', b'"id": 1, "result": {}}'])
-    lines = event(in_event(message)).replace(b"\r", b"\n").rstrip(b"\n").split(b"\n")
-    data = [line.removeprefix(b"data:") for line in lines if line.startswith(b"data:")]
-    assert len(data) == len([line for line in lines if line.strip()]), lines
-    assert codec.decode(b"\n".join(data)) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    head, *lines = event(in_event(message)).replace(b"\r", b"\n").removesuffix(b"\n\n").split(b"\n")
+    assert head == b"event: message"
+    assert [line for line in lines if not line.startswith(b"data: ")] == []
+    assert codec.decode(b"\n".join(line.removeprefix(b"data: ") for line in lines)) == {"jsonrpc": "2.0", "id": 1, "result": {}}
     waiting = Waiting(lambda line: None)
     waiting.put(message, True)
     assert [each async for each in waiting.events()] == [event(in_event(message))]
