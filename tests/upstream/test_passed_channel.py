@@ -179,7 +179,11 @@ async def test_every_line_of_a_message_is_data_of_its_event(end: bytes) -> None:
     head, *lines = event(in_event(message)).replace(b"\r", b"\n").removesuffix(b"\n\n").split(b"\n")
     assert head == b"event: message"
     assert [line for line in lines if not line.startswith(b"data: ")] == []
-    assert codec.decode(b"\n".join(line.removeprefix(b"data: ") for line in lines)) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert codec.decode(b"\n".join(line.removeprefix(b"data: ") for line in lines)) == {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "result": {},
+    }
     waiting = Waiting(lambda line: None)
     waiting.put(message, True)
     assert [each async for each in waiting.events()] == [event(in_event(message))]
