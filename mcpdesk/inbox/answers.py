@@ -7,22 +7,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, TypeGuard
 
 from mcpdesk.inbox.question import Answer, Page, host_of
+from mcpdesk.protocol.patterns import Verdict, compiled
 
 MAX_OTHER = 65_536
 """Maximum characters of free text in one answer."""
-MAX_PATTERN = 1_000
-"""Maximum characters of a pattern; a longer one is not checked here, because compiling takes too long."""
-SMALL_PATTERN_BYTES, MAX_PATTERN_BYTES = 1 << 16, 1 << 20
-"""Memory of a compiled pattern that is checked against texts of any length, and of any other pattern."""
-MAX_BACKTRACKS = 10_000
-"""Steps back of a pattern with look-around or back references; a text that needs more does not match."""
-MAX_SLOW_TEXT = 1_000
-"""Maximum characters of a text for patterns whose time per character is long: large ones, and those with
-look-around or back references."""
 
 
 def fitting(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[Answer, ...]:
@@ -94,33 +85,16 @@ def out_of_bounds(rules: Mapping[str, Any], given: str | int | None) -> str:
     return long or wrong or _pattern_problem(rules.get("pattern"), given)
 
 
-def _pattern_problem(pattern: Any, text: str) -> str:
-    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN:
-        return ""
-    matches, longest = _matcher(pattern)
-    return "" if len(text) > longest or matches(text) else f"the text must match {pattern}"
+def _pattern_problem(source: Any, text: str) -> str:
+    """Return the error if a text does not match a pattern of a server.
 
-
-@lru_cache(maxsize=64)
-def _matcher(pattern: str) -> tuple[Callable[[str], bool], int]:
-    """Return a test against a regular expression of a server, and the longest text with a bounded time.
-
-    An invalid pattern matches any text. The server checks the answer itself, so a longer text need not match.
+    An invalid pattern matches any text. The server checks the answer itself, so a text that is too long for
+    its pattern need not match.
     """
-    import jsonschema_rs
-
-    schema = {"type": "string", "pattern": pattern}
-    for engine, longest in (
-        (jsonschema_rs.RegexOptions(size_limit=SMALL_PATTERN_BYTES), MAX_OTHER),
-        (jsonschema_rs.RegexOptions(size_limit=MAX_PATTERN_BYTES), MAX_SLOW_TEXT),
-        (jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS), MAX_SLOW_TEXT),
-    ):
-        try:
-            validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=engine)
-            return validator.is_valid, longest
-        except ValueError:
-            continue
-    return lambda text: True, MAX_OTHER
+    pattern = compiled(source) if isinstance(source, str) else None
+    if pattern is None or pattern.verdict(text) in (Verdict.MATCHES, Verdict.TOO_LONG):
+        return ""
+    return f"the text must match {source}"
 
 
 def number(text: str) -> int | float | None:

@@ -22,6 +22,7 @@ from mcpdesk.hosting.journal import Notice as Notice
 from mcpdesk.hosting.journal import Severity as Severity
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.server.asks.approval_policies import Policy as Policy
+from mcpdesk.server.schemas.validation import SchemaError, compile_schema
 from mcpdesk.server.schemas.validation import SchemaFailure as SchemaFailure
 
 
@@ -610,3 +611,11 @@ class CallOutcome:
     """Response frame as received; empty if no response arrived."""
     elapsed_s: float
     cancelled: bool = False
+
+
+def schema_failures(schema: dict[str, Any], value: Any, limit: int) -> list[SchemaFailure]:
+    """Return up to `limit` errors of a value; none if it is valid or the schema cannot be used."""
+    try:
+        return compile_schema(schema).failures(value, limit)
+    except SchemaError:
+        return []

@@ -171,7 +171,20 @@ async def test_progress_and_logs_appear_as_they_come() -> None:
 
 def test_violations_are_found_at_their_path() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
-    assert schema_marks(schema, {"a": [1, "x"]}) == {("a", 1): '"x" is not of type "integer"'}
+    assert schema_marks(schema, {"a": [1, "x"]}) == {("a", 1): "must be an integer, not a string"}
+
+
+def test_a_missing_part_is_marked_at_its_parent() -> None:
+    schema = {
+        "properties": {"a": {"required": ["b"], "properties": {"b": {}}, "additionalProperties": False}}
+    }
+    assert schema_marks(schema, {"a": {}}) == {("a",): "b is required"}
+    assert schema_marks(schema, {"a": {"b": 1, "c": 1}}) == {("a", "c"): "is not known; allowed: b"}
+
+
+def test_a_pattern_of_a_server_does_not_hold_up_the_screen() -> None:
+    marks = schema_marks({"properties": {"a": {"pattern": "^(a|aa)+(?=b)b$"}}}, {"a": "a" * 500})
+    assert marks[("a",)].startswith("takes too many steps to check against the pattern ")
 
 
 def test_nothing_is_said_without_schema_or_value_or_with_a_broken_one() -> None:

@@ -4,13 +4,15 @@ Schemas may be 2020-12 or older drafts. Messages never repeat the value itself.
 
 jsonschema_rs is imported when the first schema is compiled. It never fetches anything, but has no time limit:
 a schema that doubles its work at every level, or that refers to itself without descending into the value,
-would block or crash the interpreter. Such schemas are refused.
+would block or crash the interpreter. Such schemas are refused. Costly patterns are checked by
+`costly_patterns`.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,10 +21,20 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from mcpdesk.errors import DeskError
+from mcpdesk.protocol.patterns import backtracking_engine, tiny_engine
+from mcpdesk.server.schemas.costly_patterns import (
+    BoundedPattern,
+    check_long_patterns,
+    check_names,
+    costly_names,
+    pattern_budget,
+)
 
 if TYPE_CHECKING:
     import jsonschema_rs
     from jsonschema_rs import ValidationError
+
+    from mcpdesk.protocol.patterns import Pattern
 
 Phrase = Callable[[dict[str, Any], Any], str]
 MOST_FAULTS = 20
@@ -31,8 +43,6 @@ MAX_SHOWN = 12
 """Maximum number of names or values listed in one message."""
 LONGEST_NAME = 100
 """Maximum characters of a name for a similarity search, whose time grows faster than the name."""
-REGEX_SIZE_BYTES = 1 << 20
-BACKTRACK_LIMIT = 10_000
 LOOKED_AT = (100, 2_000)
 """Maximum parts of a value that are searched for errors: in the first pass, and in the second if that finds
 none.
@@ -58,30 +68,55 @@ class SchemaFailure(Struct, frozen=True):
 class Validator:
     """One compiled schema. `accepts(value)` is fast; `failures(value)` lists the errors."""
 
-    __slots__ = ("_compiled", "_schema", "accepts")
+    __slots__ = ("_compiled", "_names", "_schema", "accepts")
 
-    def __init__(self, schema: dict[str, Any], compiled: jsonschema_rs.Validator) -> None:
+    def __init__(
+        self, schema: dict[str, Any], compiled: jsonschema_rs.Validator, names: list[Pattern] | None = None
+    ) -> None:
+        """`names` are the costly patterns for names of members; None if no pattern is costly."""
         self._schema = schema
         self._compiled = compiled
-        self.accepts = compiled.is_valid
+        self._names = names
+        self.accepts: Callable[[Any], bool] = compiled.is_valid if names is None else self._accepts
 
     def failures(self, value: Any, limit: int = 20) -> list[SchemaFailure]:
         """Return up to `limit` errors of `value`; an empty list if it is valid.
 
         Only the beginning of a large value is searched. An error after that is reported without its location.
         """
-        if self.accepts(value):
+        if self._names is None:
+            return [] if self.accepts(value) else self._errors(value, limit)
+        if problem := check_names(value, self._names):
+            return [SchemaFailure((), problem)]
+        is_valid, problem = self._checked(value)
+        if is_valid:
             return []
+        failures = self._errors(value, limit)
+        if problem and all(each.message != problem for each in failures):
+            failures = [SchemaFailure((), problem), *failures][:limit]
+        return failures
+
+    def _accepts(self, value: Any) -> bool:
+        return not check_names(value, self._names or []) and self._checked(value)[0]
+
+    def _checked(self, value: Any) -> tuple[bool, str]:
+        """Return whether the value is valid, and the limit of costly patterns that it exceeds."""
+        with pattern_budget() as budget:
+            is_valid = self._compiled.is_valid(value)
+            return is_valid and not budget.problem, budget.problem
+
+    def _errors(self, value: Any, limit: int) -> list[SchemaFailure]:
         cut: list[_Path] = []
         for most in LOOKED_AT:
             part, cut = _beginning(value, most)
-            errors = (
-                error
-                for error in self._compiled.iter_errors(part)
-                if error.kind.name in HOLDS or tuple(error.instance_path) not in cut
-            )
-            found = (failure for error in errors for failure in explain(error, self._schema))
-            failures = list(dict.fromkeys(islice(found, limit)))
+            with pattern_budget():
+                errors = (
+                    error
+                    for error in self._compiled.iter_errors(part)
+                    if error.kind.name in HOLDS or tuple(error.instance_path) not in cut
+                )
+                found = (failure for error in errors for failure in explain(error, self._schema))
+                failures = list(dict.fromkeys(islice(found, limit)))
             if failures or not cut:
                 return failures
         return [SchemaFailure(cut[0], f"does not fit; its first {LOOKED_AT[-1]:,} parts do")]
@@ -95,19 +130,21 @@ def compile_schema(schema: dict[str, Any]) -> Validator:
     import jsonschema_rs
 
     check_bounds(schema)
-    linear = jsonschema_rs.RegexOptions(size_limit=REGEX_SIZE_BYTES)
-    try:
-        return Validator(schema, jsonschema_rs.validator_for(schema, offline=True, pattern_options=linear))
-    except ValueError:
-        # The linear engine supports neither look-around nor back references. The other engine has a step
-        # limit.
-        backtracking = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT)
-    try:
+    with suppress(ValueError):
         return Validator(
-            schema, jsonschema_rs.validator_for(schema, offline=True, pattern_options=backtracking)
+            schema, jsonschema_rs.validator_for(schema, offline=True, pattern_options=tiny_engine())
+        )
+    engine = backtracking_engine()
+    try:
+        check_long_patterns(schema)
+        jsonschema_rs.validator_for(schema, offline=True, pattern_options=engine)  # explains invalid ones
+        names = costly_names(schema)
+        compiled = jsonschema_rs.validator_for(
+            schema, offline=True, pattern_options=engine, keywords={"pattern": BoundedPattern}
         )
     except ValueError as error:
         raise SchemaError(_why(error)) from None
+    return Validator(schema, compiled, names)
 
 
 def _beginning(value: Any, most: int) -> tuple[Any, list[_Path]]:
@@ -301,7 +338,7 @@ PHRASES: dict[str, Phrase] = {
     "maxItems": _counted("item", "most"),
     "minProperties": _counted("member", "least"),
     "maxProperties": _counted("member", "most"),
-    "pattern": lambda facts, _: f"must match the pattern {facts['pattern']}",
+    "pattern": lambda facts, _: facts.get("message") or f"must match the pattern {facts['pattern']}",
     "uniqueItems": lambda _facts, _value: "must have no item twice",
     "contains": lambda _facts, _value: "lacks an item that it must contain",
     "not": lambda _facts, _value: "has a form that is ruled out",

@@ -20,7 +20,7 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.byte_size import size_text
 from mcpdesk.link.link import LinkCall
-from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress
+from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, Progress, schema_failures
 from mcpdesk.plain_text import json_escaped
 from mcpdesk.protocol.catalogue.schema_shapes import Schema
 from mcpdesk.protocol.jsonrpc import ErrorCode
@@ -579,15 +579,17 @@ def schema_marks(schema: Schema | None, value: Any) -> dict[Path, str]:
     """Return path -> violation of the schema by the value; empty if the schema cannot be compiled."""
     if not schema or value is None:
         return {}
-    import jsonschema_rs
-
-    try:
-        validator = jsonschema_rs.validator_for(schema, offline=True)
-    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError):
-        return {}
     found: dict[Path, str] = {}
-    for failure in validator.iter_errors(value):
-        found.setdefault(tuple(failure.instance_path), failure.message)
-        if len(found) >= MAX_MARKS:
-            break
+    for failure in schema_failures(schema, value, MAX_MARKS):
+        path, message = failure.path, failure.message
+        parent = _part(value, path[:-1])
+        if path and isinstance(parent, dict) and path[-1] not in parent:
+            path, message = path[:-1], f"{path[-1]} {message}"
+        found.setdefault(path, message)
     return found
+
+
+def _part(value: Any, path: Path) -> Any:
+    for step in path:
+        value = value[step]
+    return value

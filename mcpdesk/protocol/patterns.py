@@ -1,0 +1,128 @@
+"""Matching of texts against the regular expressions of JSON Schemas, with a bound on time.
+
+Schemas come from servers, documents and authors, and texts from callers. Both may be hostile. Small patterns
+are matched in linear time against texts of any length. The larger a pattern, the shorter the longest text. A
+pattern with look-around or back references also has a limit on steps.
+
+jsonschema_rs is imported when the first pattern is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+
+MAX_BACKTRACKS = 10_000
+"""Maximum steps back in one text."""
+MAX_BACKTRACKING_PATTERN = 1_000
+"""Maximum characters of a pattern with look-around or back references."""
+MAX_PATTERN_BYTES = 4 << 20
+"""Maximum bytes of a compiled pattern."""
+MOST_COMPILED = 64
+"""Maximum number of compiled patterns in memory."""
+MAX_COST = 1_200_000
+"""Maximum cost of all texts of one value. One unit is about a microsecond, for the worst pattern and text."""
+TEXT_COST = 2
+"""Cost of a text besides that of its characters."""
+
+
+class Tier(NamedTuple):
+    """Limits of patterns of one size."""
+
+    pattern_bytes: int
+    """Maximum bytes of the compiled pattern."""
+    longest: int
+    """Maximum characters of a text."""
+    cost: Callable[[int], int]
+    """Return the cost of a text by its number of characters."""
+
+
+TINY = Tier(1_344, 1 << 62, lambda length: 0)
+"""Patterns whose automaton remains small for every text."""
+LINEAR = (
+    TINY,
+    Tier(8 << 10, 250_000, lambda length: 4 * length),
+    Tier(64 << 10, 100_000, lambda length: 10 * length),
+    Tier(MAX_PATTERN_BYTES, 4_000, lambda length: length * length // 16),
+)
+"""Patterns without look-around and back references, from small to large."""
+BACKTRACKING = Tier(MAX_PATTERN_BYTES, 1_000, lambda length: length * length // 2)
+
+
+class Verdict(Enum):
+    """Outcome of matching a text."""
+
+    MATCHES = "matches"
+    DIFFERS = "differs"
+    TOO_LONG = "too long"
+    """The text is too long for this pattern and was not matched."""
+    TOO_SLOW = "too slow"
+    """The step limit was reached before the outcome was known."""
+
+
+class Pattern(Struct, frozen=True):
+    """Compiled regular expression."""
+
+    source: str
+    tier: Tier
+    validator: Any
+    """The `jsonschema_rs.Validator` of a schema with this pattern."""
+
+    def verdict(self, text: str) -> Verdict:
+        """Match a text. The pattern may match anywhere in it."""
+        if len(text) > self.tier.longest:
+            return Verdict.TOO_LONG
+        if self.validator.is_valid(text):
+            return Verdict.MATCHES
+        # A text that reached the step limit is invalid, too. Only its error says why.
+        facts = (
+            [] if self.tier is TINY else [each.kind.as_dict() for each in self.validator.iter_errors(text)]
+        )
+        return Verdict.DIFFERS if all("pattern" in each for each in facts) else Verdict.TOO_SLOW
+
+
+def tiny_engine() -> jsonschema_rs.RegexOptions:
+    """Return the options of the linear engine for patterns that need no limit."""
+    return _linear_engine(TINY)
+
+
+def backtracking_engine() -> jsonschema_rs.FancyRegexOptions:
+    """Return the options of the engine that supports every pattern."""
+    import jsonschema_rs
+
+    return jsonschema_rs.FancyRegexOptions(
+        backtrack_limit=MAX_BACKTRACKS, size_limit=BACKTRACKING.pattern_bytes
+    )
+
+
+def _linear_engine(tier: Tier) -> jsonschema_rs.RegexOptions:
+    import jsonschema_rs
+
+    return jsonschema_rs.RegexOptions(size_limit=tier.pattern_bytes)
+
+
+@lru_cache(maxsize=MOST_COMPILED)
+def compiled(source: str) -> Pattern | None:
+    """Return a compiled pattern, or None if it is invalid or too large."""
+    import jsonschema_rs
+
+    engines: list[tuple[Tier, jsonschema_rs.PatternOptionsType]] = [
+        (tier, _linear_engine(tier)) for tier in LINEAR
+    ]
+    if len(source) <= MAX_BACKTRACKING_PATTERN:
+        engines.append((BACKTRACKING, backtracking_engine()))
+    schema: dict[str, Any] = {"type": "string", "pattern": source}
+    for tier, engine in engines:
+        try:
+            validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=engine)
+        except ValueError:
+            continue
+        return Pattern(source, tier, validator)
+    return None

@@ -1,0 +1,140 @@
+"""Bounded checks of the costly patterns of a schema, in place of the validator's own `pattern` keyword.
+
+The validator takes a text whose check reached the step limit for one that does not match. Under `not`, `if`
+or `patternProperties` that would accept the value, so such a value is refused as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from mcpdesk.protocol.patterns import (
+    MAX_BACKTRACKING_PATTERN,
+    MAX_COST,
+    MAX_PATTERN_BYTES,
+    TEXT_COST,
+    TINY,
+    Pattern,
+    Verdict,
+    compiled,
+)
+
+
+class PatternBudget:
+    """Cost left for the patterns in one check of a value, and the first limit that it exceeded."""
+
+    def __init__(self) -> None:
+        self.left = MAX_COST
+        self.problem = ""
+        """The first limit that was exceeded; empty if the result of the check is reliable."""
+
+    def problem_of(self, pattern: Pattern, text: str) -> str:
+        """Return the reason why a text is not accepted; empty if it matches."""
+        length, longest = len(text), pattern.tier.longest
+        if length <= longest:
+            self.left -= TEXT_COST + pattern.tier.cost(length)
+        verdict = pattern.verdict(text) if self.left >= 0 else None
+        if verdict is Verdict.MATCHES:
+            return ""
+        if verdict is Verdict.DIFFERS:
+            return f"must match the pattern {pattern.source}"
+        if verdict is Verdict.TOO_LONG:
+            problem = f"must have at most {longest:,} characters to be checked against the pattern"
+        elif verdict is Verdict.TOO_SLOW:
+            problem = "takes too many steps to check against the pattern"
+        else:
+            problem = "has too many or too long texts to check against the pattern"
+        problem = f"{problem} {pattern.source}"
+        self.problem = self.problem or problem
+        return problem
+
+
+_budget: ContextVar[PatternBudget] = ContextVar("pattern budget")
+
+
+@contextmanager
+def pattern_budget() -> Iterator[PatternBudget]:
+    """Limit the checks of `BoundedPattern` in this block."""
+    budget = PatternBudget()
+    token = _budget.set(budget)
+    try:
+        yield budget
+    finally:
+        _budget.reset(token)
+
+
+class BoundedPattern:
+    """The keyword `pattern` for schemas with costly patterns. Checks run in a `pattern_budget`."""
+
+    def __init__(self, parent_schema: dict[str, Any], value: Any, schema_path: list[str | int]) -> None:
+        pattern = compiled(value)
+        if pattern is None:
+            raise ValueError(_too_large(value))
+        self._pattern = pattern
+
+    def validate(self, instance: Any) -> None:
+        """Raises: ValueError if a text does not match, or if that is unknown."""
+        if isinstance(instance, str) and (problem := _budget.get().problem_of(self._pattern, instance)):
+            raise ValueError(problem)
+
+
+def check_long_patterns(schema: dict[str, Any]) -> None:
+    """Raises: ValueError for a long pattern that only the backtracking engine supports, or none."""
+    for source in _sources(schema):
+        if len(source) > MAX_BACKTRACKING_PATTERN and compiled(source) is None:
+            raise ValueError(_too_large(source))
+
+
+def costly_names(schema: dict[str, Any]) -> list[Pattern]:
+    """Return the costly patterns for names of members in a schema whose patterns are valid."""
+    found = dict.fromkeys(source for node in _objects(schema) for source in _names(node))
+    return [
+        pattern for source in found if (pattern := compiled(source)) is not None and pattern.tier is not TINY
+    ]
+
+
+def _too_large(source: str) -> str:
+    return (
+        f"the pattern {source[:100]} is invalid or too large: at most {MAX_PATTERN_BYTES:,} bytes when "
+        f"compiled, and {MAX_BACKTRACKING_PATTERN:,} characters with look-around or back references"
+    )
+
+
+def _sources(schema: dict[str, Any]) -> Iterator[str]:
+    for node in _objects(schema):
+        if isinstance(node.get("pattern"), str):
+            yield node["pattern"]
+        yield from _names(node)
+
+
+def _names(node: dict[str, Any]) -> Iterator[str]:
+    named = node.get("patternProperties")
+    if isinstance(named, dict):
+        yield from named
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield all objects in a JSON value."""
+    waiting: list[Any] = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(child for child in node.values() if isinstance(child, dict | list))
+        elif isinstance(node, list):
+            waiting.extend(child for child in node if isinstance(child, dict | list))
+
+
+def check_names(value: Any, patterns: list[Pattern]) -> str:
+    """Return the limit that the names of all members in a value exceed, or an empty string."""
+    budget = PatternBudget()
+    for node in _objects(value) if patterns else ():
+        for name in node:
+            for pattern in patterns:
+                budget.problem_of(pattern, name)
+        if budget.problem:
+            break
+    return budget.problem
