@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import signal
 import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct, json
 
+from mcpdesk.byte_size import size_text
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs.output import Output, Stream
+from mcpdesk.tools.file_reader import OUT_OF_MEMORY
+
+if TYPE_CHECKING:
+    from mcpdesk.jobs.process import ProgramEnd
 
 Form = Literal["pdf-text", "pdf", "svg", "heic"]
 INSTALL = "pip install 'mcpdesk[tools]'"
-PATIENCE_S = 30.0
+MOST_AT_ONCE = 2
+"""Maximum number of conversions that run at once on a loop; others wait for their turn."""
 MOST_BYTES = 40 << 20
 """Maximum bytes of the converted text or image."""
 LIBRARIES: dict[Form, str] = {
@@ -34,6 +43,20 @@ BY_HAND: dict[Form, str] = {
 """Advice for a conversion without the libraries, by form."""
 HEIC_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs")
 LOOKED_AT = 4_096
+_OUT_OF_MEMORY = re.compile(r"memory allocation|out of memory|bad_alloc|cannot allocate|MemoryError", re.I)
+
+
+class Limits(Struct, frozen=True):
+    """Limits of one conversion."""
+
+    memory_bytes: int = 4 << 30
+    """Maximum bytes of address space; libraries reserve more than they use. macOS has no such limit."""
+    seconds: int = 30
+    """Maximum processor time, and maximum time in which the conversion must end."""
+
+
+LIMITS = Limits()
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
 class Converted(Struct, frozen=True):
@@ -73,35 +96,63 @@ def form_of(data: bytes) -> Form | None:
     return None
 
 
-async def converted(form: Form, data: bytes, environment: dict[str, str], what: str) -> Converted:
+async def converted(
+    form: Form, data: bytes, environment: dict[str, str], what: str, limits: Limits = LIMITS
+) -> Converted:
     """Convert a file to text or an image, in a separate process. `what` names the file in errors.
+
+    At most `MOST_AT_ONCE` conversions run at once.
 
     Raises: HandlerError; if the library is missing, its message says what to install.
     """
-    from mcpdesk.jobs.process import run
-
     name = form.partition("-")[0].upper()
     if find_spec(LIBRARIES[form]) is None:
         told = f"needs {LIBRARIES[form]}: {INSTALL}; or {BY_HAND[form]}"
         raise HandlerError(f"{what} is {'an' if form == 'svg' else 'a'} {name} file, which {told}")
     output = StdoutBytes(MOST_BYTES + 1)
-    with tempfile.TemporaryDirectory(prefix="mcpdesk-file-", ignore_cleanup_errors=True) as place:
-        file = Path(place) / f"file.{name.lower()}"
-        await asyncio.to_thread(file.write_bytes, data)
-        argv = [sys.executable, "-P", "-m", "mcpdesk.tools.file_reader", form, str(file)]
-        try:
-            ended = await run(
-                argv, folder=Path(place), environment=environment, output=output, timeout_s=PATIENCE_S
-            )
-        except OSError as error:
-            raise HandlerError(f"{what} cannot be read: no process for it: {error.strerror}") from error
-    if ended.timed_out:
-        raise HandlerError(f"{what} took longer than {PATIENCE_S:g} s to read; {BY_HAND[form]}")
+    async with _turns.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MOST_AT_ONCE)):
+        ended = await _run(form, data, environment, what, output, limits)
+    if ended.timed_out or ended.exit_code == _code("SIGXCPU"):
+        raise HandlerError(f"{what} took longer than {limits.seconds} s to read; {BY_HAND[form]}")
     if ended.exit_code:
-        lines = output.stream("stderr").strip().splitlines()
-        reason = lines[-1][:300] if lines else f"reading it ended with {ended.exit_code}"
+        told = output.stream("stderr").strip()
+        if _is_out_of_memory(ended.exit_code, told):
+            most = size_text(limits.memory_bytes)
+            raise HandlerError(f"{what} needs more memory to read than the {most} allowed; {BY_HAND[form]}")
+        reason = told.splitlines()[-1][:300] if told else f"reading it ended with {ended.exit_code}"
         raise HandlerError(f"{what} is a broken {name} file: {reason}")
     facts, _, made = bytes(output.data).partition(b"\n")
     if len(output.data) > MOST_BYTES:
         raise HandlerError(f"{what} becomes larger than {MOST_BYTES:,} bytes; {BY_HAND[form]}")
     return Converted(json.decode(facts), made)
+
+
+async def _run(
+    form: Form, data: bytes, environment: dict[str, str], what: str, output: StdoutBytes, limits: Limits
+) -> ProgramEnd:
+    """Run the program that reads a file. Raises: HandlerError if it does not start."""
+    from mcpdesk.jobs.process import run
+
+    with tempfile.TemporaryDirectory(prefix="mcpdesk-file-", ignore_cleanup_errors=True) as place:
+        suffix = form.partition("-")[0]
+        file = Path(place) / f"file.{suffix}"
+        await asyncio.to_thread(file.write_bytes, data)
+        argv = [sys.executable, "-P", "-m", "mcpdesk.tools.file_reader", form, str(file)]
+        argv += [str(limits.memory_bytes), str(limits.seconds)]
+        try:
+            return await run(
+                argv, folder=Path(place), environment=environment, output=output, timeout_s=limits.seconds
+            )
+        except OSError as error:
+            raise HandlerError(f"{what} cannot be read: no process for it: {error.strerror}") from error
+
+
+def _is_out_of_memory(exit_code: int, told: str) -> bool:
+    """Return True if a process reported missing memory or was killed, as systems do when memory runs out."""
+    return exit_code in (OUT_OF_MEMORY, _code("SIGKILL")) or _OUT_OF_MEMORY.search(told) is not None
+
+
+def _code(name: str) -> int:
+    """Return the exit code of a process that died of a signal; -1 if the system lacks the signal."""
+    number = getattr(signal, name, None)
+    return -1 if number is None else 128 + int(number)

@@ -1,7 +1,10 @@
-"""Program that reads one PDF, SVG or HEIC file: `python -m mcpdesk.tools.file_reader FORM FILE`.
+"""Program that reads one PDF, SVG or HEIC file.
+
+Usage: `python -m mcpdesk.tools.file_reader FORM FILE MEMORY_BYTES SECONDS`.
 
 Untrusted files are parsed by large libraries in C and Rust. A separate process may crash, hang or use too
-much memory without harm to the server. It writes a line of JSON to stdout, and then the text or the image.
+much memory without harm to the server. MEMORY_BYTES limits its address space, SECONDS its processor time.
+It writes a line of JSON to stdout, and then the text or the image.
 """
 
 from __future__ import annotations
@@ -11,13 +14,12 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-MOST_MEMORY = 4 << 30
-"""Maximum bytes of address space; libraries reserve more than they use."""
-MOST_SECONDS = 30
-"""Maximum processor time."""
+OUT_OF_MEMORY = 3
+"""Exit code if a file needs more memory than allowed."""
 MOST_CHARACTERS = 5_000_000
 """Maximum characters of the text of a PDF file."""
 LONGEST_SIDE = 2_000
@@ -116,24 +118,33 @@ FORMS: dict[str, Callable[[Path], Read]] = {
 }
 
 
-def _limit() -> None:
-    if sys.platform != "win32":
-        import resource
+def _limit(memory_bytes: int, seconds: int) -> None:
+    if sys.platform == "win32":
+        return
+    import resource
 
-        for kind, most in ((resource.RLIMIT_AS, MOST_MEMORY), (resource.RLIMIT_CPU, MOST_SECONDS)):
-            present = resource.getrlimit(kind)[1]  # only root may raise it
-            limit = most if present == resource.RLIM_INFINITY else min(most, present)
-            resource.setrlimit(kind, (limit, limit))
+    # At the soft limit of processor time the process gets a signal of its own, which tells the reason.
+    for kind, soft, hard in (
+        (resource.RLIMIT_AS, memory_bytes, memory_bytes),
+        (resource.RLIMIT_CPU, seconds, seconds + 1),
+    ):
+        present = resource.getrlimit(kind)[1]  # only root may raise it
+        if present != resource.RLIM_INFINITY:
+            soft, hard = min(soft, present), min(hard, present)
+        with suppress(ValueError, OSError):  # macOS has no limit of address space
+            resource.setrlimit(kind, (soft, hard))
 
 
-def main(form: str, path: str) -> int:
-    """Read one file. Return 1, with the reason on stderr, if it cannot be read."""
+def main(form: str, path: str, memory_bytes: str, seconds: str) -> int:
+    """Read one file. If it cannot be read, return another number than 0, with the reason on stderr."""
     from PIL import Image
 
-    _limit()
+    _limit(int(memory_bytes), int(seconds))
     Image.MAX_IMAGE_PIXELS = None  # the size is checked here
     try:
         facts, data = FORMS[form](Path(path))
+    except MemoryError:
+        return OUT_OF_MEMORY
     except Exception as error:  # libraries raise any exception for untrusted data
         sys.stderr.write(" ".join(f"{error}".split())[:300] or type(error).__name__)
         return 1

@@ -158,7 +158,7 @@ async def test_an_svg_file_is_drawn(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="has no such limits")
 def test_a_lower_limit_of_the_machine_stays_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "square.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="4" height="2"/>')
-    reader = f"exec {sys.executable} -m mcpdesk.tools.file_reader svg {tmp_path / 'square.svg'}"
+    reader = f"exec {sys.executable} -m mcpdesk.tools.file_reader svg {tmp_path / 'square.svg'} {4 << 30} 30"
     command = f"ulimit -v 3000000; ulimit -t 20; {reader}"
     ended = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, b"")
@@ -185,7 +185,10 @@ async def test_a_picture_of_a_phone_is_read(tmp_path: Path) -> None:
         (b"%PDF-1.7 and no more", "is a broken PDF file: "),
         (b"<svg and no more", "is a broken SVG file: "),
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "is a broken HEIC file: "),
-        (b'<svg xmlns="http://www.w3.org/2000/svg" width="60000" height="60000"/>', "SVG file: "),
+        (
+            b'<svg xmlns="http://www.w3.org/2000/svg" width="60000" height="60000"/>',
+            "needs more memory to read than the 4.3 GB",
+        ),
     ],
 )
 async def test_a_broken_file_of_these_forms_costs_only_the_call(
