@@ -27,19 +27,27 @@ MOST_BYTES = 16 << 20
 ATTEMPTS = 50
 """Maximum attempts if other replicas change the state at the same time."""
 PAGE_BYTES = 1024
+WRITTEN_TTL_S = 600
+"""Seconds for which the last write is known, far above the seconds until a script runs again."""
 
 CHANGED = "state"
 """Kind of the events that announce a changed state."""
 STORE = f"""
-local version, writer = unpack(redis.call('HMGET', KEYS[1], 'version', 'writer'))
-version = version or '0'
-if writer == ARGV[3] then return tonumber(version) end
+local version = redis.call('HGET', KEYS[1], 'version') or '0'
+local written, stored = unpack(redis.call('HMGET', KEYS[3], 'written', 'version'))
+if written == ARGV[3] then return stored == version and tonumber(stored) or 0 end
 if version ~= ARGV[1] then return -1 end
-redis.call('HSET', KEYS[1], 'version', version + 1, 'writer', ARGV[3], 'data', ARGV[2])
+redis.call('HSET', KEYS[1], 'version', version + 1, 'data', ARGV[2])
+redis.call('HSET', KEYS[3], 'written', ARGV[3], 'version', version + 1)
+redis.call('EXPIRE', KEYS[3], {WRITTEN_TTL_S})
 {ANNOUNCE}
 return version + 1
 """
-"""Write a new version if the version it is based on is still current. Returns its number, or -1."""
+"""Write a new version if the version it is based on is still current. Returns its number, or -1.
+
+The third key holds the last write of this database. A write whose reply was lost is recognized there when the
+script runs again, also if others have written since; then the script returns 0.
+"""
 LOAD = """
 local version = redis.call('HGET', KEYS[1], 'version') or '0'
 if version == ARGV[1] then return {tonumber(version), false} end
@@ -61,6 +69,7 @@ class EngineDatabase:
         """Create the database. Changes are announced on the `bus`; see `CHANGED`."""
         self._engine = engine
         self._key = engine.key("state", server)
+        self._written_key = engine.key("state-writer", os.urandom(8).hex())
         self.place = f"the state of {server} in {engine.shown}"
         self._bus = bus or EventBus(engine, "")
         self._told = self._bus.arguments(CHANGED, server=server)
@@ -73,6 +82,9 @@ class EngineDatabase:
 
     async def run(self, work: Work[T]) -> T:
         """Run `work(connection)` as one transaction and return its result once it is stored.
+
+        The changes of `work` are stored at most once, although it may run several times. After EngineAway it
+        is unknown whether they were stored.
 
         Raises: StorageError, including EngineAway; exceptions of `work`.
         """
@@ -115,10 +127,10 @@ class EngineDatabase:
             raise StorageError(f"{self.place} would be {len(image)} bytes; at most {MOST_BYTES} are kept")
         self._version = -1  # unknown until the outcome is known
         written = [version, image, os.urandom(12).hex(), *self._told]
-        stored = await self._engine.script(STORE, [self._key, self._bus.key], written)
+        stored = await self._engine.script(STORE, [self._key, self._bus.key, self._written_key], written)
         if stored < 0:
             return False
-        self._version = stored
+        self._version = stored or -1
         return True
 
     def _transact(self, version: int, data: bytes | None, work: Work[T]) -> tuple[T, bytes | None]:

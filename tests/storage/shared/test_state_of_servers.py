@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -148,11 +148,16 @@ async def test_an_answer_that_was_lost_is_not_written_twice(
 ) -> None:
     engine = Engine(shared_engine.url, deployment(tmp_path))
     key = engine.key("state", "mine")
-    keys, told = [key, engine.key("bus")], ["kind", "from", "facts"]
-    first = await engine.script(engine_database.STORE, keys, [0, b"image", "me", *told])
-    again = await engine.script(engine_database.STORE, keys, [0, b"image", "me", *told])
-    other = await engine.script(engine_database.STORE, keys, [0, b"other", "you", *told])
-    assert (first, again, other) == (1, 1, -1)
+    told = ["kind", "from", "facts"]
+
+    async def store(base: int, write: str, writer: str = "me") -> int:
+        keys = [key, engine.key("bus"), engine.key("state-writer", writer)]
+        stored: int = await engine.script(engine_database.STORE, keys, [base, b"image", write, *told])
+        return stored
+
+    assert (await store(0, "a"), await store(0, "a"), await store(0, "b", "you")) == (1, 1, -1)
+    assert (await store(1, "c", "you"), await store(0, "a"), await store(1, "d")) == (2, 0, -1)
+    assert (await store(2, "d"), await store(2, "d")) == (3, 3)
     await engine.close()
 
 
@@ -179,3 +184,31 @@ async def test_state_that_is_closed_while_the_engine_is_asked_refuses_the_work(
         await asyncio.sleep(0)
     gc.collect()
     assert complaints == []
+
+
+@pytest.mark.process
+@needs_engine
+async def test_work_is_stored_once_though_its_reply_was_lost_and_another_replica_wrote_since(
+    shared_engine: EngineServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(shared_engine.url, deployment(tmp_path))
+    one, two = EngineDatabase(engine, "mine"), EngineDatabase(engine, "mine")
+    script, stores = engine.script, 0
+
+    async def lossy(source: str, keys: Sequence[str], arguments: Sequence[object] = ()) -> object:
+        """Run the first write twice, as after a lost reply, and let the other replica write in between."""
+        nonlocal stores
+        result = await script(source, keys, arguments)
+        stores += source == engine_database.STORE
+        if source == engine_database.STORE and stores == 1:
+            await two.run(add)
+            result = await script(source, keys, arguments)
+        return result
+
+    monkeypatch.setattr(engine, "script", lossy)
+    assert await one.run(add) == 1
+    assert await one.run(count) == await two.run(count) == 2
+    assert await one.run(add) == 3
+    for state in (one, two):
+        state.close()
+    await engine.close()
