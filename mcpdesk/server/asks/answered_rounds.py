@@ -87,7 +87,8 @@ class AnsweredRound:
                 task.cancel()
                 await asyncio.wait({task})
             elif self._calls[0] is call and self.operation is not None and not task.done():
-                self.operation.speak_under(self._calls[1])
+                others = self._calls[1:]
+                self.operation.speak_under(next((each for each in others if not each.stop), others[0]))
             raise
         finally:
             self._calls.remove(call)
@@ -97,6 +98,10 @@ class AnsweredRound:
         error = task.exception()
         # The result itself, because a large one is not kept.
         return task.result() if error is None else self._kept(error)
+
+    def first_of(self, call: Call) -> Call:
+        """Return the first request that still waits; `call` if none does."""
+        return next((each for each in self._calls if not each.stop), call)
 
     async def ended(self) -> None:
         """Wait until the round no longer runs."""

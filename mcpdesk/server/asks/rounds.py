@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct
 
-from mcpdesk.errors import ClientError, MissingCapability, StorageError
+from mcpdesk.errors import ClientError, MissingCapability, ProtocolError, StorageError
 from mcpdesk.protocol import client_questions, codec
-from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
+from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject, invalid_params
 from mcpdesk.protocol.marked_ids import marked
 from mcpdesk.protocol.methods import CALLS
 from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
@@ -45,6 +45,7 @@ Work = Callable[[Call], Awaitable[JSONObject]]
 Confirm = Callable[[JSONObject], Awaitable[JSONObject]]
 
 ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
+LOST = "The machine that ran this round has ended: the round may or may not have run"
 MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
 """Maximum bytes of client data of all parked operations. Dropped ones run again when their client returns."""
@@ -460,35 +461,35 @@ class Rounds:
         try:
             operation = self._take(state.round) or Round(call, state, setting.deadlines, self._mark)
             answered.operation = operation
-            body = await self._continue(operation, call, answers, setting)
+            body = await self._continue(operation, answered.first_of(call), answers, setting)
         except (asyncio.CancelledError, MissingCapability, StorageError):
             if claimed and self._claims is not None:
                 with suppress(StorageError):
                     await self._claims.release(claimed)
             raise
         answered.asks_again = body.get("resultType") == "input_required"
-        if claimed and self._claims is not None and not answered.asks_again:
+        if claimed and self._claims is not None:
             with suppress(StorageError):  # the key of the claim stays until the state expires
-                await self._claims.end(claimed)
+                await (self._claims.ask if answered.asks_again else self._claims.end)(claimed)
         return body
 
     async def _claim(self, state: RequestState, token: str) -> str:
-        """Claim a round among replicas. Return the name of the claim; empty if none was needed.
+        """Claim a round among replicas. Return the name of the claim; empty without replicas.
 
-        Raises: RemoteProtocolError (-32602) if the operation has ended; StorageError if another replica runs
-        the round, or if that is unknown.
+        A parked operation needs a claim as well: while this replica is cut off from the engine, another one
+        may run the round.
+
+        Raises: RemoteProtocolError (-32602) if the operation has ended; ProtocolError if the replica that ran
+        the round has ended; StorageError if another replica runs it, or if that is unknown.
         """
         if self._claims is None:
             return ""
         name = digest(token)
-        try:
-            found = await self._claims.claim(name, state.expires - time.time())
-        except StorageError:
-            if state.round in self._parked:
-                return ""  # no other replica can run it while the engine is away
-            raise
+        found = await self._claims.claim(name, state.expires - time.time())
         if found == "ended":
             raise invalid_params(ENDED)
+        if found == "lost":
+            raise ProtocolError(ErrorCode.INTERNAL_ERROR, LOST)
         if found:
             raise StorageError(ELSEWHERE)
         return name

@@ -1,19 +1,30 @@
-"""Record in the engine of which replica answered a round, so that a repeated request runs nothing twice."""
+"""Record in the engine of which replica answered a round, so that a repeated request runs nothing twice.
+
+A replica runs a round only after it has claimed it. If the replica dies, or is cut off from the engine until
+its lease expires, another one cannot know how far the handler came. It therefore refuses the round, unless
+the handler was waiting for the client. Such a handler runs again from the start, because its code cannot
+resume in another process; what it does before its question is therefore not done at most once.
+"""
 
 from __future__ import annotations
 
 from mcpdesk.storage.shared.engine import Engine
 
 CLAIM = """
-local holder, ended = unpack(redis.call('HMGET', KEYS[1], 'holder', 'ended'))
+local holder, ended, asked = unpack(redis.call('HMGET', KEYS[1], 'holder', 'ended', 'asked'))
 if ended then return 'ended' end
 if holder and holder ~= ARGV[1] then
   local now, lease = redis.call('TIME'), redis.call('ZSCORE', KEYS[2], holder)
   if lease and tonumber(lease) > now[1] + now[2] / 1000000 then return 'running' end
+  if not asked then return 'lost' end
 end
 redis.call('HSET', KEYS[1], 'holder', ARGV[1])
+redis.call('HDEL', KEYS[1], 'asked')
 redis.call('EXPIRE', KEYS[1], ARGV[2])
 return ''
+"""
+ASK = """
+if redis.call('HGET', KEYS[1], 'holder') == ARGV[1] then redis.call('HSET', KEYS[1], 'asked', '1') end
 """
 END = """
 if redis.call('HGET', KEYS[1], 'holder') == ARGV[1] then redis.call('HSET', KEYS[1], 'ended', '1') end
@@ -39,12 +50,19 @@ class EngineRounds:
     async def claim(self, state: str, ttl_s: float) -> str:
         """Claim a round for this replica; empty if it may run here.
 
-        Otherwise `running` if another living replica has it, `ended` if its final result was given. Raises:
-        EngineAway.
+        Otherwise `running` if another living replica has it, `ended` if its final result was given, `lost` if
+        the replica that ran it has ended without one. Raises: EngineAway.
         """
         keys = [self._key(state), self._leases]
         found: bytes | None = await self._engine.script(CLAIM, keys, [self._replica, max(1, round(ttl_s))])
         return (found or b"").decode()
+
+    async def ask(self, state: str) -> None:
+        """Record that the handler waits for the client, so that it may run again if this replica dies.
+
+        Raises: EngineAway.
+        """
+        await self._engine.script(ASK, [self._key(state)], [self._replica])
 
     async def end(self, state: str) -> None:
         """Record that a round of this replica has its final result. Raises: EngineAway."""
