@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import sys
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from mcpdesk.client.configs.own_program import started_command
 from mcpdesk.settings import BY_VARIABLE
-from tests.support.settling import settle_with_patience
+from tests.support import tiers
 
 # Run by nohup, or in the background of a script, these are ignored, and programs would inherit that.
 for number in (signal.SIGINT, signal.SIGHUP):
@@ -36,25 +37,11 @@ settings.register_profile("search", max_examples=1000, **UNTIMED)
 settings.load_profile("same")
 
 QUICK = "not slow and not process and not browser"
-UNQUICK = ("slow", "process", "browser")
-# Audit events of a program that is started.
-STARTS = {"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"}
-GUARD = ["-I", "-S", "-c"]  # options of the program that guards all jobs of a process
-FINDERS = {"ldconfig", "gcc", "cc", "ld", "objdump"}  # what ctypes asks where a library is
 _homes = itertools.count()
-_started: list[str] = []
+# Programs that fixtures of a wider scope than one test have started, by the name and place of the fixture.
+_programs: dict[tuple[str, str], str] = {}
 
-
-def _notice_starts(event: str, arguments: tuple[Any, ...]) -> None:
-    if event not in STARTS:
-        return
-    program = os.path.basename(str(arguments[0])) if arguments else event
-    options = list(arguments[1] or ()) if len(arguments) > 1 else []
-    if program not in FINDERS and options[1:4] != GUARD:
-        _started.append(program)
-
-
-sys.addaudithook(_notice_starts)
+sys.addaudithook(tiers.notice)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,16 +53,49 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
     """Begin to notice what the test and its fixtures start."""
-    _started.clear()
+    tiers.started.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
+    """Remember the fixtures that start a program for several tests."""
+    before = len(tiers.started)
+    made = yield
+    if len(tiers.started) > before and fixturedef.scope != "function":
+        _programs[fixturedef.argname, fixturedef.baseid] = tiers.started[before]
+    return made
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Fail a test that starts a program and is not marked so."""
+    """Fail a test that starts a program or uses much CPU time and is not marked so."""
+    modules, began = set(sys.modules), time.process_time()
     outcome = yield
-    if _started and not any(item.get_closest_marker(mark) for mark in UNQUICK):
-        pytest.fail(f"this test starts a program ({_started[0]}): mark it `process`", pytrace=False)
+    used_s = time.process_time() - began
+    if any(item.get_closest_marker(mark) for mark in tiers.UNQUICK):
+        return outcome
+    if started := [*tiers.started, *_shared_programs(item)]:
+        pytest.fail(f"this test starts a program ({started[0]}): mark it `process`", pytrace=False)
+    if (
+        used_s > tiers.QUICK_CPU_S * tiers.SLACK
+        and not tiers.imported_since(modules)
+        and sys.gettrace() is None
+        and used_s > (limit_s := tiers.cpu_limit_s())
+    ):
+        pytest.fail(
+            f"this test used {used_s:.2f} s of CPU, above {limit_s:.2f} s: make it faster or mark it `slow`",
+            pytrace=False,
+        )
     return outcome
+
+
+def _shared_programs(item: pytest.Item) -> list[str]:
+    names = getattr(item, "fixturenames", ())
+    return [
+        program
+        for (name, place), program in _programs.items()
+        if name in names and item.nodeid.startswith(place)
+    ]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -123,12 +143,6 @@ def own_folders(homes: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # A checkout in a temporary folder would be refused in configuration files otherwise.
     monkeypatch.setenv("MCPDESK_PROGRAM", shlex.join(started_command("", sys.executable)))
     return home
-
-
-@pytest.fixture(autouse=True)
-def patient_pilot() -> None:
-    """Screens are given the time they need."""
-    settle_with_patience()
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.tools import BUILTINS
 from tests.support.desk import RunningDesk, running_desk
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, until
 
 PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
     "Bash": [
@@ -131,14 +130,7 @@ def call(link: RunningDesk, name: str, **arguments: Any) -> LinkCall:
 
 
 async def outcome(call: LinkCall) -> CallOutcome:
-    return await asyncio.wait_for(asyncio.wrap_future(call.outcome), WITHIN_S)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
+    return await in_time(asyncio.wrap_future(call.outcome))
 
 
 @pytest.mark.process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -30,6 +31,8 @@ from tests.support.settings_page import page as settings_page
 from tests.support.terminal import Desk
 
 ROOT = Path(__file__).parent.parent
+HTTP = ROOT / "mcpdesk" / "transports" / "http"
+PATH = re.compile(r"/[a-z.][\w./-]*")
 README = (ROOT / "README.md").read_text()
 REPOSITORY = "https://github.com/mcpdesk/mcpdesk"
 RAW = "https://raw.githubusercontent.com/mcpdesk/mcpdesk/main/"
@@ -166,6 +169,21 @@ def test_every_command_is_in_the_documents() -> None:
     documents = README + "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     for command in COMMANDS:
         assert f"mcpdesk {command}" in documents or command == "desk", command
+
+
+def paths_of(tree: ast.Module) -> set[str]:
+    """Paths of URLs that a module compares with or begins with."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in prose)
+    return {node.value for node in texts if isinstance(node.value, str) and PATH.fullmatch(node.value)}
+
+
+def test_every_endpoint_is_in_the_documents() -> None:
+    documented = re.findall(r"`(/[^`]*)`", (ROOT / "docs" / "endpoints.md").read_text())
+    served = set[str]().union(*(paths_of(ast.parse(path.read_text())) for path in HTTP.rglob("*.py")))
+    assert {"/health", "/status", "/v1/mcp", "/dashboard"} <= served
+    lacking = [path for path in served if not any(f"{path.rstrip('/')}/" in f"{it}/" for it in documented)]
+    assert lacking == [], "describe them in docs/endpoints.md"
 
 
 def test_the_schema_of_manifests_is_the_one_of_the_program(tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ def test_no_package_imports_a_library_it_has_to_live_without() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_expensive_libraries_are_imported_inside_functions() -> None:
     wrong = [
         f"{place} imports {module}"

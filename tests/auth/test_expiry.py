@@ -17,7 +17,7 @@ import pytest
 from mcpdesk.auth import principal as module
 from mcpdesk.auth.principal import KEY, OPEN, Principal, until_expired
 from tests.support.callers import JSON, call, checking, good_headers, guarding
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, in_time, within
 from tests.support.site import Served, events
 from tests.support.tokens import token
 
@@ -40,7 +40,7 @@ async def with_short_token(opened: Callable[[Headers], Awaitable[T]]) -> T:
         ends = time.time() + lasts_s
         text = token("RS256", header={"kid": "RS256-first"}, exp=ends - LEEWAY_S)
         try:
-            async with asyncio.timeout(lasts_s + WITHIN_S):
+            async with within(within_s=lasts_s + WITHIN_S):
                 came = await opened({"Authorization": f"Bearer {text}"})
         except TooLate:  # on a busy machine
             lasts_s *= 2
@@ -184,7 +184,7 @@ async def test_a_clock_that_was_set_counts_more_than_the_time_that_passed(
     waiting = asyncio.create_task(wait())
     await entered.wait()
     now[0] = 6_000.0
-    await asyncio.wait_for(waiting, WITHIN_S)
+    await in_time(waiting)
 
 
 async def test_what_ends_a_block_otherwise_is_not_hidden() -> None:

@@ -23,9 +23,9 @@ from mcpdesk.errors import (
 )
 from tests.bridge.conftest import TOOLS
 from tests.support import tokens
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, in_time, until
 from tests.support.scripted import DISCOVERED, Seen, http, json, modern, result, scripted, stream
 from tests.support.served import make_server
 
@@ -215,7 +215,7 @@ async def test_tool_with_a_wrong_mark_is_left_out_and_the_rest_stays() -> None:
 async def test_waiting_for_a_server_that_says_nothing_ends() -> None:
     async with scripted(lambda seen: None) as server, Client(server.url, timeout_s=0.2) as client:
         with pytest.raises(CallTimeout, match="connecting: no answer"):
-            await asyncio.wait_for(client.connect(), WITHIN_S)
+            await in_time(client.connect())
 
 
 async def test_client_that_was_closed_opens_again(folder: Path) -> None:
@@ -230,9 +230,9 @@ async def test_call_under_way_fails_when_its_client_is_closed(client: Client) ->
     await client.connect()
     work = asyncio.create_task(client.call_tool("wait"))
     await client.call_tool("steps")  # by then the other one has begun
-    await asyncio.wait_for(client.close(), WITHIN_S)
+    await in_time(client.close())
     with pytest.raises(CallError):
-        await asyncio.wait_for(work, WITHIN_S)
+        await in_time(work)
 
 
 async def test_folder_that_cannot_be_hosted_is_told(tmp_path: Path) -> None:

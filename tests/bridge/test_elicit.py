@@ -18,7 +18,7 @@ from mcpdesk.errors import CallTimeout, InvalidAnswer, RpcError
 from tests.bridge.conftest import session
 from tests.support.desk import running_desk
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 from tests.support.scripted import Seen, event, http, json, modern, result, scripted, stream
 
 TOOLS = """
@@ -145,7 +145,7 @@ async def test_question_that_the_server_stops_waiting_for_is_taken_back(folder: 
             is_taken_back.set()
         return {}
 
-    async with opened("session", folder, on_elicit=elicit) as client, asyncio.timeout(WITHIN_S):
+    async with opened("session", folder, on_elicit=elicit) as client, within():
         with suppress(RpcError):
             await client.call_tool("quick")
         assert is_taken_back.is_set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 from mcpdesk.bridge.client import Client
 from mcpdesk.bridge.tools import client_tools
 from mcpdesk.errors import CallError, CallTimeout, InvalidAnswer, RpcError
-from tests.support.desk import until
 from tests.support.folders import write
+from tests.support.patience import in_time, until
 from tests.support.scripted import Seen, json, modern, result, scripted
 
 TOOLS = '''
@@ -113,7 +112,7 @@ async def test_task_is_polled_by_its_name_until_it_is_over() -> None:
 async def test_task_that_ends_otherwise_is_told(state: Any, kind: type[Exception], told: str) -> None:
     async with scripted(tasks_of(state)) as server, Client(server.url) as client:
         with pytest.raises(kind, match=told):
-            await asyncio.wait_for(client.call_tool("bake"), 20)
+            await in_time(client.call_tool("bake"))
 
 
 async def test_task_without_a_name_is_no_answer() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import select
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest
 from tests.support.folders import write
 from tests.support.patience import WITHIN_S
 from tests.support.stdio_server import Server
+from tests.support.tiers import open_terminal
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
@@ -67,7 +67,7 @@ def test_leaving_the_screen_leaves_the_core_running(
 ) -> None:
     service = serve(str(folder), "--port", "0")
     service.says("serving small")
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     screen = subprocess.Popen(
         [sys.executable, "-m", "mcpdesk", "attach"],
         stdin=theirs, stdout=theirs, stderr=theirs,

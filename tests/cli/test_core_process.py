@@ -19,7 +19,7 @@ from mcpdesk.cli import core_process
 from mcpdesk.cli.core_process import MOST_LINES, JournalPrinter, StopRequests
 from mcpdesk.hosting import log_limits
 from mcpdesk.hosting.journal import Journal
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 
 
 def printer_of(journal: Journal, log_format: str = "text") -> JournalPrinter:
@@ -56,7 +56,7 @@ async def test_the_number_of_equal_lines_is_printed_although_nothing_else_happen
         following = asyncio.create_task(printer.keep_following())
         for _ in range(3):
             journal.log("info", "server", "away", cause="away")
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while len(printed) < 2:
                 came.clear()
                 await came.wait()

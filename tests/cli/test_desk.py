@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import pty
 import select
 import sys
 import termios
@@ -20,6 +19,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.capture.recording import Recording
 from tests.support.ports import free_port
 from tests.support.terminal import Desk
+from tests.support.tiers import open_terminal
 from tests.support.traffic import IN, OUT, call, connection, text
 
 
@@ -209,8 +209,9 @@ def test_a_capture_named_as_a_folder_leads_here(capture: Path, capsys: pytest.Ca
     assert f"mcpdesk open {capture}" in capsys.readouterr().err
 
 
+@pytest.mark.process
 def test_settings_and_screen_are_put_back() -> None:
-    outer, inner = pty.openpty()
+    outer, inner = open_terminal()
     try:
         before = termios.tcgetattr(inner)
         terminal = screen_runs.Terminal(inner)
@@ -223,8 +224,9 @@ def test_settings_and_screen_are_put_back() -> None:
         os.close(outer)
 
 
+@pytest.mark.process
 def test_ctrl_s_does_not_stop_what_a_screen_writes() -> None:
-    outer, inner = pty.openpty()
+    outer, inner = open_terminal()
     try:
         before = termios.tcgetattr(inner)
         terminal = screen_runs.Terminal(inner)

@@ -10,8 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from mcpdesk.link.values import CannedCall, HeldMessage, Verdict
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.readable_message import held_messages
 from mcpdesk.transports import rendezvous
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, result_of, wait_until
 from tests.support.terminal import Desk
 
 pytestmark = pytest.mark.process
@@ -68,15 +67,6 @@ for line in sys.stdin:
 ]
 
 
-def until(condition: Callable[[], Any]) -> Any:
-    """What a condition gives once it gives something."""
-    deadline = time.monotonic() + WITHIN_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    return found
-
-
 class Client:
     """A process that starts a server behind a tap."""
 
@@ -112,7 +102,7 @@ def tapped(command: list[str] = SERVER) -> Iterator[Client]:
     with subprocess.Popen([*TAP, *command], cwd=ROOT, stdin=-1, stdout=-1, bufsize=0) as process:
         try:
             state = Path(os.environ["MCPDESK_STATE_DIR"])
-            [tap] = until(lambda: [one for one in running_taps(state) if one.pid == process.pid])
+            [tap] = wait_until(lambda: [one for one in running_taps(state) if one.pid == process.pid])
             yield Client(process, tap)
         finally:
             process.kill()
@@ -127,7 +117,7 @@ def archive_of(tap: RunningTap) -> Archive:
         except DeskUserError:
             return None
 
-    found: Archive = until(opened)
+    found: Archive = wait_until(opened)
     return found
 
 
@@ -144,14 +134,14 @@ def looking(client: Client) -> Iterator[TapLink]:
 
 def held(link: TapLink) -> HeldMessage:
     """The message that is held, once there is one."""
-    found: HeldMessage = until(lambda: link.held().messages)[0]
+    found: HeldMessage = wait_until(lambda: link.held().messages)[0]
     return found
 
 
 def let_go(link: TapLink, how: Verdict, text: str = "") -> None:
     one = held(link)
-    assert link.let_go(one.number, how, text or one.text).result(WITHIN_S)
-    until(lambda: one not in link.held().messages)
+    assert result_of(link.let_go(one.number, how, text or one.text))
+    wait_until(lambda: one not in link.held().messages)
 
 
 def test_a_call_through_a_tap_is_held_and_changed_while_others_pass(own_folders: Path) -> None:
@@ -159,7 +149,7 @@ def test_a_call_through_a_tap_is_held_and_changed_while_others_pass(own_folders:
         assert link.view().can_hold and link.view().capture_grows
         client.call(1)
         assert client.hears()["id"] == 1
-        assert link.hold("tool:run", "requests").result(WITHIN_S)
+        assert result_of(link.hold("tool:run", "requests"))
         client.call(2)
         client.call(3, "other")
         assert client.hears()["id"] == 3
@@ -170,8 +160,8 @@ def test_a_call_through_a_tap_is_held_and_changed_while_others_pass(own_folders:
         let_go(link, Verdict.CHANGE, one.text.replace("rm -rf /", "ls"))
         assert client.hears()["result"]["got"]["params"]["arguments"] == {"command": "ls"}
         link.traffic.catch_up(1)
-        until(lambda: link.traffic.marks or link.traffic.catch_up(1))
-        until(lambda: len(link.traffic.exchanges) >= 3 or link.traffic.catch_up(1))
+        wait_until(lambda: link.traffic.marks or link.traffic.catch_up(1))
+        wait_until(lambda: len(link.traffic.exchanges) >= 3 or link.traffic.catch_up(1))
         [changed] = [each for each in link.traffic.exchanges if each.id == 2]
         [mark] = held_messages(link.traffic, changed)
         assert (mark.side, mark.how) == ("request", "changed")
@@ -198,7 +188,7 @@ def test_a_tap_that_is_stopped_holds_nobody_up_and_answers_later(
             asked[-1].result(0)
         taken = [each for each in asked if not each.done() or each.exception() is None]
         assert asked[0] in taken
-        assert all(each.result(WITHIN_S) for each in taken)
+        assert all(result_of(each) for each in taken)
 
 
 READER = [
@@ -243,7 +233,7 @@ def test_a_message_over_several_lines_is_held_as_one(own_folders: Path) -> None:
             assert text.count(b"\n") > 3
             return json.loads(text)
 
-        assert link.hold("tool:run", "requests").result(WITHIN_S)
+        assert result_of(link.hold("tool:run", "requests"))
         write(pretty[0])
         assert (held(link).name, held(link).id) == ("run", 0)
         let_go(link, Verdict.GO_ON)
@@ -254,14 +244,14 @@ def test_a_message_over_several_lines_is_held_as_one(own_folders: Path) -> None:
         assert changed["got"]["params"]["arguments"] == {"command": "ls"} and changed["text"].count("\n") == 1
         write(pretty[2])
         let_go(link, Verdict.DROP)
-        assert link.hold("tool:run", "answers").result(WITHIN_S)
+        assert result_of(link.hold("tool:run", "answers"))
         write(pretty[3])
         one = held(link)
         assert (one.id, one.is_answer) == (3, True) and not client.can_hear()
         let_go(link, Verdict.GO_ON)
         assert answer()["id"] == 3, "of the dropped one nothing came"
         write(pretty[0].partition("}")[0])
-        assert link.hold("", "answers").result(WITHIN_S)
+        assert result_of(link.hold("", "answers"))
         write("}" + pretty[0].partition("}")[2])
         assert answer()["result"]["text"] == pretty[0], "what had begun goes on when nothing is held any more"
 
@@ -269,13 +259,13 @@ def test_a_message_over_several_lines_is_held_as_one(own_folders: Path) -> None:
 def test_a_filter_that_is_none_is_refused_with_the_reason(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
         with pytest.raises(ValueError, match="never closed"):
-            link.hold("(tool:run", "both").result(WITHIN_S)
+            result_of(link.hold("(tool:run", "both"))
         assert link.held().rule == ""
 
 
 def test_a_person_answers_in_the_servers_stead_and_drops_an_answer(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        link.hold("tool:run", "both").result(WITHIN_S)
+        result_of(link.hold("tool:run", "both"))
         client.call(1)
         let_go(link, Verdict.ANSWER, '{"content": []}')
         assert client.hears() == {"jsonrpc": "2.0", "id": 1, "result": {"content": []}}
@@ -286,7 +276,7 @@ def test_a_person_answers_in_the_servers_stead_and_drops_an_answer(own_folders: 
         client.call(3)
         let_go(link, Verdict.GO_ON)
         one = held(link)
-        assert link.delay(one.number, 0.05).result(WITHIN_S)
+        assert result_of(link.delay(one.number, 0.05))
         assert client.hears()["id"] == 3
         client.process.stdin.close()  # type: ignore[union-attr]
         assert client.process.wait(WITHIN_S) == 0
@@ -297,7 +287,7 @@ def test_a_person_answers_in_the_servers_stead_and_drops_an_answer(own_folders: 
 
 def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        link.hold("method:notifications/progress", "both").result(WITHIN_S)
+        result_of(link.hold("method:notifications/progress", "both"))
         client.call(1, _meta={"progressToken": "p"})
         first = held(link)
         assert client.hears(0.1) is None, "the answer waits behind what is told about its request"
@@ -305,7 +295,7 @@ def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> Non
         assert client.hears()["params"]["progress"] == 0.5
         let_go(link, Verdict.DROP)
         assert client.hears()["id"] == 1
-        link.hold("method:elicitation/create", "both").result(WITHIN_S)
+        result_of(link.hold("method:elicitation/create", "both"))
         client.call(2, "ask")
         let_go(link, Verdict.ANSWER, '{"action": "decline"}')
         assert client.hears()["result"]["got"]["reply"]["result"] == {"action": "decline"}
@@ -316,7 +306,7 @@ def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> Non
         one = held(link)
         let_go(link, Verdict.CHANGE, one.text.replace("accept", "cancel"))
         assert client.hears()["result"]["got"]["reply"]["result"] == {"action": "cancel"}
-        link.hold("kind:notification", "both").result(WITHIN_S)
+        result_of(link.hold("kind:notification", "both"))
         client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         let_go(link, Verdict.GO_ON)
         let_go(link, Verdict.GO_ON)
@@ -326,16 +316,14 @@ def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> Non
 def test_a_canned_answer_and_faults_reach_the_client_of_a_tap(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
         server = link.traffic.connections[1].server
-        assert link.can(CannedCall(server, "tools/call", "run"), '{"result": {"content": []}}').result(
-            WITHIN_S
-        )
+        assert result_of(link.can(CannedCall(server, "tools/call", "run"), '{"result": {"content": []}}'))
         client.call(1)
         assert client.hears()["result"] == {"content": []}
-        link.can(CannedCall(server, "tools/call", "run"), "").result(WITHIN_S)
-        link.set_faults('error -32000 "by rule" for tool:run').result(WITHIN_S)
+        result_of(link.can(CannedCall(server, "tools/call", "run"), ""))
+        result_of(link.set_faults('error -32000 "by rule" for tool:run'))
         client.call(2)
         assert client.hears()["error"] == {"code": -32000, "message": "by rule"}
-        link.set_faults("cut for tool:run").result(WITHIN_S)
+        result_of(link.set_faults("cut for tool:run"))
         client.call(3)
         out = client.process.stdout
         assert out is not None
@@ -347,7 +335,7 @@ def test_a_canned_answer_and_faults_reach_the_client_of_a_tap(own_folders: Path)
 def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> None:
     with tapped() as client, looking(client) as other:
         with looking(client) as link:
-            link.hold("tool:run", "requests").result(WITHIN_S)
+            result_of(link.hold("tool:run", "requests"))
             client.call(1)
             held(link)
         assert client.hears(0.2) is None and held(other).id == 1, "another one is there"
@@ -357,8 +345,8 @@ def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> 
         assert client.hears()["id"] == 2
         with looking(client) as link:
             assert not rendezvous.is_stale(client.tap.door), "a look whether somebody is here is no visit"
-            until(lambda: link.held().ways == "requests")
-            link.hold("tool:run", "requests").result(WITHIN_S)
+            wait_until(lambda: link.held().ways == "requests")
+            result_of(link.hold("tool:run", "requests"))
             assert not rendezvous.is_stale(client.tap.door)
             client.call(3)
             assert held(link).id == 3
@@ -366,7 +354,7 @@ def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> 
 
 def test_when_the_recorder_is_killed_what_is_held_goes_on(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        link.hold("tool:run", "requests").result(WITHIN_S)
+        result_of(link.hold("tool:run", "requests"))
         client.call(1)
         held(link)
         [recorder] = [
@@ -376,13 +364,13 @@ def test_when_the_recorder_is_killed_what_is_held_goes_on(own_folders: Path) -> 
         assert client.hears()["id"] == 1
         client.call(2)
         assert client.hears()["id"] == 2
-        until(lambda: not link.view().can_hold)
-        assert link.held().rule == "" and link.hold("tool:run", "both").result(WITHIN_S) is False
+        wait_until(lambda: not link.view().can_hold)
+        assert link.held().rule == "" and result_of(link.hold("tool:run", "both")) is False
 
 
 def test_a_client_that_ends_its_input_still_gets_what_was_held(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        link.hold("tool:run", "both").result(WITHIN_S)
+        result_of(link.hold("tool:run", "both"))
         client.call(1)
         held(link)
         client.process.stdin.close()  # type: ignore[union-attr]
@@ -395,7 +383,7 @@ def test_a_client_that_ends_its_input_still_gets_what_was_held(own_folders: Path
 
 def test_a_client_that_is_gone_is_not_waited_for(own_folders: Path) -> None:
     with tapped() as client, looking(client) as link:
-        link.hold("tool:run", "both").result(WITHIN_S)
+        result_of(link.hold("tool:run", "both"))
         client.call(1)
         held(link)
         client.process.stdin.close()  # type: ignore[union-attr]
@@ -428,7 +416,7 @@ def test_not_a_byte_changes_while_holding_begins_and_ends_at_any_place(own_folde
         while more := os.read(stdout.fileno(), 1 << 14):
             came += more
             if not dice.randrange(20):
-                link.hold(dice.choice(["", "tool:nothing"]), "both").result(WITHIN_S)
+                result_of(link.hold(dice.choice(["", "tool:nothing"]), "both"))
         writer.join(WITHIN_S)
         assert bytes(came) == whole
         assert client.process.wait(WITHIN_S) == 0
@@ -463,7 +451,7 @@ def test_only_a_tap_that_runs_can_be_asked(own_folders: Path) -> None:
     with tapped() as client:
         assert (found := tap_of(Path(client.tap.capture))) is not None and found.door.endswith(".tap")
         assert Path(found.door).is_socket()
-    until(lambda: tap_of(Path(client.tap.capture)) is None)
+    wait_until(lambda: tap_of(Path(client.tap.capture)) is None)
     link = capture_link(archive_of(client.tap))
     assert not isinstance(link, TapLink) and not link.view().can_hold
     link.close()

@@ -19,7 +19,7 @@ from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants, open_g
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.errors import AuthorizationError
 from tests.support.guarded_server import Document, GuardedServer
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 GRANT = OAuthGrant("https://as.test", "https://a.test/mcp", ClientRegistration("me", "s"), "t0k", ("read",))
 
@@ -38,7 +38,7 @@ async def _mcpdesk(state: Path, *arguments: str, logs_in: bool = False) -> tuple
     )
     assert process.stdout is not None and process.stderr is not None
     said = b""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         if logs_in:
             while not (line := await process.stderr.readline()).startswith(b"http"):
                 said += line
@@ -187,7 +187,7 @@ async def test_the_browser_shows_why_a_login_failed(tmp_path: Path) -> None:
     shown: asyncio.Queue[str] = asyncio.Queue()
     async with GuardedServer(refused).running() as server, aiohttp.ClientSession() as browser:
         login = asyncio.ensure_future(log_in(server.url, open_grants(tmp_path), shown.put_nowait))
-        async with asyncio.timeout(WITHIN_S), browser.get(await shown.get()) as page:
+        async with within(), browser.get(await shown.get()) as page:
             text = await page.text()
         assert "The login failed: the token request was refused: HTTP 400 &lt;invalid&gt;" in text
         with pytest.raises(AuthorizationError, match="HTTP 400"):
@@ -280,7 +280,7 @@ async def test_processes_that_write_at_once_lose_no_token(tmp_path: Path) -> Non
         )
         for each in range(3)
     ]
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await asyncio.gather(*(each.communicate(b"\n") for each in writers))
     assert [each.returncode for each in writers] == [0, 0, 0]
     kept = PrivateFile(file)

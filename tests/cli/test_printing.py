@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import subprocess
 import sys
 
@@ -22,6 +21,7 @@ from mcpdesk.errors import (
     RpcError,
     TransportError,
 )
+from tests.support.tiers import open_terminal
 
 
 def test_columns_are_aligned() -> None:
@@ -47,7 +47,7 @@ def test_terminal_sees_control_characters_instead_of_obeying_them() -> None:
         "from mcpdesk.cli.printing import print_bytes, print_text\n"
         "print_text('\\x1b]0;title\\x07'); print_bytes(b'123', 'image/png')"
     )
-    parent, child = pty.openpty()
+    parent, child = open_terminal()
     with subprocess.Popen([sys.executable, "-c", code], stdout=child) as process:
         assert process.wait(120) == 0
     os.close(child)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import select
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.patience import WITHIN_S
+from tests.support.tiers import open_terminal
 
 pytestmark = pytest.mark.process
 SERVER = """
@@ -43,7 +43,7 @@ for line in sys.stdin:
 
 def in_a_terminal(*command: str) -> str:
     """The output of a command whose standard streams are a terminal."""
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     process = subprocess.Popen(
         [sys.executable, "-m", "mcpdesk", *command],
         stdin=theirs, stdout=theirs, stderr=theirs,

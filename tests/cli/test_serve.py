@@ -22,11 +22,9 @@ import pytest
 from mcpdesk.cli.serve import _drain
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
-from tests.support.desk import until
 from tests.support.folders import write
 from tests.support.http_client import http_client
-from tests.support.patience import WITHIN_S
-from tests.support.traffic import wait_until
+from tests.support.patience import WITHIN_S, until, wait_until, within
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
@@ -196,7 +194,7 @@ async def test_streams_end_in_order_when_the_server_stops(serve: Serve, folder: 
     ):
         assert standing.status == old.status == 200
         assert await asyncio.to_thread(service.end) == 0
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await standing.read()
             assert b"event: endpoint" in await old.read()
             farewell = await socket.receive()
@@ -388,7 +386,7 @@ async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnect
             )
             await until(lambda: len(list(began.iterdir())) == 2)
             assert await _drain(core) == "2 calls"
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 result = (await (await heeding).json())["result"]
                 assert result["isError"] and "the server is stopping" in result["content"][0]["text"]
                 told = [line.text for line in core.journal.lines() if "the server is stopping" in line.text]

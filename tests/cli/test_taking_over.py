@@ -112,7 +112,7 @@ class Client(Server):
         """A call; returns its id."""
         return self.send("tools/call", {"name": tool, "arguments": arguments})
 
-    def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def line(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait for a line like that."""
         while line := self.stdout.readline():
             self.lines.append(json.loads(line))
@@ -126,7 +126,7 @@ class Client(Server):
         def is_it(line: dict[str, Any]) -> bool:
             return line.get("id") == number and "method" not in line
 
-        return next(filter(is_it, self.lines), None) or self.until(is_it)
+        return next(filter(is_it, self.lines), None) or self.line(is_it)
 
     def text(self, number: int) -> str:
         """The text a call gave."""
@@ -241,7 +241,7 @@ def test_call_of_the_stateless_era_on_a_killed_desk_is_repeated(
     listen = one.send(
         "subscriptions/listen", {"notifications": {"toolsListChanged": True}, "_meta": META}, number=7
     )
-    one.until(lambda line: line.get("method") == "notifications/subscriptions/acknowledged")
+    one.line(lambda line: line.get("method") == "notifications/subscriptions/acknowledged")
     look = one.send("tools/call", {"name": "look", "arguments": {}, "_meta": META})
     change = one.send("tools/call", {"name": "change", "arguments": {}, "_meta": META})
     assert {service.says(" begun").split()[-2] for _ in range(2)} == {"look", "change"}
@@ -253,7 +253,7 @@ def test_call_of_the_stateless_era_on_a_killed_desk_is_repeated(
     changed = [line for line in one.lines if line.get("method") == "notifications/tools/list_changed"]
     tagged = {"io.modelcontextprotocol/subscriptionId": listen}
     assert [line["params"]["_meta"] for line in changed] == [tagged]  # it is told to look again
-    one.until(lambda line: line.get("method") == "notifications/tools/list_changed")
+    one.line(lambda line: line.get("method") == "notifications/tools/list_changed")
     told = [line for line in one.lines if line.get("method", "").endswith("acknowledged")]
     assert len(told) == 1 and not [line for line in one.lines if line.get("id") == listen]
 
@@ -271,7 +271,7 @@ def test_what_a_client_asked_for_is_kept_in_both_directions(
     for _ in range(2):
         one.lines.clear()
         touched = one.call("touch")
-        one.until(lambda line: line.get("method") == "notifications/resources/updated")
+        one.line(lambda line: line.get("method") == "notifications/resources/updated")
         one.answer(touched)
         logged = [line["params"] for line in one.lines if line.get("method") == "notifications/message"]
         assert [each["data"] for each in logged] == ["loud"]
@@ -331,9 +331,9 @@ def test_question_of_a_killed_desk_is_taken_back(folder: Path, client: Start, se
     one.answer(one.send("initialize", hands | {"clientInfo": {"name": "x", "version": "1"}}))
     one.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
     asking = one.call("confirm")
-    question = one.until(lambda line: line.get("method") == "elicitation/create")
+    question = one.line(lambda line: line.get("method") == "elicitation/create")
     service.end(signal.SIGKILL)
-    cancelled = one.until(lambda line: line.get("method") == "notifications/cancelled")
+    cancelled = one.line(lambda line: line.get("method") == "notifications/cancelled")
     assert cancelled["params"]["requestId"] == question["id"]
     assert one.answer(asking)["error"]["message"] == UNCERTAIN
 

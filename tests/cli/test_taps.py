@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -19,19 +18,12 @@ from mcpdesk.cli.taps import running_taps
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, wait_until
 from tests.support.terminal import Desk
 from tests.support.traffic import IN, OUT, call, connection, text
 
 ROOT = Path(__file__).parents[2]
 CAT = [sys.executable, "-m", "mcpdesk", "stdio", "--", "cat"]
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @contextmanager
@@ -41,7 +33,7 @@ def tap() -> Iterator[subprocess.Popen[bytes]]:
         try:
             say(process, call(1, "first"))
             state = Path(os.environ["MCPDESK_STATE_DIR"])
-            until(lambda: process.pid in [each.pid for each in running_taps(state)])
+            wait_until(lambda: process.pid in [each.pid for each in running_taps(state)])
             yield process
         finally:
             process.kill()
@@ -70,7 +62,7 @@ def test_taps_that_run_are_listed_and_killed_ones_forgotten(
         )
         newer.kill()
         newer.wait(WITHIN_S)
-        until(lambda: [each.pid for each in running_taps(own_folders / "state")] == [older.pid])
+        wait_until(lambda: [each.pid for each in running_taps(own_folders / "state")] == [older.pid])
         assert older.stdin is not None
         older.stdin.close()
         assert older.wait(WITHIN_S) == 0
@@ -126,7 +118,7 @@ def test_a_capture_that_is_written_is_followed_into_its_further_parts(tmp_path: 
     recording.start()
     recording.connect(connection(1))
     recording.frame(1, IN, call(0, "tool-0"))
-    until(lambda: (tmp_path / "a.jsonl").stat().st_size > 200)
+    wait_until(lambda: (tmp_path / "a.jsonl").stat().st_size > 200)
     archive = Archive(tmp_path / "a.jsonl")
     link = CaptureLink(archive)
     assert archive.is_live and link.view().capture_grows
@@ -134,13 +126,13 @@ def test_a_capture_that_is_written_is_followed_into_its_further_parts(tmp_path: 
         recording.frame(1, OUT, text(number - 1, "æ" * number))
         recording.together(1, IN, [call(number, f"tool-{number}"), b'{"jsonrpc":"2.0","method":"x"}'])
         if not number % 20:
-            until(lambda shown=number: archive.count == 3 * shown + 1)  # type: ignore[misc]
+            wait_until(lambda shown=number: archive.count == 3 * shown + 1)  # type: ignore[misc]
     recording.frame(1, OUT, b"[" + b"1," * 300_000 + b"1]")
-    until(lambda: archive.count == 299)
+    wait_until(lambda: archive.count == 299)
     assert (tmp_path / "a.3.jsonl").exists() and link.view().capture_grows and not link.notices()
     assert archive.connections[1].closed is None
     recording.close()
-    until(lambda: link.notices())
+    wait_until(link.notices)
     assert not link.view().capture_grows and archive.connections[1].closed is not None
     assert [notice.text for notice in link.notices()] == ["what wrote the capture has ended"]
     index = link.traffic

@@ -26,7 +26,8 @@ from mcpdesk.testing.sync_client import ServerUnderTest
 from tests.cli.conftest import Run
 from tests.cli.test_completion import offered
 from tests.support import odd_server
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
+from tests.support.patience import until
 
 ROOT = Path(__file__).parents[2]
 SECRET = "hunter2"

@@ -71,7 +71,7 @@ def saving(path: Path, text: str) -> Iterator[None]:
         thread.join()
 
 
-def until(stream: IO[str] | None, words: str) -> str:
+def line_with(stream: IO[str] | None, words: str) -> str:
     """The first line that has these words."""
     assert stream is not None
     seen = []
@@ -84,10 +84,10 @@ def until(stream: IO[str] | None, words: str) -> str:
 
 def test_changes_of_a_folder_are_told_in_the_stateless_era(folder: Path) -> None:
     with watching(str(folder), "--json") as watch:
-        agreed = json.loads(until(watch.stdout, "acknowledged"))
+        agreed = json.loads(line_with(watch.stdout, "acknowledged"))
         assert agreed["params"]["notifications"]["toolsListChanged"] is True
         with saving(folder / "tools" / "fresh.py", NEW_TOOL):
-            changed = json.loads(until(watch.stdout, "list_changed"))
+            changed = json.loads(line_with(watch.stdout, "list_changed"))
         assert changed["method"] == "notifications/tools/list_changed"
         watch.send_signal(signal.SIGTERM)
         assert watch.wait(WITHIN_S) == 0
@@ -100,11 +100,11 @@ def test_a_resource_behind_a_url_is_followed_in_both_eras(
     url = serve(str(folder), "--port", "0").says("serving small at").rpartition(" ")[2]
     with watching(url, "--era", era, "--resource", "resource://notes") as watch:
         if era == "stateless":
-            until(watch.stdout, "subscriptions/acknowledged")
+            line_with(watch.stdout, "subscriptions/acknowledged")
         else:
-            until(watch.stderr, "watching")
+            line_with(watch.stderr, "watching")
         with saving(folder / "resources" / "notes.md", "Other notes"):
-            assert "  resources/updated  resource://notes" in until(watch.stdout, "updated")
+            assert "  resources/updated  resource://notes" in line_with(watch.stdout, "updated")
         watch.send_signal(signal.SIGINT)
         assert watch.wait(WITHIN_S) == 0
 
@@ -113,7 +113,7 @@ def test_the_end_of_the_server_is_told(folder: Path, serve: Callable[..., Servic
     service = serve(str(folder), "--port", "0")
     url = service.says("serving small at").rpartition(" ")[2]
     with watching(url, "--json") as watch:
-        until(watch.stdout, "subscriptions/acknowledged")
+        line_with(watch.stdout, "subscriptions/acknowledged")
         service.end()
         out, err = watch.communicate(timeout=WITHIN_S)
     assert "has ended the subscription" in err and json.loads(out.splitlines()[-1])["error"]["code"] == 3

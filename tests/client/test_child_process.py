@@ -16,7 +16,7 @@ from mcpdesk.client.child_process import ChildProcess, ProgramCommand, ProgramEn
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.errors import CallError, InvalidAnswer
 from mcpdesk.hosting.core_thread import loop_factory
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 from tests.support.processes import gone
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +76,7 @@ async def _started(program: ProgramCommand, heard: Heard | None = None) -> Async
     )
     connection = ServerConnection(transport, {"name": "test", "version": "1"})
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             yield connection
     finally:
         await connection.close()

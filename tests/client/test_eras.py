@@ -13,8 +13,7 @@ from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.client.resource_watch import ResourceWatch
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.scripted import (
     DISCOVERED,
     Answerer,
@@ -48,7 +47,7 @@ async def met() -> AsyncIterator[Meet]:
     async def meeting(server: Scripted) -> ServerConnection:
         transport = StreamableHttp(server.url, {"Authorization": "Bearer t"})
         opened.append(ServerConnection(transport, IDENTITY))
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await opened[-1].open()
         return opened[-1]
 
@@ -240,7 +239,7 @@ async def test_cancelled_request_of_a_session_is_told_to_the_server(met: Meet) -
         called.set()
         return None
 
-    async with serving(handshake(answer)) as server, asyncio.timeout(WITHIN_S):
+    async with serving(handshake(answer)) as server, within():
         connection = await met(server)
         work = asyncio.create_task(value(connection, "tools/call", {"name": "x"}))
         await called.wait()
@@ -260,7 +259,7 @@ async def test_cancelled_stateless_request_closes_its_connection(met: Meet) -> N
     def answer(seen: Seen) -> None:
         called.set()
 
-    async with serving(modern(answer)) as server, asyncio.timeout(WITHIN_S):
+    async with serving(modern(answer)) as server, within():
         connection = await met(server)
         work = asyncio.create_task(value(connection, "tools/call", {"name": "x"}))
         await called.wait()
@@ -274,7 +273,7 @@ async def test_cancelled_stateless_request_closes_its_connection(met: Meet) -> N
 async def test_session_ends_even_when_the_server_is_gone(met: Meet) -> None:
     async with serving(handshake(lambda seen: json(result(seen, {})))) as server:
         connection = await met(server)
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await connection.close()
 
 
@@ -304,7 +303,7 @@ async def test_session_hears_what_belongs_to_no_request_on_a_stream_that_is_resu
         whole = event({"jsonrpc": "2.0"} | updated)
         return stream("retry: 1", f"id: a:{len(streams)}", whole, "id: a:9", "data: cut of")
 
-    async with serving(handshake(answer)) as server, asyncio.timeout(WITHIN_S):
+    async with serving(handshake(answer)) as server, within():
         watch = ResourceWatch(await met(server))
         watch.add("a://")
         await until(lambda: len(streams) == 3)

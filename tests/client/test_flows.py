@@ -18,6 +18,7 @@ from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerR
 from mcpdesk.errors import CallError, InvalidAnswer, ProtocolError
 from mcpdesk.protocol.headers import check_parameters, mirrored
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
+from tests.support.patience import in_time
 
 
 class Script(ClientTransport):
@@ -207,7 +208,7 @@ async def test_question_the_server_takes_back_is_not_answered() -> None:
     await turns()
     script.say("notifications/cancelled", {"requestId": 8})
     script.say("notifications/cancelled", {"requestId": 7})
-    await asyncio.wait_for(is_cancelled.wait(), 5)
+    await in_time(is_cancelled.wait())
     assert script.sent == []
 
 

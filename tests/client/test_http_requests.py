@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from mcpdesk.client.http_transports import HttpRequests, checked_url
 from mcpdesk.client.transport import Incoming, ServerReply
 from mcpdesk.errors import CallError, DeskUserError, HttpError, InvalidAnswer, RpcError
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.scripted import Scripted, Seen, event, http, json, result, scripted, stream
 
 PING = {"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {}}
@@ -19,7 +18,7 @@ PING = {"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {}}
 async def ask(server: Scripted, asked: Any = None, **more: Any) -> ServerReply:
     requests = HttpRequests(server.url, more.pop("headers", {}), **more)
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             return await requests.post(PING, {}, asked)
     finally:
         await requests.close()

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from mcpdesk.bridge.client import Client
 from mcpdesk.errors import CallError, CallTimeout, HttpError, InvalidAnswer
-from tests.support.desk import running_desk, until
-from tests.support.patience import WITHIN_S
+from tests.support.desk import running_desk
+from tests.support.patience import until, within
 
 Answer = Callable[["Old", dict[str, Any]], Any]
 
@@ -140,7 +140,7 @@ async def test_stream_that_could_not_be_opened_again_is_tried_at_the_next_call()
 
 
 async def test_closing_ends_what_waits() -> None:
-    async with old_server(lambda old, message: None) as old, asyncio.timeout(WITHIN_S):
+    async with old_server(lambda old, message: None) as old, within():
         async with Client(old.url) as client:
             await client.connect()
             work = asyncio.create_task(client.call_tool("x"))
@@ -151,7 +151,7 @@ async def test_closing_ends_what_waits() -> None:
 
 async def test_nobody_waits_for_a_server_to_hear_that_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcpdesk.client.timing.FAREWELL_S", 0.1)
-    async with old_server(lambda old, message: None) as old, asyncio.timeout(WITHIN_S):
+    async with old_server(lambda old, message: None) as old, within():
         async with Client(old.url) as client:
             await client.connect()
             old.is_deaf = True

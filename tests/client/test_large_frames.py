@@ -23,8 +23,7 @@ from mcpdesk.client.web_socket import WebSocket
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame
 from mcpdesk.transports.http.passing import pass_through_routes
 from tests.client.test_odd_transports import ABOUT, call, connected
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.scripted import Seen, http, json, result, scripted
 from tests.upstream.test_channel_pass_through import BOTH, passing
 from tests.upstream.test_odd_answers import SERVER, called
@@ -167,6 +166,6 @@ async def test_a_frame_that_fails_holds_up_none_after_it() -> None:
     for frame in (large, small):
         lane.put(frame)
     lane.when_empty(is_empty.set)
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await is_empty.wait()
     assert passed == [large, small] and [type(each) for each in failures] == [KeyError]

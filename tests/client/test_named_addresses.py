@@ -28,7 +28,7 @@ from mcpdesk.client.oauth.named_addresses import (
 from mcpdesk.client.oauth.values import ClientRegistration, Fetch
 from mcpdesk.errors import AuthorizationError
 from tests.support.guarded_server import Change, Document, GuardedServer
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 REMOTE = "127.0.0.2"
 """An address that this machine has, and that is not of the kind of 127.0.0.1."""
@@ -233,7 +233,7 @@ async def test_a_url_that_a_person_gave_may_lead_anywhere() -> None:
 
 
 async def test_only_the_request_with_the_right_state_ends_a_login() -> None:
-    async with BrowserLogin(lambda url: None) as login, asyncio.timeout(WITHIN_S):
+    async with BrowserLogin(lambda url: None) as login, within():
         visit = asyncio.ensure_future(login.visit("https://id.test/authorize?state=right&x=1"))
         await asyncio.sleep(0)
         async with aiohttp.ClientSession() as browser:

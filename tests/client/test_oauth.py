@@ -27,7 +27,7 @@ from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants
 from mcpdesk.client.oauth.values import Challenge, ClientRegistration
 from mcpdesk.errors import AuthorizationError, HttpError
 from tests.support.guarded_server import Change, Document, GuardedServer
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 
 REDIRECT = "http://127.0.0.1:40404/callback"
 
@@ -179,11 +179,10 @@ async def test_a_token_file_that_another_process_locks_holds_up_no_other_work(tm
             super().write(name, text)
 
     store = StoredGrants(File(tmp_path / "tokens.json"), tmp_path)
-    async with GuardedServer().running() as server, asyncio.timeout(WITHIN_S):
+    async with GuardedServer().running() as server, within():
         with private_files.locked(tmp_path / "tokens.json.lock"):
             listing = asyncio.create_task(_list(server, store))
-            while not begun.is_set():  # noqa: ASYNC110 (set on another thread)
-                await asyncio.sleep(0.01)
+            await until(begun.is_set)
             assert store.grant(server.url) is None
         await listing
         assert store.grant(server.url) is not None
@@ -222,7 +221,7 @@ async def test_processes_that_meet_one_expired_token_use_its_refresh_token_once(
         assert grant is not None
         store.keep(server.url, replace(grant, expires=1.0))
         pipe = asyncio.subprocess.PIPE
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             processes = [
                 await asyncio.create_subprocess_exec(
                     sys.executable, "-c", LISTER, server.url, str(tmp_path), stdin=pipe, stdout=pipe

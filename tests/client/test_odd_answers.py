@@ -25,7 +25,7 @@ from mcpdesk.errors import InvalidAnswer
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.reading.remark import Remark
 from mcpdesk.protocol.revisions import V2025_06_18
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.scripted import Seen, http, scripted
 from tests.support.scripted import json as json_answer
 
@@ -87,7 +87,7 @@ async def _connected(transport: ClientTransport) -> AsyncIterator[tuple[ServerCo
     )
     connection.remark_listeners.append(noticed.add)
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             yield connection, noticed
     finally:
         await connection.close()

@@ -14,7 +14,7 @@ from mcpdesk.client import hints
 from mcpdesk.client.http_transports import StreamableHttp
 from mcpdesk.errors import CallError, HttpError
 from tests.client.test_odd_transports import DONE, call, connected, session
-from tests.support.desk import until
+from tests.support.patience import until
 from tests.support.scripted import Seen, event, http, json, result, scripted, stream
 
 Odd = Callable[[bytes, Seen], bytes]

@@ -20,7 +20,7 @@ from mcpdesk.client.http_transports import HttpRequests, HttpSse, StreamableHttp
 from mcpdesk.client.transport import ClientTransport
 from mcpdesk.errors import CallError, HttpError, InvalidAnswer, RpcError
 from mcpdesk.protocol.revisions import V2025_03_26, V2025_06_18, V2025_11_25, Revision
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.scripted import Seen, event, http, json, result, scripted, stream
 
 ABOUT = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "x"}}
@@ -35,7 +35,7 @@ async def connected(
     connection, kinds = ServerConnection(transport, {"name": "t", "version": "1"}, revision=revision), []
     connection.remark_listeners.append(lambda remark, request: kinds.append(str(remark.kind)))
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             yield connection, kinds
     finally:
         await connection.close()

@@ -23,7 +23,7 @@ from mcpdesk.inbox.answers import problem
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState
 from mcpdesk.server.asks.question_wording import read_sampled
-from tests.support.desk import until
+from tests.support.patience import until
 
 
 def answers(inbox: Inbox | None = None) -> PersonAnswers:

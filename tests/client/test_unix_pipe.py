@@ -12,7 +12,7 @@ import pytest
 from mcpdesk.client.transport import Incoming
 from mcpdesk.client.unix_pipe import ENDED, UnixPipe
 from mcpdesk.errors import CallError, Unreachable
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, within
 
 
 class Ends:
@@ -24,7 +24,7 @@ class Ends:
 
     async def asked(self) -> object:
         """The next message the server gets."""
-        return json.loads(await asyncio.wait_for(self.reader.readline(), WITHIN_S))
+        return json.loads(await in_time(self.reader.readline()))
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ async def test_answers_find_their_requests_and_the_rest_is_handed_on(ends: Ends)
     assert [await ends.asked(), await ends.asked()] == [{"id": 1, "method": "x"}, {"id": 2, "method": "x"}]
     ends.writer.write(b'{"jsonrpc":"2.0","id":2,"result":{"n":2}}\n{"jsonrpc":"2.0","method":"note"}\n{"json')
     ends.writer.write(b'rpc":"2.0","id":1,"result":{"n":1}}\n')
-    replies = await asyncio.wait_for(asyncio.gather(first, second), WITHIN_S)
+    replies = await in_time(asyncio.gather(first, second))
     assert [each.message["result"]["n"] for each in replies] == [1, 2]
-    assert (await asyncio.wait_for(ends.received.get(), WITHIN_S)).message == {
+    assert (await in_time(ends.received.get())).message == {
         "jsonrpc": "2.0",
         "method": "note",
     }
@@ -60,7 +60,7 @@ async def test_what_waits_fails_when_the_other_process_ends(ends: Ends) -> None:
     await ends.asked()
     ends.writer.close()
     with pytest.raises(Unreachable, match=ENDED):
-        await asyncio.wait_for(waiting, WITHIN_S)
+        await in_time(waiting)
     assert not ends.pipe.is_open
     with pytest.raises(Unreachable, match=ENDED):
         await ends.pipe.send({"method": "later"})
@@ -73,8 +73,8 @@ async def test_closing_ends_what_waits_and_the_connection(ends: Ends) -> None:
     await ends.asked()
     await ends.pipe.close()
     with pytest.raises(CallError, match="closed while the call was under way"):
-        await asyncio.wait_for(waiting, WITHIN_S)
-    assert await asyncio.wait_for(ends.reader.read(), WITHIN_S) == b""
+        await in_time(waiting)
+    assert await in_time(ends.reader.read()) == b""
 
 
 async def test_closing_does_not_wait_for_a_process_that_does_not_read() -> None:
@@ -84,7 +84,7 @@ async def test_closing_does_not_wait_for_a_process_that_does_not_read() -> None:
         await pipe.open(lambda incoming: None)
         sending = asyncio.create_task(pipe.send({"text": "x" * 4_000_000}))
         await asyncio.sleep(0)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await pipe.close()
             await asyncio.wait({sending})
 

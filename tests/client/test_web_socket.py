@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -13,7 +12,7 @@ from aiohttp import web
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.web_socket import WebSocket
 from mcpdesk.errors import CallError, DeskUserError, HttpError
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 
 class Scripted:
@@ -62,7 +61,7 @@ async def _connected(server: Scripted, key: str = "k") -> AsyncIterator[ServerCo
     transport = WebSocket(f"ws://127.0.0.1:{site.port}/ws?x=secret", {"X-Key": key})
     connection = ServerConnection(transport, {"name": "test", "version": "1"})
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             yield connection
     finally:
         await connection.close()

@@ -7,7 +7,6 @@ import re
 import struct
 import sys
 import termios
-import time
 from pathlib import Path
 
 import pytest
@@ -36,13 +35,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "small"
 
 
-def until_drawn(desk: Desk, pattern: bytes) -> None:
-    """Wait until the program has written something."""
-    end = time.monotonic() + 20
-    while not re.search(pattern, desk.raw, re.DOTALL):
-        assert time.monotonic() < end and desk._read(), desk.text
-
-
 def read(folder: Path, **more: object) -> Desk:
     """The desk with the picture on it, after it was read."""
     if more.get("answers"):
@@ -52,7 +44,7 @@ def read(folder: Path, **more: object) -> Desk:
     assert ASKED not in desk.raw, "a desk that shows no picture does not ask"
     desk.press(CTRL_R)
     desk.see("400 x 200 PNG")
-    until_drawn(desk, re.escape(ASKED))
+    desk.draws(re.escape(ASKED))
     assert desk.raw.count(ASKED) == 1
     return desk
 
@@ -67,15 +59,15 @@ def leave(desk: Desk) -> None:
 
 def test_a_terminal_that_knows_sixel_is_given_sixels(folder: Path) -> None:
     with read(folder, answers={ASKED: SIXEL}) as desk:
-        until_drawn(desk, rb'\x1bP[0-9;]*q"1;1;\d+;20[^\x1b]*#\d+;2;100;0;0[^\x1b]*\x1b\\')
+        desk.draws(rb'\x1bP[0-9;]*q"1;1;\d+;20[^\x1b]*#\d+;2;100;0;0[^\x1b]*\x1b\\')
         assert "▀" not in desk.text
         leave(desk)
 
 
 def test_a_terminal_that_knows_kittys_protocol_is_given_the_picture_once(folder: Path) -> None:
     with read(folder, answers={ASKED: KITTY}) as desk:
-        until_drawn(desk, rb"\x1b_Gi=\d+,f=100,q=2,m=[01];.*\x1b_Ga=p,U=1,i=\d+,c=\d+,r=\d+,q=2\x1b\\")
-        until_drawn(desk, "\U0010eeee".encode())
+        desk.draws(rb"\x1b_Gi=\d+,f=100,q=2,m=[01];.*\x1b_Ga=p,U=1,i=\d+,c=\d+,r=\d+,q=2\x1b\\")
+        desk.draws("\U0010eeee".encode())
         leave(desk)
         assert desk.raw.count(b"a=p,U=1") == 1
 
@@ -107,5 +99,5 @@ def test_a_terminal_that_tells_the_size_of_its_cells_gets_as_many_pixels(folder:
         fcntl.ioctl(desk.process.child_fd, termios.TIOCSWINSZ, size)
         desk.see("flag.png")
         desk.press(CTRL_R)
-        until_drawn(desk, rb'q"1;1;\d+;16')
+        desk.draws(rb'q"1;1;\d+;16')
         leave(desk)

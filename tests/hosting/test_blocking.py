@@ -29,10 +29,10 @@ from mcpdesk.upstream.upstream import UpstreamPlan, UpstreamState
 from tests.support import official_server, tokens
 from tests.support.blocking import blocking_calls
 from tests.support.dashboard import DRAW, KEY, dashboard
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save, write
 from tests.support.guarded_server import GuardedServer
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.rude import turn
 from tests.support.wire import Wire
 
@@ -108,7 +108,7 @@ async def served(folder: Path, **flags: Any) -> AsyncIterator[tuple[RunningDesk,
         async with (
             running_desk(folder, http=True, watch=True, no_auth=True, **flags) as desk,
             aiohttp.ClientSession() as client,
-            asyncio.timeout(WITHIN_S),
+            within(),
         ):
             seen = watch.enter_context(blocking_calls(ALLOWED))
             yield desk, Wire(client, desk.host.url("meeting"))
@@ -229,7 +229,7 @@ async def test_tokens_whose_keys_are_in_a_file(tmp_path: Path) -> None:
 async def test_the_dashboard(tmp_path: Path) -> None:
     folder = write(tmp_path / "shop", {"tools/draw.py": DRAW})
     with ExitStack() as watch:
-        async with dashboard(folder) as shown, asyncio.timeout(WITHIN_S):
+        async with dashboard(folder) as shown, within():
             seen = watch.enter_context(blocking_calls(ALLOWED))
             for path in ("/", "/dashboard/app.js", "/health", "/ready", "/metrics", "/status"):
                 await (await shown.get(path, Accept="text/html")).read()
@@ -239,7 +239,7 @@ async def test_the_dashboard(tmp_path: Path) -> None:
                 wire.headers["X-API-Key"] = KEY
                 await wire.open()
                 calling = asyncio.create_task(wire.call("Bash", command="seq 400000"))
-                told = await events.until("questions", lambda told: told["waiting"])
+                told = await events.event("questions", lambda told: told["waiting"])
                 given = {"question": told["waiting"][0]["id"], "answers": [{"selected": [Approval.ONCE]}]}
                 assert await shown.told("answer", given, **signed_in) == (200, {"done": True})
                 await calling

@@ -16,7 +16,7 @@ from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, request_meta
 from mcpdesk.recorder.record import Direction
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.served import Peer
 from tests.support.site import Frames
 
@@ -110,7 +110,7 @@ async def test_a_peer_that_sends_no_more_need_not_wait_for_what_it_listens_to() 
     message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
     pipe.feed(orjson.dumps(message) + b"\n")
     pipe.eof()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await pipe.drained()
     pipe.close()
 
@@ -176,7 +176,7 @@ async def test_frames_have_the_time_at_which_they_came_and_left() -> None:
     params = {"name": "work", "arguments": {}, "_meta": meta}
     before = time.time()
     channel.take_all((orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}),))
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await is_written.wait()
     came, left = (peer.recording.index.frame(number) for number in range(2))
     assert came is not None and left is not None
@@ -219,7 +219,7 @@ async def test_what_calls_report_side_by_side_leaves_in_the_order_of_each() -> N
         for token in ("a", "b")
     ]
     pipe.feed(b"\n".join([*asked, b""]))
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await pipe.drained()
     lines = b"".join(written).splitlines()
     assert [frame for way, frame in frames.seen if way is Direction.OUT] == lines

@@ -17,7 +17,7 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.settings import resolve
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
 
 TOOLS = '''
@@ -84,7 +84,7 @@ class Client:
         number = next(self._numbers)
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         self.pipe.feed(json.dumps(request).encode() + b"\n")
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (answer := await self._lines.get()).get("id") != number:
                 pass
         return answer
@@ -174,9 +174,7 @@ async def test_a_token_is_checked_again_when_mcp_json_asks_for_others(host: Host
     (tmp_path / "mcp.json").write_text(json.dumps(manifest))
     before = endpoint.access
     host.reload("wallet")
-    async with asyncio.timeout(WITHIN_S):
-        while endpoint.access is before:  # noqa: ASYNC110 (a reload tells nobody)
-            await asyncio.sleep(0.01)
+    await until(lambda: endpoint.access is not before)
     assert await client.names() == ["free", "whoami"]
     assert logged(host) == ["tester: its MCPDESK_TOKEN is not valid here: " + CHANGED]
 
@@ -196,9 +194,7 @@ async def test_a_client_that_connected_before_tokens_were_checked_is_known_later
             (tmp_path / "mcp.json").write_text(text)
             before = endpoint.access
             host.reload("wallet")
-            async with asyncio.timeout(WITHIN_S):
-                while endpoint.access is before:  # noqa: ASYNC110 (a reload tells nobody)
-                    await asyncio.sleep(0.01)
+            await until(lambda: endpoint.access is not before)
             assert await client.names() == names
         assert client.pipe.dialogue.conversation.principal is OPEN
     finally:
@@ -231,7 +227,7 @@ async def test_a_refused_token_is_checked_again_when_mcp_json_changes(host: Host
     manifest["auth"]["jwt"]["audience"] = "elsewhere"
     (tmp_path / "mcp.json").write_text(json.dumps(manifest))
     host.reload("wallet")
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while await client.names() != ["free", "whoami"]:  # noqa: ASYNC110 (a reload tells nobody)
             await asyncio.sleep(0.01)
     assert await client.call("whoami") == "ada"

@@ -25,7 +25,8 @@ from mcpdesk.jobs.process_table import row
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.settings import resolve
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
+from tests.support.patience import until
 from tests.support.served import Peer
 
 

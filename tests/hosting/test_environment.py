@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -20,10 +19,9 @@ from mcpdesk.hosting.environment import FolderVariables, make_private
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.settings import ENV_FILE
 from tests.cli.conftest import mcpdesk
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
 from tests.support.folders import save
-from tests.support.patience import WITHIN_S
-from tests.support.rude import turn
+from tests.support.patience import until, within
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run
@@ -129,7 +127,7 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
 
         async def says() -> Any:
             call = desk.request("mails", "tools/call", {"name": "mail", "arguments": {}})
-            await until(lambda: call.outcome.done())
+            await until(call.outcome.done)
             result = call.outcome.result().result
             return result and result["content"][0]["text"]
 
@@ -145,9 +143,12 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
 
         for value in ("first", "second"):
             save(folder / ENV_FILE, f"{VARIABLE}={value}\n")
-            async with asyncio.timeout(WITHIN_S):
-                while names() != ["mail", "other", "send-fax"] or await says() != value:
-                    await turn()
+            async with within():
+
+                async def is_new() -> bool:
+                    return names() == ["mail", "other", "send-fax"] and await says() == value
+
+                await until(is_new)
             assert os.environ.get(VARIABLE) == value
         save(folder / ENV_FILE, "# nothing any more\n")
         await until(lambda: names() == ["other"])

@@ -15,9 +15,9 @@ from mcpdesk.hosting.holding import holds as holds_module
 from mcpdesk.hosting.holding.faults import FaultRules
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.recorder.capture.recording import Recording
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.served import Peer
 from tests.support.site import Served, events, serving
 from tests.upstream.test_pass_through import ASKED, JSON, Elsewhere, through
@@ -157,7 +157,7 @@ async def test_a_session_gets_the_answer_of_a_stream_that_was_cut_when_it_comes_
         writer.write(
             f"POST /mcp/sample HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
         )
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             read = (await reader.read()).decode()
         writer.close()
         assert '"progress"' in read and '"content"' not in read and not read.endswith("0\r\n\r\n")
@@ -262,7 +262,7 @@ async def test_a_websocket_is_closed_and_the_desks_own_call_is_told(tmp_path: Pa
     ):
         assert await asyncio.wrap_future(desk.set_faults("cut for tool:add\nlose for method:ping"))
         url = desk.host.url("near").replace("http:", "ws:") + "/ws"
-        async with asyncio.timeout(WITHIN_S), session.ws_connect(url, protocols=["mcp"]) as socket:
+        async with within(), session.ws_connect(url, protocols=["mcp"]) as socket:
             params: dict[str, Any] = {"protocolVersion": "2025-11-25", "capabilities": {}}
             params["clientInfo"] = {"name": "t", "version": "1"}
             await socket.send_json({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})

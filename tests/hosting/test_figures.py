@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -23,9 +24,10 @@ from mcpdesk.server.calls import call_figures
 from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.settings import resolve
 from mcpdesk.upstream.upstream import UpstreamPlan
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.metrics_page import metric_rows
+from tests.support.patience import until, within
 
 TOOLS = '''
     """Tools."""
@@ -94,7 +96,7 @@ class Caller:
             self.pipe.feed(
                 f'{{"jsonrpc":"2.0","id":{number},"method":"tools/call","params":{params}}}\n'.encode()
             )
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             for _ in ("initialize", *tools):
                 await self.answered.acquire()
 
@@ -216,6 +218,16 @@ class Client:
     async def outcomes(self) -> Counts:
         samples = (await self.samples()).get("mcpdesk_tool_calls_total", [])
         return {(labels["tool"], labels["outcome"]): value for labels, value in samples if value}
+
+
+async def test_every_metric_is_on_its_page(desk: RunningDesk) -> None:
+    known = {row.name for row in metric_rows()}
+    async with aiohttp.ClientSession() as session:
+        client = Client(desk, session)
+        await client.call("fine")
+        async with session.get(f"{client.base}/metrics") as answer:
+            families = re.findall(r"(?m)^# TYPE mcpdesk_(\w+)", await answer.text())
+    assert len(families) > 20 and set(families) - known == set()
 
 
 async def test_each_way_to_end_is_told_apart(desk: RunningDesk) -> None:

@@ -16,8 +16,9 @@ from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.settings import ENV_FILE
 from tests.cli.conftest import Run, mcpdesk
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
 from tests.support.folders import save, write
+from tests.support.patience import until
 
 __all__ = ["mcpdesk"]
 EVIL = "http://evil.example"

@@ -22,9 +22,9 @@ from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.job import Job, JobEnding
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.background.job_work import job_owner
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, in_time, until
 from tests.support.served import Peer
 
 TOOLS = '''
@@ -139,14 +139,14 @@ async def test_a_download_nobody_waits_for_any_more_leaves_nothing_open(
     found = jobs.find(job.id, OPEN)
     assert found is not None
     asked = asyncio.create_task(found.parcel())
-    await asyncio.wait_for(begun.wait(), WITHIN_S)
+    await in_time(begun.wait())
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asked
     # Its turn lasts as long as the work does.
     assert jobs._reading._value == (READING if number == 1 else READING - 1)
     go_on.set()
-    unwanted = await asyncio.wait_for(made.get(), WITHIN_S)
+    unwanted = await in_time(made.get())
     await until(lambda: is_closed(unwanted.descriptor) and jobs._reading._value == READING)
     peer.services.jobs.close()
 

@@ -20,7 +20,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from tests.hosting.test_holds import HeardHolds
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.site import serving
 
 INITIALIZE = {"clientInfo": {"name": "t", "version": "1"}, "capabilities": {"elicitation": {}}}
@@ -48,24 +48,21 @@ class Talk:
         self.received += message
         self.came.set()
 
-    async def until(self, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        async with asyncio.timeout(WITHIN_S):
-            while not (found := [each for each in self.received if wanted(each)]):
-                self.came.clear()
-                await self.came.wait()
-        return found[0]
+    async def message(self, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        def wanted_messages() -> list[dict[str, Any]]:
+            return [each for each in self.received if wanted(each)]
+
+        await until(wanted_messages, self.received, changed=self.came)
+        return wanted_messages()[0]
 
     async def answer(self, identifier: int) -> dict[str, Any]:
-        return await self.until(lambda each: each.get("id") == identifier and "method" not in each)
+        return await self.message(lambda each: each.get("id") == identifier and "method" not in each)
 
     async def held(self, what: str, after: int = 0) -> HeldMessage:
         def found() -> list[HeldMessage]:
             return [each for each in self.holds.view.messages if each.what == what and each.number > after]
 
-        async with asyncio.timeout(WITHIN_S):
-            while not found():
-                self.holds.changed.clear()
-                await self.holds.changed.wait()
+        await until(found, self.holds.view, changed=self.holds.changed)
         return found()[0]
 
     async def shake_hands(self, revision: str = "2025-11-25") -> None:
@@ -192,7 +189,7 @@ async def test_progress_is_held_and_changed_and_what_follows_waits_behind_it(way
         with pytest.raises(ValueError, match="gets no answer"):
             talk.holds.decide(one.number, Verdict.ANSWER, "{}")
         talk.holds.decide(one.number, Verdict.CHANGE, one.text.replace('"progress": 1', '"progress": 1.5'))
-        await talk.until(lambda each: each.get("params", {}).get("progress") == 1.5)
+        await talk.message(lambda each: each.get("params", {}).get("progress") == 1.5)
         second = await talk.held("tells", one.number)
         assert not any(each.get("id") == 1 for each in talk.received)
         talk.holds.decide(second.number, Verdict.DROP)
@@ -210,7 +207,7 @@ async def test_questions_and_the_replies_to_them_are_held_changed_and_answered_b
         await talk.send(call(1, "who"))
         one = await talk.held("asks")
         talk.holds.decide(one.number, Verdict.CHANGE, one.text.replace("Who?", "Who else?"))
-        question = await talk.until(lambda each: each.get("method") == "elicitation/create")
+        question = await talk.message(lambda each: each.get("method") == "elicitation/create")
         assert question["params"]["message"] == "Who else?"
         said = {"action": "accept", "content": {"name": "Ada"}}
         await talk.send({"jsonrpc": "2.0", "id": question["id"], "result": said})
@@ -239,7 +236,7 @@ async def test_faults_strike_what_is_told_where_their_filter_names_it(way: str) 
         await talk.send(call(1, "steps"))
         assert "result" in await talk.answer(1)
         assert not any("progress" in each.get("params", {}) for each in talk.received)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while talk.holds.view.struck < 4:
                 talk.holds.changed.clear()
                 await talk.holds.changed.wait()

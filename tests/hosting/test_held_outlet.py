@@ -8,7 +8,7 @@ import pytest
 
 from mcpdesk.hosting.holding import held_outlet
 from mcpdesk.hosting.holding.held_outlet import HeldLine
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 
 async def test_messages_beyond_the_limit_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +23,7 @@ async def test_messages_beyond_the_limit_are_not_held(monkeypatch: pytest.Monkey
 
     line = HeldLine(lambda message: message == b"0", hold, delivered.append)
     line.put(b"0")
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await is_held.wait()
         for number in range(1, 5):
             line.put(b"%d" % number)

@@ -13,7 +13,7 @@ from mcpdesk.auth.keys import CONSTANT, KeysMissing, KeySource, constant, secret
 from mcpdesk.auth.principal import OPEN, Access, Principal
 from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.hosting.held_token import CHANGED, EXPIRED, ClientToken, HeldToken
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.served import Peer
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
 
@@ -51,7 +51,7 @@ class Holder:
         return self.dialogue.conversation.principal.title
 
     async def give(self, text: str, *needs: str) -> tuple[str, ...]:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             return await asyncio.wrap_future(self.held.give(text, needs))
 
 
@@ -142,7 +142,7 @@ async def test_whoever_thinks_better_of_it_changes_nothing() -> None:
     await asyncio.sleep(0)
     holder.held.close()
     with pytest.raises(asyncio.CancelledError):
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await asyncio.wrap_future(left)
     assert holder.caller == "token of eve"
 
@@ -186,7 +186,7 @@ async def test_the_token_of_a_client_is_checked_again_while_keys_are_missing() -
     holder = Holder(Access(verifier=keys))
     client = ClientToken(holder.peer.endpoint, holder.dialogue, token("HS256"), reported.append)
     await client.check()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         client.apply()
         assert client._checking is not None and client.is_settled, "frames do not wait for missing keys"
         await client._checking
@@ -226,7 +226,7 @@ async def test_frames_wait_while_the_token_is_checked_under_other_rules() -> Non
     await asyncio.sleep(0)
     assert not settled.done()
     second.may_end.set()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await settled
     assert client.is_settled and holder.caller == "token of ada"
     client.close()
@@ -238,6 +238,6 @@ async def test_a_closed_client_is_not_checked_again() -> None:
     settled = asyncio.create_task(client.settled())
     await asyncio.sleep(0)
     client.close()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await settled
     assert client.is_settled and holder.caller == ""

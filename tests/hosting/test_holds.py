@@ -15,7 +15,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.record import Direction, HeldMark
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until
 from tests.support.served import Peer
 from tests.support.site import serving
 from tests.support.traffic import settle
@@ -38,12 +38,13 @@ class HeardHolds(Holds):
         self._view = view
         self.changed.set()
 
-    async def until(self, count: int, *, are_answers: bool = False) -> tuple[HeldMessage, ...]:
+    async def held(self, count: int, *, are_answers: bool = False) -> tuple[HeldMessage, ...]:
         """Wait until so many messages are held, requests or answers."""
-        async with asyncio.timeout(WITHIN_S):
-            while [one.is_answer for one in self.view.messages] != [are_answers] * count:
-                self.changed.clear()
-                await self.changed.wait()
+
+        def is_so() -> bool:
+            return [one.is_answer for one in self.view.messages] == [are_answers] * count
+
+        await until(is_so, self.view, changed=self.changed)
         return self.view.messages
 
 
@@ -71,7 +72,7 @@ async def test_a_request_is_changed_before_it_is_taken_and_others_pass(era: str)
     ask(1, "tools/call", echo("mine"))
     ask(2, "tools/call", echo("theirs"))
     assert said(await peer.response(2)) == "theirs"
-    (message,) = await holds.until(1)
+    (message,) = await holds.held(1)
     shown = (message.method, message.name, message.id, message.is_answer, message.peer)
     assert shown == ("tools/call", "echo", 1, False, "tester")
     with pytest.raises(ValueError, match="not JSON"):
@@ -89,7 +90,7 @@ async def test_an_answer_is_changed_before_it_leaves_with_what_it_was_in_the_cap
     peer = Peer(recording=recording)
     holds = holding(peer, "status:ok tool:echo", "answers")
     peer.modern(1, "tools/call", echo("true"))
-    (message,) = await holds.until(1, are_answers=True)
+    (message,) = await holds.held(1, are_answers=True)
     await asyncio.sleep(0.05)
     assert message.is_answer and said(orjson.loads(message.text)) == "true"
     holds.decide(message.number, Verdict.CHANGE, message.text.replace("true", "false"))
@@ -113,14 +114,14 @@ async def test_messages_are_dropped_delayed_and_answered_by_hand() -> None:
     holds = holding(peer, "method:tools/call", "both")
     for number in range(4):
         peer.modern(number, "tools/call", echo(f"text {number}"))
-    numbers = [message.number for message in await holds.until(4)]
+    numbers = [message.number for message in await holds.held(4)]
     holds.decide(numbers[0], Verdict.DROP)
     holds.decide(numbers[1], Verdict.ANSWER, '{"content": [], "resultType": "complete"}')
     holds.decide(numbers[2], Verdict.ANSWER, '{"error": {"code": -1, "message": "by hand"}}')
     assert holds.delay(numbers[3], 0.01) and holds.view.messages[-1].due
     assert (await peer.response(1))["result"] == {"content": [], "resultType": "complete"}
     assert (await peer.response(2))["error"]["message"] == "by hand"
-    (answer,) = await holds.until(1, are_answers=True)
+    (answer,) = await holds.held(1, are_answers=True)
     assert answer.is_answer and answer.id == 3
     with pytest.raises(ValueError, match="change it"):
         holds.decide(answer.number, Verdict.ANSWER, "{}")
@@ -147,13 +148,13 @@ async def test_who_cancels_or_leaves_is_not_waited_for() -> None:
     await peer.shake_hands()
     holds = holding(peer, "tool:echo")
     peer.request(1, "tools/call", echo("a"))
-    await holds.until(1)
+    await holds.held(1)
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    await holds.until(0)
+    await holds.held(0)
     peer.request(2, "tools/call", echo("b"))
-    await holds.until(1)
+    await holds.held(1)
     peer.channel.close()
-    await holds.until(0)
+    await holds.held(0)
 
 
 async def test_without_a_rule_a_dialogue_is_as_it_was() -> None:
@@ -185,13 +186,13 @@ async def test_http_requests_of_both_eras_are_held_and_one_that_is_dropped_hears
             asyncio.create_task(served.post(old, **session)),
             asyncio.create_task(served.modern("tools/call", echo("new"))),
         ]
-        for message in await holds.until(2):
+        for message in await holds.held(2):
             changed = message.text.replace("echo", "person").replace('"text"', '"wrong"')
             holds.decide(message.number, Verdict.CHANGE, changed if message.id != 7 else message.text)
         answers = [await (await call).text() for call in calls]
         assert '"old"' in answers[0] and "person" in answers[1] and "Mcp-Name" not in answers[1]
         lost = asyncio.create_task(served.modern("tools/call", echo("lost")))
-        holds.decide((await holds.until(1))[0].number, Verdict.DROP)
+        holds.decide((await holds.held(1))[0].number, Verdict.DROP)
         assert not (await asyncio.wait({lost}, timeout=0.1))[0]
         holds.close()
         assert (await lost).status == 202

@@ -15,9 +15,9 @@ import pytest
 
 from mcpdesk.errors import DeskUserError, TransportError
 from mcpdesk.transports import rendezvous
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
 from tests.support.folders import save, write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.tokens import SECRET, token
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -104,7 +104,7 @@ async def test_the_meeting_point_serves_the_folder(folder: Path) -> None:
     async with running_desk(folder, meet=True):
         reader, writer = await asyncio.open_unix_connection(rendezvous.meeting_point(folder))
         writer.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert await reader.readline() == b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
         writer.close()
     assert not Path(rendezvous.meeting_point(folder)).exists()
@@ -127,7 +127,7 @@ async def test_a_saved_file_reaches_open_sessions(folder: Path) -> None:
         async with client.get(url, headers=headers | {"Accept": "text/event-stream"}) as stream:
             file = folder / "tools/hold.py"
             save(file, file.read_text(encoding="utf-8").replace("Block", "Stop"))
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 while b"tools/list_changed" not in await stream.content.readline():
                     pass
         assert desk.catalogue("one").items[0].description == "Stop the loop."
@@ -255,7 +255,7 @@ async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_i
         assert shown.name == "mcp.json" and "requires_jtw: unknown key" in shown.problem
         reader, writer = await asyncio.open_unix_connection(rendezvous.meeting_point(gate))
         writer.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert (await reader.read()).startswith(f"mcpdesk: {gate}/mcp.json:1:".encode())
         writer.close()
 

@@ -20,9 +20,9 @@ from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.offer.server import Server
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 
 TOOLS = '''
 async def look() -> str:
@@ -166,7 +166,7 @@ async def test_web_socket_is_served_in_a_mode(folder: Path) -> None:
                 await socket.send_json(message("initialize", CLIENT))
                 await socket.send_json({"jsonrpc": "2.0", "method": "notifications/initialized"})
                 await socket.send_json(message("tools/list", identifier=2))
-                async with asyncio.timeout(WITHIN_S):
+                async with within():
                     while (answer := await socket.receive_json()).get("id") != 2:
                         pass
                 assert [tool["name"] for tool in answer["result"]["tools"]] == ["look"]
@@ -184,7 +184,7 @@ async def test_event_stream_of_2024_tells_to_post_in_the_same_mode(folder: Path)
                     pass
                 return line.removeprefix("data: ").strip()
 
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 place = await data()
                 for body in (
                     message("initialize", CLIENT),
@@ -201,7 +201,7 @@ async def test_event_stream_of_2024_tells_to_post_in_the_same_mode(folder: Path)
 async def test_changed_list_is_told_to_the_modes_it_changed_for(folder: Path) -> None:
     async with http(folder, watch=True) as (desk, client):
         heard: dict[str, list[str]] = {}
-        async with asyncio.TaskGroup() as group, asyncio.timeout(20):
+        async with asyncio.TaskGroup() as group, within():
             ready = [asyncio.Event() for _ in range(3)]
             stop = asyncio.Event()
             for query, event in zip(("", "?mode=review", "?mode=both"), ready, strict=True):
@@ -325,7 +325,7 @@ async def stdio(folder: Path, *arguments: str) -> tuple[list[str], str]:
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
         message("tools/list", identifier=2),
     ]
-    async with asyncio.timeout(30):
+    async with within():
         out, err = await process.communicate("".join(f"{json.dumps(each)}\n" for each in lines).encode())
     answers: Iterable[dict[str, Any]] = map(json.loads, out.splitlines())
     listed = [each["result"]["tools"] for each in answers if each.get("id") == 2]

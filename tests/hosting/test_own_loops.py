@@ -13,8 +13,9 @@ import pytest
 
 from mcpdesk.server.calls import own_loops
 from mcpdesk.server.calls.own_loops import OwnLoops
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save, write
+from tests.support.patience import until
 from tests.support.wire import Wire
 
 pytestmark = pytest.mark.slow

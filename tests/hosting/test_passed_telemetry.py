@@ -26,8 +26,9 @@ from mcpdesk.server.calls.call_watch import AskedQuestion
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.hosting.test_telemetry import CALLER, PARENT, SECRET, TRACE, Client, collector, folder
 from tests.support import odd_server
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.otlp_collector import Line, StandIn
+from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.upstream.test_pass_through import ANSWER, ASKED, JSON, Elsewhere, through
 

@@ -19,7 +19,7 @@ from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 Save = Callable[[dict[str, str]], OfferChanges]
 
@@ -85,16 +85,16 @@ async def watching(folder: Path, polling: bool = False) -> AsyncIterator[asyncio
     seen: asyncio.Queue[frozenset[Path]] = asyncio.Queue()
     task = asyncio.create_task(watch(folder, seen.put_nowait, polling))
     try:
-        await until(seen, folder)
+        await reported(seen, folder)
         yield seen
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(seen: asyncio.Queue[frozenset[Path]], path: Path) -> None:
+async def reported(seen: asyncio.Queue[frozenset[Path]], path: Path) -> None:
     """Wait for a report that names the path."""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while path not in await seen.get():
             pass
 
@@ -106,7 +106,7 @@ async def test_saved_file_is_reported(tmp_path: Path, polling: bool) -> None:
     async with watching(tmp_path, polling) as seen:
         path = tools / "a.py"
         path.write_text("x", "utf-8")
-        await until(seen, path)
+        await reported(seen, path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="inotify")
@@ -119,7 +119,7 @@ async def test_the_bell_rings_for_a_file_behind_a_linked_folder(tmp_path: Path) 
     bell = FolderBell(folder)
     try:
         (shared / "inner" / "a.py").write_text("x", "utf-8")
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await bell.rings()
     finally:
         bell.close()
@@ -142,7 +142,7 @@ async def test_atomic_save_is_reported(tmp_path: Path) -> None:
         fresh = tmp_path / ".a.py.tmp"
         fresh.write_text("new", "utf-8")
         fresh.replace(path)
-        await until(seen, path)
+        await reported(seen, path)
 
 
 async def test_folder_that_comes_back_is_watched_again(
@@ -154,7 +154,7 @@ async def test_folder_that_comes_back_is_watched_again(
     async with watching(folder) as seen:
         shutil.rmtree(folder)
         await asyncio.to_thread(folder.mkdir)
-        await until(seen, folder)
+        await reported(seen, folder)
 
 
 @pytest.mark.parametrize(

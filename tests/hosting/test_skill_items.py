@@ -97,7 +97,7 @@ async def test_the_tool_names_the_skills_there_are_and_clients_hear_of_new_ones(
             assert "Skills:\n- review: Review a change." in await described(client)
             (shop / "skills" / "greet").mkdir()
             save(shop / "skills" / "greet" / "SKILL.md", "---\ndescription: Greet somebody.\n---\nHello $1.")
-            await heard.until(lambda: heard.has(types.ToolListChangedNotification))
+            await heard.sees(lambda: heard.has(types.ToolListChangedNotification))
             assert "Skills:\n- greet: Greet somebody.\n- review:" in await described(client)
 
 
@@ -208,7 +208,7 @@ async def test_a_changed_file_changes_the_entry(office: Path) -> None:
         (before,) = (await answer(desk, "skills/list", {}))["skills"]
         async with session(place, HANDSHAKES[-1], heard):
             save(office / "skills" / "refunds" / "SKILL.md", REFUNDS.replace("Pay it back", "Pay nothing"))
-            await heard.until(lambda: heard.has(types.ResourceListChangedNotification))
+            await heard.sees(lambda: heard.has(types.ResourceListChangedNotification))
         (after,) = (await answer(desk, "skills/list", {}))["skills"]
         assert before["resources"][1:] == after["resources"][1:]
         assert before["resources"][0] != after["resources"][0]

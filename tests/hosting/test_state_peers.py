@@ -17,7 +17,7 @@ from mcpdesk.hosting.journal import Journal
 from mcpdesk.settings import resolve
 from mcpdesk.transports import rendezvous
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, in_time, until, within
 
 OTHER = 1
 """A process id that no test has."""
@@ -42,7 +42,7 @@ class Watched:
 
     async def next(self) -> tuple[int, bool] | str:
         """What it is told next."""
-        return await asyncio.wait_for(self.news.get(), WITHIN_S)
+        return await in_time(self.news.get())
 
 
 @pytest.fixture
@@ -71,13 +71,13 @@ async def test_a_process_that_runs_already_is_met_and_hears_of_what_is_written(
 
     async with await asyncio.start_unix_server(visited, other_point(tmp_path)):
         await watched.peers.open()
-        reader, writer = await asyncio.wait_for(visits.get(), WITHIN_S)
+        reader, writer = await in_time(visits.get())
         assert [await watched.next(), await watched.next()] == [(OTHER, True), "wrote"]
         assert watched.peers.pids == {OTHER}
         writer.write(b"w")
         assert await watched.next() == "wrote"
         watched.peers.tell()
-        assert await asyncio.wait_for(reader.readexactly(1), WITHIN_S) == b"w"
+        assert await in_time(reader.readexactly(1)) == b"w"
         writer.close()
         assert await watched.next() == (OTHER, False)
         assert watched.peers.pids == set()
@@ -110,7 +110,7 @@ async def test_what_is_no_process_of_ours_is_left_alone(
     for greeting in (b"", b"hello\n"):
         reader, writer = await asyncio.open_unix_connection(point)
         writer.write(greeting)
-        assert await asyncio.wait_for(reader.read(), WITHIN_S) == b""
+        assert await in_time(reader.read()) == b""
         writer.close()
     assert watched.news.empty() and watched.peers.pids == set()
 
@@ -151,9 +151,8 @@ async def test_a_visitor_that_has_not_greeted_is_disconnected_at_the_end(tmp_pat
     reader, writer = await asyncio.open_unix_connection(
         rendezvous.state_point(tmp_path, str(tmp_path / "state"))
     )
-    async with asyncio.timeout(WITHIN_S):
-        while not core.peers._tasks:  # noqa: ASYNC110 (a visitor is not announced)
-            await asyncio.sleep(0)
+    async with within():
+        await until(lambda: core.peers._tasks)
         await core.peers.close()
         assert await reader.read() == b""
     writer.close()
@@ -200,7 +199,7 @@ async def test_a_core_that_ends_while_it_begins_to_listen_leaves_no_socket(
     monkeypatch.setattr(rendezvous, "listen", late)
     peers = FolderPeers(Journal(), tmp_path / "state")
     joining = asyncio.create_task(peers.join(hosted))
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await has_begun.wait()
         joining.cancel()
         await asyncio.sleep(0)

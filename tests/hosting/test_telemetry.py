@@ -24,10 +24,10 @@ from mcpdesk.inbox.question import Answer
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from tests.cli.conftest import Service, started_services
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.otlp_collector import Line, StandIn, stand_in
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until
 from tests.support.person import Person
 from tests.support.ports import free_port
 from tests.support.stdio_server import Server

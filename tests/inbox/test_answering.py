@@ -17,9 +17,8 @@ from mcpdesk.inbox.inbox import Answering, Inbox
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.event_bus import EventBus
-from tests.support.desk import until
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, until
 
 __all__ = ["shared_engine"]
 
@@ -117,7 +116,7 @@ async def seats(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def outcome(asked: Asked) -> Question:
     """How a question ended for who asked it."""
-    return await asyncio.wait_for(asked[1], WITHIN_S)
+    return await in_time(asked[1])
 
 
 @pytest.mark.process
@@ -317,7 +316,7 @@ async def test_secrets_are_masked_on_the_way_and_options_are_chosen_all_the_same
     page = Page(f"Use {secret}?", options=(Option(secret), Option("none")), detail=f"as {secret}")
     async with two_replicas(shared_engine.url, name, masks=True) as (here, there):
         asked = here.ask(page)
-        await until(lambda: there.inbox.questions())
+        await until(there.inbox.questions)
         (shown,) = there.inbox.questions()
         assert "hunter2" not in str(shown)
         key = f"{{{name}}}:questions:{here.living.me.id}"

@@ -10,7 +10,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.inbox import inbox as module
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time
 
 DATABASE = Page("Which database?", "Storage", (Option("PostgreSQL"), Option("SQLite", "one file")))
 
@@ -20,7 +20,7 @@ def ask(inbox: Inbox, timeout_s: float = 60.0, *pages: Page) -> tuple[int, async
 
 
 async def ended(future: asyncio.Future[Question]) -> Question:
-    return await asyncio.wait_for(future, WITHIN_S)
+    return await in_time(future)
 
 
 async def test_an_answer_reaches_the_asker() -> None:

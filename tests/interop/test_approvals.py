@@ -19,13 +19,14 @@ from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.server.asks import person_questions
 from mcpdesk.transports.http import http_sessions
-from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.main_screen import PANES
-from tests.support.desk import RunningDesk, running_desk, until
+from mcpdesk.tui.workbench.catalogue_list import CatalogueList
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.driven import OnScreen
 from tests.support.frame import running_frame
 from tests.support.official import ALL, Answers, Heard, answering, session, stdio
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.person import Person, place, said
 from tests.support.workshop import workshop
 
@@ -40,16 +41,8 @@ both_kinds = pytest.mark.parametrize("tool", list(WAITING))
 both_eras = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 
 
-class Screen:
+class Screen(OnScreen):
     """The screen of a desk, driven by keys."""
-
-    def __init__(self, app: DeskApp, pilot: Any) -> None:
-        self.app, self.pilot = app, pilot
-
-    async def until(self, holds: Any) -> None:
-        async with asyncio.timeout(WITHIN_S):
-            while not holds():
-                await self.pilot.pause(0.01)
 
     async def answers(self, *keys: str) -> None:
         """Wait for the dialog, press keys, and wait for its end."""
@@ -57,10 +50,6 @@ class Screen:
         await self.pilot.pause()
         await self.pilot.press(*keys)
         await self.until(lambda: self.app.screen is self.app.main and self.app.main.takes_keys)
-
-    def shown(self) -> str:
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text for strip in strips)
 
 
 @pytest.fixture
@@ -104,7 +93,7 @@ async def test_a_call_waits_for_its_approval_however_long_that_takes(
         question = await person.sees()
         assert (question.kind, question.tool, question.peer) == (QuestionKind.APPROVAL, "say", "official 2")
         assert question.pages[0].detail == "text: hello"
-        await heard.until(lambda: len(heard.progress) >= 10)
+        await heard.sees(lambda: len(heard.progress) >= 10)
         desk.answer(question.id, [Answer((Approval.ONCE,))])
         result = await calling
     assert not result.is_error and said(result) == "hello"
@@ -287,7 +276,7 @@ async def test_keys_change_a_policy_and_end_an_approval_and_a_restart_forgets_ne
                 await shown.answers("2", "enter")
             assert said(await calling) == text
         weigh = {item.name: item for item in desk.catalogue("workshop").items}["weigh"]
-        shown.app.main.query_one("CatalogueList").select(weigh.kind, weigh.name)  # type: ignore[attr-defined]
+        shown.app.main.query_one(CatalogueList).select(weigh.kind, weigh.name)
         await shown.pilot.press("p", "3")
         await shown.until(lambda: "deny (chosen at the desk)" in shown.shown())
         refused = await client.call_tool("weigh", {"weight": 1})
@@ -344,7 +333,7 @@ async def test_asked_in_both_places_the_first_answer_wins(folder: Path, revision
         async with answering(place(desk, folder, "http"), revision, answers) as client:
             asking = asyncio.create_task(client.call_tool("AskUserQuestion", {"questions_json": questions}))
             question = await person.sees()
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 await answers.was_asked.wait()
             if first == "desk":
                 desk.answer(question.id, [Answer(("coffee",))])

@@ -23,7 +23,7 @@ from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from tests.support.folders import save
 from tests.support.official import ROOT
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 from tests.support.rough import REPORTED, rough
 
 MCPDESK = [sys.executable, "-m", "mcpdesk"]
@@ -79,7 +79,7 @@ class OverHttp(Wire):
         named = HEADERS | ({"Mcp-Session-Id": self.session} if self.session else {})
         async with (
             aiohttp.ClientSession() as client,
-            asyncio.timeout(WITHIN_S),
+            within(),
             client.post(self.url, data=BytesIO(frame), headers=named) as answer,
         ):
             return answer.status, answer.headers, await answer.read()

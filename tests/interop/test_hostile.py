@@ -11,7 +11,7 @@ from time import monotonic
 import pytest
 
 from mcpdesk.server.calls.conversation import Conversation
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.rude import HEAD, connected
 from tests.support.served import Peer
 from tests.support.site import Served, serving
@@ -22,7 +22,7 @@ BODY = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}'
 
 async def status_of(reader: asyncio.StreamReader) -> int:
     """The status of the next answer; 0 when the connection ends instead."""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         line = await reader.readline()
     return int(line.split()[1]) if line else 0
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.rude import HEAD, all_of, connected, posted
 from tests.support.site import Served, serving
 
@@ -102,7 +102,7 @@ async def test_a_version_that_is_not_spoken_is_refused(line: bytes, version: byt
 async def test_what_is_addressed_elsewhere_is_not_served_here(name: str) -> None:
     async with serving() as served, connected(served) as (reader, writer):
         writer.write(FOREIGN[name])
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             status = (await reader.readline()).split()[1]
     assert status in (b"400", b"403", b"404")
 

@@ -17,8 +17,8 @@ from mcpdesk.hosting.channel import FrameChannel, Pipe
 from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.transports.base import Rules
-from tests.support.patience import WITHIN_S
-from tests.support.rude import connected, turn
+from tests.support.patience import WITHIN_S, until, within
+from tests.support.rude import connected
 from tests.support.served import Peer
 from tests.support.site import Served, serving
 
@@ -63,7 +63,7 @@ async def upgraded(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, 
 
 async def closing_code(reader: asyncio.StreamReader) -> int:
     """The code of the closing frame; 0 when the connection ends without one."""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             while True:
                 kind, size = await reader.readexactly(2)
@@ -153,7 +153,7 @@ async def test_frames_are_answered_the_same_in_every_split() -> None:
                     writer.write(data[start : start + step])
                     await writer.drain()
                 came = b""
-                async with asyncio.timeout(WITHIN_S):
+                async with within():
                     while came.count(b'"result"') < 2 or b"\x8a\x01a" not in came:
                         came += await reader.read(1 << 16)
                     writer.write(goodbye)
@@ -275,6 +275,4 @@ async def test_large_requests_in_flight_are_bounded_over_all_channels_and_given_
     assert "result" in await peer.response(4)
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     other.close()
-    async with asyncio.timeout(WITHIN_S):
-        while peer.endpoint.large_bytes:
-            await turn()
+    await until(lambda: not (peer.endpoint.large_bytes))

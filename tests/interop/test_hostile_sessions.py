@@ -17,8 +17,8 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections as listening
 from mcpdesk.transports.http import event_stream, http_sessions
-from tests.support.patience import WITHIN_S
-from tests.support.rude import connected, posted, turn
+from tests.support.patience import WITHIN_S, until, within
+from tests.support.rude import connected, posted
 from tests.support.site import Served, serving
 
 MANY = 10_000
@@ -53,12 +53,6 @@ def kept(served: Served) -> http_sessions.HttpSessions:
 def conversations() -> int:
     gc.collect()
     return sum(isinstance(each, Conversation) for each in gc.get_objects())
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(2 * WITHIN_S):
-        while not condition():
-            await turn()
 
 
 @pytest.mark.slow
@@ -180,7 +174,7 @@ async def test_ending_a_session_ends_its_streams_and_calls() -> None:
         call = await served.post(
             {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, **headers
         )
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await began.wait()
             assert (await served.client.delete(f"{served.url}/mcp/sample", headers=named)).status in (
                 200,
@@ -202,7 +196,7 @@ async def test_streams_nobody_reads_do_not_hold_up_the_end() -> None:
         async with connected(served) as (reader, writer):
             writer.write(head.encode())
             assert b"200" in await reader.readline()
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 await served.service.close()
 
 
@@ -224,7 +218,7 @@ async def test_listeners_who_do_not_read_are_let_go(monkeypatch: pytest.MonkeyPa
             writer.write(posted(body, named))
         await until(lambda: len(subscriptions) == 10)
         prompts = list(served.peer.server.prompts)
-        async with asyncio.timeout(4 * WITHIN_S):
+        async with within(within_s=4 * WITHIN_S):
             while len(subscriptions):
                 served.peer.server.prompts.replace(prompts[:0])
                 served.peer.server.prompts.replace(prompts)

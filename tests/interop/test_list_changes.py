@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import mcp_types as types
@@ -19,7 +18,7 @@ from mcpdesk.protocol.revisions import LATEST
 from tests.support.desk import running_desk
 from tests.support.folders import save
 from tests.support.official import HANDSHAKES, WAYS, Heard, Place, place_of, session
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.workshop import workshop
 
 pytestmark = pytest.mark.process
@@ -59,16 +58,16 @@ async def hears(place: Place, folder: Path, revision: str) -> None:
             types.EmptyResult,
         )
         save(folder / "tools" / "added.py", ADDED)
-        await heard.until(lambda: heard.has(types.ToolListChangedNotification))
+        await heard.sees(lambda: heard.has(types.ToolListChangedNotification))
         assert (await client.call_tool("added", {})).content == [
             types.TextContent(type="text", text="at your service")
         ]
         save(folder / "prompts" / "more.md", "Tell me more.")
-        await heard.until(lambda: heard.has(types.PromptListChangedNotification))
+        await heard.sees(lambda: heard.has(types.PromptListChangedNotification))
         save(folder / "resources" / "more.txt", "more")
-        await heard.until(lambda: heard.has(types.ResourceListChangedNotification))
+        await heard.sees(lambda: heard.has(types.ResourceListChangedNotification))
         save(folder / "resources" / "notes.md", "# Other notes\n")
-        await heard.until(lambda: heard.has(types.ResourceUpdatedNotification))
+        await heard.sees(lambda: heard.has(types.ResourceUpdatedNotification))
         read = (await client.read_resource("resource://notes")).contents[0]
         assert isinstance(read, types.TextResourceContents) and "# Other notes" in read.text
 
@@ -79,7 +78,7 @@ async def test_a_listener_of_the_stateless_era_hears_what_it_asked_for(folder: P
         place = place_of(way, desk.view().servers[0].url, folder)
         async with (
             session(place, LATEST.name) as client,
-            asyncio.timeout(WITHIN_S),
+            within(),
             listen(client, tools_list_changed=True, resource_subscriptions=["resource://notes"]) as changes,
             listen(client, prompts_list_changed=True, resources_list_changed=True) as others,
         ):
@@ -101,7 +100,7 @@ async def test_a_core_that_stops_ends_its_listeners_gracefully(folder: Path, way
     async with (
         running_desk(folder, http=True, meet=True) as desk,
         session(place_of(way, desk.view().servers[0].url, folder), LATEST.name) as client,
-        asyncio.timeout(WITHIN_S),
+        within(),
         listen(client, tools_list_changed=True) as changes,
     ):
         desk.host.call_soon(desk.host.services.subscriptions.close)

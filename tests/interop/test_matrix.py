@@ -143,7 +143,7 @@ async def test_a_session_sets_its_level_and_is_pinged(place: Place, revision: st
         params = types.SetLevelRequestParams(level="warning")
         await client.send_request(types.SetLevelRequest(params=params), types.EmptyResult)
         await client.call_tool("steps", {"count": 1})
-        await heard.until(lambda: bool(heard.logs))
+        await heard.sees(lambda: bool(heard.logs))
         assert [log.level for log in heard.logs] == ["warning"]
         loud = types.SetLevelRequestParams.model_construct(level="loud")
         refusal = refused(client.send_request(types.SetLevelRequest(params=loud), types.EmptyResult))
@@ -238,7 +238,7 @@ async def arguments_are_completed(client: ClientSession, spoken: Revision) -> No
 async def tools_report(client: ClientSession, heard: Heard, spoken: Revision) -> None:
     walked = await client.call_tool("steps", {"count": 3}, progress_callback=heard.on_progress)
     assert text_of(walked) == "walked"
-    await heard.until(lambda: len(heard.progress) == 3 and len(heard.logs) == 2)
+    await heard.sees(lambda: len(heard.progress) == 3 and len(heard.logs) == 2)
     assert heard.progress == [(step, 3, f"step {step}") for step in (1, 2, 3)]
     assert [(log.level, log.logger, log.data) for log in heard.logs] == [
         ("info", "steps", {"steps": 3}),
@@ -249,7 +249,7 @@ async def tools_report(client: ClientSession, heard: Heard, spoken: Revision) ->
 async def calls_are_cancelled(client: ClientSession, heard: Heard) -> None:
     heard.progress.clear()
     call = asyncio.create_task(client.call_tool("forever", {}, progress_callback=heard.on_progress))
-    await heard.until(lambda: bool(heard.progress))
+    await heard.sees(lambda: bool(heard.progress))
     call.cancel()
     assert not (await client.call_tool("seen-end", {})).is_error
     assert call.cancelled() or call.cancelling()

@@ -21,6 +21,7 @@ import pytest
 from mcp import Client
 
 from tests.support.official import stdio
+from tests.support.patience import within
 from tests.support.person import said
 from tests.support.terminal import Desk
 
@@ -82,9 +83,9 @@ class Caller:
         self.served_by = int(process)
         self._came.set()
 
-    async def until(self, *processes: int, by_others: bool = False) -> None:
+    async def is_served(self, *processes: int, by_others: bool = False) -> None:
         """Wait until one of these processes answers, or another one."""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (self.served_by in processes) == by_others or not self.served_by:
                 await self.answer()
 
@@ -194,24 +195,24 @@ async def test_no_call_is_lost_or_answered_twice_whoever_begins_or_ends(
         calling.append(asyncio.create_task(tess.run_typescript(folder, typescript)))
         callers.append(tess)
     for each in callers:
-        await each.until(0, by_others=True)
+        await each.is_served(0, by_others=True)
     alone = Counter(each.served_by for each in callers)
     assert set(alone.values()) == {1}  # each has a core of its own
     for ending in (signal.SIGKILL, signal.SIGTERM):
         async with opened(folder) as (desk, process):
             for each in callers:
-                await each.until(process)
+                await each.is_served(process)
             screen = await asyncio.to_thread(desk.see, f"{len(callers)}⇄")
             assert screen
             os.kill(process, ending)
             ended = asyncio.create_task(asyncio.to_thread(desk.end))  # and reads the terminal
             for each in callers:
-                await each.until(process, by_others=True)
+                await each.is_served(process, by_others=True)
             await ended
             assert Counter(each.served_by for each in callers) == alone
     async with opened(folder) as (_, process):
         for each in callers:
-            await each.until(process)
+            await each.is_served(process)
         bob.leave()
         await calling[1]
         for each in (ada, *callers[2:]):

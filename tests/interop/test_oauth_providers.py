@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.oauth.stored_grants import FILE_NAME, PrivateFile, StoredGrants
 from mcpdesk.client.oauth.values import OAuthGrant
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.ports import free_port
 from tests.support.registries import needs_python_package
 
@@ -238,7 +238,7 @@ class Site:
         )  # fmt: skip
         assert process.stdout is not None and process.stderr is not None
         said = b""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             if logs_in:
                 while (line := await process.stderr.readline()) and not line.startswith(b"http"):
                     said += line
@@ -277,7 +277,7 @@ def serving(name: str, folder: Path) -> Iterator[str]:
 
 
 async def _answering(url: str, process: subprocess.Popen[Any], log: Path) -> None:
-    async with asyncio.timeout(START_S), aiohttp.ClientSession() as client:
+    async with within(within_s=START_S), aiohttp.ClientSession() as client:
         while True:
             assert process.poll() is None, log.read_text()
             try:

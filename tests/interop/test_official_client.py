@@ -48,8 +48,8 @@ async def test_two_clients_at_once_hear_only_what_is_theirs(served: str, folder:
         ]
         _, _, *answers = await asyncio.gather(*walks, *echoes)
         assert [said(each) for each in answers] == [str(number) for number in range(20)] * 2
-        await first.until(lambda: len(first.progress) == 40)
-        await second.until(lambda: len(second.progress) == 25)
+        await first.sees(lambda: len(first.progress) == 40)
+        await second.sees(lambda: len(second.progress) == 25)
         assert {total for _, total, _ in first.progress} == {40}
         assert {total for _, total, _ in second.progress} == {25}
 

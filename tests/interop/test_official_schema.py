@@ -256,14 +256,14 @@ async def runs_tasks_of_the_extension(client: Client) -> None:
 async def stands(client: Client, task: str, status: str) -> None:
     """Wait to be told how a task stands."""
     told = {"taskId": task, "status": status}
-    await client.until(lambda each: told.items() <= each.get("params", {}).items())
+    await client.message(lambda each: told.items() <= each.get("params", {}).items())
 
 
 async def makes_mistakes(client: Client) -> None:
     client.send([])
-    await client.until(lambda each: each.get("error", {}).get("code") == -32600)
+    await client.message(lambda each: each.get("error", {}).get("code") == -32600)
     client.send_bytes(b"{")
-    await client.until(lambda each: each.get("error", {}).get("code") == -32700)
+    await client.message(lambda each: each.get("error", {}).get("code") == -32700)
     wrong = await client.ask("tools/call", {"name": "table", "arguments": {"rows": "many", "legs": 4}})
     assert wrong["result"]["isError"]
     for method, params, code in MISTAKES:
@@ -279,7 +279,7 @@ async def hears_changes(client: Client, host: Host, folder: Path) -> None:
             "resourceSubscriptions": ["resource://notes"]
         }
         listening = client.begin("subscriptions/listen", {"notifications": wanted | {"unheardOf": ["t"]}})
-        told = await client.until(
+        told = await client.message(
             lambda each: each.get("params", {}).get("_meta") == {SUBSCRIPTION_KEY: listening}
         )
         assert told["params"]["notifications"] == wanted

@@ -10,7 +10,7 @@ import pytest
 from mcpdesk.protocol.revisions import V2025_11_25
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.served import Peer
 
 
@@ -24,7 +24,7 @@ async def test_a_client_is_told_of_no_changes_before_it_says_that_it_is_ready() 
     peer.request(1, "ping")
     await peer.response(1)
     peer.server.prompts.replace([])
-    await peer.until(lambda message: message.get("method") == "notifications/prompts/list_changed")
+    await peer.message(lambda message: message.get("method") == "notifications/prompts/list_changed")
     told = [message["method"] for message in peer.received if "method" in message]
     assert told == ["notifications/prompts/list_changed"]
 
@@ -48,7 +48,7 @@ async def test_after_a_cancellation_a_stateless_request_is_not_heard_of_again() 
     peer.server.tools.replace([Tool("stubborn", stubborn, {"type": "object"})])
     level = {"io.modelcontextprotocol/logLevel": "debug"}
     peer.modern(5, "tools/call", {"name": "stubborn"}, progressToken="p", **level)
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await began.wait()
         peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}})
         await over.wait()

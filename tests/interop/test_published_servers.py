@@ -18,7 +18,8 @@ from msgspec import Struct
 from mcpdesk.cli.desk_targets import desk_targets
 from mcpdesk.client.targets import command_text
 from mcpdesk.upstream.target_transport import Reach
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.support.registries import FETCH_S, needs_package, needs_python_package, why_not
 from tests.support.trusting import agree

@@ -20,7 +20,7 @@ from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save
 from tests.support.frame import running_frame
 from tests.support.official import ALL, Heard, session
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until
 from tests.support.person import Person, place, said
 from tests.support.workshop import workshop
 
@@ -73,7 +73,7 @@ async def test_the_answer_arrives_however_long_the_person_took(
         asking = ask(client, heard)
         question = await person.sees()
         assert (question.tool, question.peer) == ("AskUserQuestion", "official 2")
-        await heard.until(lambda: len(heard.progress) >= 10)
+        await heard.sees(lambda: len(heard.progress) >= 10)
         desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "ok")])
         result = await asking
     assert not result.is_error
@@ -125,7 +125,7 @@ async def test_a_question_survives_the_saving_of_files(folder: Path, way: str) -
         asking = ask(client)
         question = await person.sees()
         save(folder / "tools" / "more.py", "async def more() -> str:\n    return 'more'\n")
-        await heard.until(lambda: heard.has(types.ToolListChangedNotification))
+        await heard.sees(lambda: heard.has(types.ToolListChangedNotification))
         assert said(await client.call_tool("more", {})) == "more"
         desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "ok")])
         assert (await asking).structured_content == ANSWERED
@@ -138,13 +138,9 @@ async def test_keys_on_the_screen_answer_a_real_client(desk: RunningDesk, folder
         session(place(desk, folder, "http"), "2025-11-25") as client,
     ):
         asking = ask(client)
-        async with asyncio.timeout(WITHIN_S):
-            while not (isinstance(app.screen, QuestionScreen) and app.screen.takes_keys):
-                await pilot.pause(0.01)
+        await until(lambda: isinstance(app.screen, QuestionScreen) and app.screen.takes_keys, pilot)
         await pilot.pause()
         await pilot.press("2", "enter", "1", "3", "4", *"ok", "enter", "enter", "enter")
         result = await asking
         assert result.structured_content == ANSWERED
-        async with asyncio.timeout(WITHIN_S):
-            while isinstance(app.screen, QuestionScreen):
-                await pilot.pause(0.01)
+        await until(lambda: not (isinstance(app.screen, QuestionScreen)), pilot)

@@ -13,7 +13,7 @@ from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from tests.support.official import HANDSHAKES, Answers, Heard, session
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.site import Served, serving
 
 
@@ -53,11 +53,11 @@ def text_of(result: Any) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("revision", HANDSHAKES[1:])
 async def test_a_call_of_a_session_outlives_its_connection(revision: str) -> None:
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
         slow, heard = Slow(served), Heard()
         async with session(f"{served.url}/mcp/sample", revision, heard) as client:
             call = asyncio.create_task(client.call_tool("slow", {}, progress_callback=heard.on_progress))
-            await heard.until(lambda: bool(heard.progress))
+            await heard.sees(lambda: bool(heard.progress))
             cut(served)
             slow.may_end.set()
             assert text_of(await call) == "finished"
@@ -79,7 +79,7 @@ class Cut(Answers):
 @pytest.mark.slow
 @pytest.mark.parametrize("revision", HANDSHAKES[1:])
 async def test_an_answer_arrives_though_the_stream_of_its_question_broke(revision: str) -> None:
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
 
         async def places(arguments: dict[str, Any], context: Context) -> Any:
             return " ".join(root.uri for root in await context.list_roots())
@@ -92,7 +92,7 @@ async def test_an_answer_arrives_though_the_stream_of_its_question_broke(revisio
 
 
 async def test_a_client_that_was_let_go_comes_back_and_is_asked() -> None:
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
 
         async def places(arguments: dict[str, Any], context: Context) -> Any:
             assert await context.close_stream(retry_ms=100)
@@ -107,23 +107,23 @@ async def test_a_client_that_was_let_go_comes_back_and_is_asked() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("revision", HANDSHAKES[1:])
 async def test_a_session_hears_of_changes_it_missed_without_its_standing_stream(revision: str) -> None:
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
         server, heard = served.hosted.server, Heard()
         async with session(f"{served.url}/mcp/sample", revision, heard) as client:
             await client.list_tools()
             server.tools.replace([])
-            await heard.until(lambda: heard.has(types.ToolListChangedNotification))
+            await heard.sees(lambda: heard.has(types.ToolListChangedNotification))
             cut(served)
             server.prompts.replace([])
-            await heard.until(lambda: heard.has(types.PromptListChangedNotification))
+            await heard.sees(lambda: heard.has(types.PromptListChangedNotification))
 
 
 async def test_a_call_without_a_session_is_lost_with_its_connection_and_the_next_one_works() -> None:
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
         slow, heard = Slow(served), Heard()
         async with session(f"{served.url}/mcp/sample", LATEST.name, heard) as client:
             call = asyncio.create_task(client.call_tool("slow", {}, progress_callback=heard.on_progress))
-            await heard.until(lambda: bool(heard.progress))
+            await heard.sees(lambda: bool(heard.progress))
             cut(served)
             with pytest.raises(MCPError, match="ended without a response"):
                 await call
@@ -133,7 +133,7 @@ async def test_a_call_without_a_session_is_lost_with_its_connection_and_the_next
 
 
 async def test_a_session_that_ended_is_told_so_and_another_one_begins() -> None:
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
         place, revision = f"{served.url}/mcp/sample", LATEST_HANDSHAKE.name
         async with session(place, revision) as client:
             served.service._mcp.sessions.close()
@@ -145,12 +145,12 @@ async def test_a_session_that_ended_is_told_so_and_another_one_begins() -> None:
 
 @pytest.mark.parametrize("way", ["sse", "ws"])
 async def test_a_stream_that_was_cut_ends_its_calls_and_a_new_one_serves(way: str) -> None:
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
         slow, heard = Slow(served), Heard()
         place = f"{served.url.replace('http', 'ws') if way == 'ws' else served.url}/mcp/sample/{way}"
         async with session(place, LATEST_HANDSHAKE.name, heard) as client:
             call = asyncio.create_task(client.call_tool("slow", {}, progress_callback=heard.on_progress))
-            await heard.until(lambda: bool(heard.progress))
+            await heard.sees(lambda: bool(heard.progress))
             cut(served)
             with pytest.raises(MCPError, match=r"[Cc]onnection closed"):
                 await call

@@ -24,9 +24,8 @@ from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.http.session_records import FILE, FOLDER, hashed
 from tests.cli.conftest import Service, started_services
 from tests.interop.test_meeting import TICK, typescript  # noqa: F401 (a fixture)
-from tests.support.desk import until
 from tests.support.official import session
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, until, within
 from tests.support.ports import free_port
 from tests.support.tokens import SECRET
 
@@ -158,7 +157,7 @@ async def test_a_session_goes_on_with_its_plan_its_subscriptions_and_its_stream(
 ) -> None:
     with started_services() as start:
         place = Place(start, folder)
-        async with asyncio.timeout(60), aiohttp.ClientSession() as http:
+        async with within(within_s=60), aiohttp.ClientSession() as http:
             wire = Wire(http, place.url)
             identifier = await wire.open()
             first = (await wire.call("tick", who="wire", number=1)).split()[0]
@@ -179,7 +178,7 @@ async def test_a_session_goes_on_with_its_plan_its_subscriptions_and_its_stream(
                     )
                     while b"list_changed" not in (line := await stream.content.readline()):
                         assert line
-                await until(lambda: (found := recorded(identifier)) and found[1] == restarts)  # noqa: B023
+                await until(lambda: (found := recorded(identifier)) and found[1] == restarts)
             state = await kept(identifier)
             assert (state.level, state.subscriptions) == ("error", ("callback://later",))
 
@@ -188,7 +187,7 @@ async def test_a_session_goes_on_with_its_plan_its_subscriptions_and_its_stream(
 async def test_the_python_client_goes_on_without_noticing(folder: Path, ending: signal.Signals) -> None:
     with started_services() as start:
         place = Place(start, folder)
-        async with asyncio.timeout(60), session(place.url, "2025-11-25") as client:
+        async with within(within_s=60), session(place.url, "2025-11-25") as client:
             answers = []
             for number in (1, 2):
                 result = await client.call_tool("tick", {"who": "python", "number": number})
@@ -219,12 +218,12 @@ async def test_the_typescript_client_goes_on_without_noticing(
             told = []
             for number in (1, 2, 3):
                 client.stdin.write(b"%d\n" % number)
-                told.append(json.loads(await asyncio.wait_for(client.stdout.readline(), WITHIN_S)))
+                told.append(json.loads(await in_time(client.stdout.readline())))
                 await kept(told[0][0])
                 if number < 3:
                     await place.restart(ending)
             client.stdin.close()
-            assert await asyncio.wait_for(client.wait(), WITHIN_S) == 0
+            assert await in_time(client.wait()) == 0
         finally:
             if client.returncode is None:
                 client.kill()
@@ -238,7 +237,7 @@ async def test_the_typescript_client_goes_on_without_noticing(
 async def test_deleted_and_expired_sessions_stay_gone(folder: Path, ending: signal.Signals) -> None:
     with started_services() as start:
         place = Place(start, folder)
-        async with asyncio.timeout(60), aiohttp.ClientSession() as http:
+        async with within(within_s=60), aiohttp.ClientSession() as http:
             gone, old, fresh = (Wire(http, place.url) for _ in range(3))
             identifiers = [await each.open() for each in (gone, old, fresh)]
             for each in identifiers:
@@ -262,7 +261,7 @@ async def test_a_session_is_its_owners_alone_and_nothing_on_disk_tells_of_either
     ada, bob = (issue(SECRET, name, "wallet:read") for name in ("ada", "bob"))
     with started_services() as start:
         place = Place(start, wallet)
-        async with asyncio.timeout(60), aiohttp.ClientSession() as http:
+        async with within(within_s=60), aiohttp.ClientSession() as http:
             hers = Wire(http, place.url, Authorization=f"Bearer {ada}")
             identifier = await hers.open()
             await kept(identifier)
@@ -284,7 +283,7 @@ async def test_a_session_begun_with_a_key_ends_with_that_key(
     monkeypatch.setenv("MCPDESK_API_KEY", "the-first-key")
     with started_services() as start:
         place = Place(start, folder)
-        async with asyncio.timeout(60), aiohttp.ClientSession() as http:
+        async with within(within_s=60), aiohttp.ClientSession() as http:
             first = Wire(http, place.url, **{"X-API-Key": "the-first-key"})
             identifier = await first.open()
             await kept(identifier)
@@ -303,7 +302,7 @@ async def test_of_two_services_of_a_folder_none_takes_the_sessions_of_the_other_
 ) -> None:
     with started_services() as start:
         one, other = Place(start, folder), Place(start, folder)
-        async with asyncio.timeout(60), aiohttp.ClientSession() as http:
+        async with within(within_s=60), aiohttp.ClientSession() as http:
             wire = Wire(http, one.url)
             await kept(await wire.open())
             strayed = Wire(http, other.url, **{"Mcp-Session-Id": wire.headers["Mcp-Session-Id"]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
@@ -25,7 +24,7 @@ from tests.support.asked_client import ADA, EVERYTHING
 from tests.support.desk import running_desk
 from tests.support.official import stdio
 from tests.support.official_schema import problems
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time
 from tests.support.person import said
 from tests.support.site import Served, events, serving
 from tests.support.stdio_server import Server
@@ -180,7 +179,7 @@ async def test_the_standing_stream_tells_of_changes_and_the_end_of_the_session_e
         await site.post(working, **headers)
         await tasks.running.wait()
         await site.client.delete(f"{site.url}/mcp/sample", headers=named)
-        await asyncio.wait_for(tasks.over.wait(), WITHIN_S)
+        await in_time(tasks.over.wait())
         assert len(site.peer.services.jobs) == 0
 
 

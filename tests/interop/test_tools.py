@@ -14,6 +14,7 @@ from mcp.client.session import ClientSession
 
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
 from mcpdesk.tools import BUILTINS
+from tests.support.patience import within
 from tests.support.toolbox import Toolbox, toolbox
 from tests.test_builtins import PUBLISHED, parameters
 
@@ -164,7 +165,7 @@ def filled(box: Toolbox, arguments: dict[str, Any]) -> dict[str, Any]:
 
 async def call(client: ClientSession, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
     """Call a tool, which has to answer in time and in its own words."""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         result = await client.call_tool(name, arguments)
     told = said(result)
     assert told and "Traceback" not in told and f"{name} failed:" not in told, (arguments, told)
@@ -264,7 +265,7 @@ async def test_two_clients_at_once_do_not_get_in_each_others_way(box: Toolbox, u
 async def _read(client: ClientSession, task: dict[str, int], size: int) -> str:
     """So much of a task's output, however it comes."""
     output = ""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while len(output) < size:
             result = await call(client, "ReadBgOutput", task)
             assert result.structured_content is not None
@@ -274,7 +275,7 @@ async def _read(client: ClientSession, task: dict[str, int], size: int) -> str:
 
 async def _said_at_the_end(client: ClientSession, task: dict[str, int]) -> str:
     """What is said of a task's output once the task is over."""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while True:
             told = said(await call(client, "ReadBgOutput", task))
             if "[running" not in told:

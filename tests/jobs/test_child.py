@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import psutil
 import pytest
 
 from mcpdesk.jobs.child import CAN_KEEP, ProgramGuard
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, wait_until
 from tests.support.processes import gone
 
 CORE = """
@@ -78,14 +77,14 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     sleeper.wait(WITHIN_S)
 
 
-def wait_until_deaf(pid: int) -> None:
+def is_ready(pid: int) -> None:
     """Wait until a process ignores TERM, which is the last signal the guard's program arranges for."""
-    deadline = time.monotonic() + WITHIN_S
-    while time.monotonic() < deadline:
+
+    def is_deaf() -> bool:
         ignored = Path(f"/proc/{pid}/status").read_text().partition("SigIgn:")[2].split()[0]
-        if int(ignored, 16) >> (signal.SIGTERM - 1) & 1:
-            return
-    raise AssertionError("the guard never got ready")
+        return bool(int(ignored, 16) >> (signal.SIGTERM - 1) & 1)
+
+    wait_until(is_deaf)
 
 
 @pytest.mark.process
@@ -95,7 +94,7 @@ def test_a_guard_does_not_react_to_signals_meant_for_the_desk(
 ) -> None:
     program = guard._program
     assert program is not None
-    wait_until_deaf(program.pid)
+    is_ready(program.pid)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         program.send_signal(number)
     guard.watch(sleeper.pid)

@@ -11,7 +11,7 @@ from mcpdesk.jobs import job as module
 from mcpdesk.jobs.feed import CallFeed
 from mcpdesk.jobs.job import Job, JobEnding, JobStore, NoRoom
 from mcpdesk.protocol.task_shapes import TaskStatus
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time
 
 S = TaskStatus
 
@@ -88,7 +88,7 @@ async def test_expired_jobs_are_swept_without_being_asked_for(monkeypatch: pytes
     shelf, gone = Shelf(), asyncio.Event()
     shelf.new(ttl_s=1).listen(gone.set)
     shelf.time.now += 2
-    await asyncio.wait_for(gone.wait(), WITHIN_S)
+    await in_time(gone.wait())
     assert len(shelf) == 0
     assert shelf.stopped == ["its lifetime is over"]
     shelf.close()

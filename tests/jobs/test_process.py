@@ -31,8 +31,7 @@ from mcpdesk.jobs.process import (
 )
 from mcpdesk.jobs.process_table import MARK, row
 from mcpdesk.jobs.schedule import call_soon_safely
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, in_time, until
 from tests.support.processes import is_alive
 
 ESCAPE = """
@@ -100,10 +99,7 @@ def survivors(sign: str) -> list[psutil.Process]:
 
 
 async def until_written(path: Path) -> str:
-    deadline = time.monotonic() + WITHIN_S
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline, f"{path} was never written"
-        await asyncio.sleep(0.01)
+    await until(lambda: path.exists() and path.read_text(), path)
     return path.read_text()
 
 
@@ -251,7 +247,7 @@ async def test_what_got_away_from_a_program_lives_as_long_as_that_and_no_longer(
     other = await bash("true")
     assert other.left_over == 0 and is_alive(daemon)
     process.stop()
-    await asyncio.wait_for(over.wait(), WITHIN_S)
+    await in_time(over.wait())
     assert not is_alive(daemon)
 
 
@@ -278,7 +274,7 @@ async def test_when_a_keeper_is_killed_its_program_ends_and_so_does_what_that_st
     keeper = daemon.parent()
     assert keeper is not None and "-S" in keeper.cmdline()
     keeper.kill()
-    ended = await asyncio.wait_for(call, WITHIN_S)
+    ended = await in_time(call)
     assert ended.exit_code == 128 + signal.SIGKILL
     await until(lambda: not is_alive(daemon))
 
@@ -297,7 +293,7 @@ async def test_programs_go_on_when_the_guard_is_killed_and_new_ones_get_another(
     await until(lambda: not is_alive(guard))
     assert (await bash("exit 3")).exit_code == 3
     go.touch()
-    assert (await asyncio.wait_for(call, WITHIN_S)).exit_code == 7
+    assert (await in_time(call)).exit_code == 7
 
 
 @pytest.mark.process
@@ -329,7 +325,7 @@ async def test_cancelling_ends_everything(tmp_path: Path) -> None:
     await until_written(path)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(call, WITHIN_S)
+        await in_time(call)
     assert not survivors(apart) and not survivors(sleep)
 
 
@@ -369,7 +365,7 @@ async def test_a_program_its_children_and_its_session_lower_priority() -> None:
         "bash", "-c", command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         start_new_session=True,
     )  # fmt: skip
-    await asyncio.wait_for(lower_priority(process.pid), WITHIN_S)
+    await in_time(lower_priority(process.pid))
     out, _ = await process.communicate(b"\n")
     first, second, *session = out.decode().splitlines()
     wanted = str(NICE)

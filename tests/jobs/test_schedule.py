@@ -11,7 +11,7 @@ import pytest
 from mcpdesk.errors import StorageError
 from mcpdesk.jobs import schedule
 from mcpdesk.jobs.schedule import Schedule
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, within
 
 Make = Callable[..., Schedule]
 
@@ -50,7 +50,7 @@ async def test_work_is_called_until_it_wants_no_more(make: Make) -> None:
         return None
 
     make(work, Clock()).poke()
-    await asyncio.wait_for(done.wait(), WITHIN_S)
+    await in_time(done.wait())
     assert calls == [0, 1, 2]
 
 
@@ -68,7 +68,7 @@ async def test_an_absent_store_is_one_line_without_a_traceback_and_work_is_calle
         return None
 
     make(work, Clock()).poke()
-    await asyncio.wait_for(done.wait(), WITHIN_S)
+    await in_time(done.wait())
     (record,) = caplog.records
     assert record.levelno == logging.WARNING and record.exc_info is None
     assert "it did not answer within 1 s" in record.getMessage()
@@ -83,10 +83,10 @@ async def test_a_poke_ends_a_long_sleep(make: Make) -> None:
 
     each = make(work, Clock())
     each.poke()
-    await asyncio.wait_for(called.wait(), WITHIN_S)
+    await in_time(called.wait())
     called.clear()
     each.poke()
-    await asyncio.wait_for(called.wait(), WITHIN_S)
+    await in_time(called.wait())
 
 
 async def test_a_clock_that_was_set_is_noticed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +98,7 @@ async def test_a_clock_that_was_set_is_noticed(make: Make, monkeypatch: pytest.M
         return 1e12
 
     make(work, Clock()).poke()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         for _ in range(3):
             await looks.acquire()
 
@@ -118,5 +118,5 @@ async def test_work_that_fails_is_logged_and_tried_again(
 
     with caplog.at_level(logging.ERROR):
         make(work, Clock()).poke()
-        await asyncio.wait_for(done.wait(), WITHIN_S)
+        await in_time(done.wait())
     assert "disk full" in caplog.text

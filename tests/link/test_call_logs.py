@@ -14,8 +14,9 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.server.calls.running_call import RUNNING
 from mcpdesk.tui.traffic.exchange_menus import copy_menu, logged_by
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
 from tests.support.folders import write
+from tests.support.patience import until
 
 FILES = {
     "mcp.json": '{"name": "shop"}',

@@ -11,8 +11,9 @@ from mcpdesk.link.values import CatalogueItem, ItemKind
 from mcpdesk.server.asks.approval_policies import AT_DESK, Policy
 from mcpdesk.server.offer.registry import Unavailable
 from mcpdesk.server.state.server_state import ServerState
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
 from tests.support.folders import save, write
+from tests.support.patience import until
 from tests.support.policies import next_policy
 from tests.support.served import make_server
 

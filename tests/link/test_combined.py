@@ -23,9 +23,9 @@ from mcpdesk.recorder.index.view import View
 from mcpdesk.testing.sync_client import ServerUnderTest
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from tests.cli.conftest import Service, started_services
-from tests.link.test_remote import FILES, text, until
+from tests.link.test_remote import FILES, text
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, result_of, wait_until
 from tests.support.workbench import bench
 
 
@@ -96,24 +96,24 @@ def test_three_replicas_are_one_server_with_the_traffic_of_all(start: Start, att
     replicas = [start() for _ in range(3)]
     names = sorted(each.name for each in replicas)
     link = attach(*names)
-    until(lambda: has_all(link, 3))
+    wait_until(lambda: has_all(link, 3))
     assert [server.name for server in link.view().servers] == ["far"]
     assert [each.name for each in link.view().replicas] == names
     for each in replicas:
         assert each.call("add", a=1, b=2) == "3"
-    until(lambda: replicas_of(link, "tools/call") == names)
+    wait_until(lambda: replicas_of(link, "tools/call") == names)
     numbers = [one.connection for one in link.traffic.exchanges]
     assert len(set(numbers)) == len({(one.replica, one.connection) for one in link.traffic.exchanges}) >= 3
     view = View(link.traffic, parse(f"replica:{names[1]}", 0.0))
     view.advance(WITHIN_S)
     assert {link.traffic.exchange(line).replica for line in view.lines} == {names[1]}
-    until(lambda: {client.replica for client in link.view().clients} == set(names))
+    wait_until(lambda: {client.replica for client in link.view().clients} == set(names))
     copy = link.room.copy_of(
         next(n for n, info in link.traffic.connections.items() if info.replica == names[2])
     )
     assert copy is not None and copy.replica == names[2]
-    copy.request("far", "tools/call", {"name": "large", "arguments": {}}).outcome.result(WITHIN_S)
-    until(lambda: any(line.text == "a stray print" and line.replica for line in link.logs()))
+    result_of(copy.request("far", "tools/call", {"name": "large", "arguments": {}}).outcome)
+    wait_until(lambda: any(line.text == "a stray print" and line.replica for line in link.logs()))
     line = next(line for line in link.logs() if line.text == "a stray print")
     assert line.replica == names[2]
     assert line.call is not None and link.traffic.connections[line.call[0]].replica == line.replica
@@ -134,67 +134,75 @@ def wrote(link: CombinedLink, job: str) -> bool:
 def test_questions_holds_and_jobs_are_dealt_with_on_their_replica(start: Start, attach: Attach) -> None:
     replicas = [start() for _ in range(2)]
     link = attach(*(each.name for each in replicas))
-    until(lambda: has_all(link, 2))
+    wait_until(lambda: has_all(link, 2))
     calls = [link.request("far", "tools/call", {"name": "choose", "arguments": {}})]
     first = link._copy_for("far")
     other = next(copy for copy in link._living("far") if copy is not first)
     calls.append(other.request("far", "tools/call", {"name": "choose", "arguments": {}}))
-    until(lambda: len({one.replica for one in link.questions()}) == 2)
+    wait_until(lambda: len({one.replica for one in link.questions()}) == 2)
     assert len({one.id for one in link.questions()}) == 2
     for question, colour in zip(link.questions(), ("red", "blue"), strict=True):
-        assert link.answer(question.id, [Answer((colour,))]).result(WITHIN_S)
-        assert not link.answer(question.id, [Answer(("red",))]).result(WITHIN_S), "the first answer wins"
-    found = [text(call.outcome.result(WITHIN_S)) for call in calls]
+        assert result_of(link.answer(question.id, [Answer((colour,))]))
+        assert not result_of(link.answer(question.id, [Answer(("red",))])), "the first answer wins"
+    found = [text(result_of(call.outcome)) for call in calls]
     assert sorted("selected=('red',)" in each for each in found) == [False, True], found
-    assert link.hold("tool:add", "requests").result(WITHIN_S)
+    assert result_of(link.hold("tool:add", "requests"))
     with pytest.raises(ValueError, match="no field"):
-        link.hold("nope:add", "requests").result(WITHIN_S)
+        result_of(link.hold("nope:add", "requests"))
     adding = other.request("far", "tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}})
-    until(lambda: link.held().messages)
+    wait_until(lambda: link.held().messages)
     (message,) = link.held().messages
     assert message.replica == other.replica
-    assert link.let_go(message.number, Verdict.GO_ON).result(WITHIN_S)
-    assert adding.outcome.result(WITHIN_S).result is not None
+    assert result_of(link.let_go(message.number, Verdict.GO_ON))
+    assert result_of(adding.outcome).result is not None
     third = start()
     late = attach(third.name, *(each.name for each in replicas))
-    until(lambda: has_all(late, 3))
-    assert late.hold("", "requests").result(WITHIN_S)
+    wait_until(lambda: has_all(late, 3))
+    assert result_of(late.hold("", "requests"))
     for copy in link._living("far"):
-        copy.request(
-            "far", "tools/call", {"name": "BackgroundBash", "arguments": {"command": "echo here; sleep 600"}}
-        ).outcome.result(WITHIN_S)
-    until(lambda: {job.replica for job in link.jobs()} == {each.name for each in replicas})
+        result_of(
+            copy.request(
+                "far",
+                "tools/call",
+                {"name": "BackgroundBash", "arguments": {"command": "echo here; sleep 600"}},
+            ).outcome
+        )
+    wait_until(lambda: {job.replica for job in link.jobs()} == {each.name for each in replicas})
     assert len({job.id for job in link.jobs()}) == 2, "each replica has a first program"
     for job in link.jobs():
-        until(partial(wrote, link, job.id))
-    until(lambda: set(link.usage()) == {job.id for job in link.jobs()})
+        wait_until(partial(wrote, link, job.id))
+    wait_until(lambda: set(link.usage()) == {job.id for job in link.jobs()})
     ended, kept = link.jobs()
     link.kill_job(ended.id)
-    until(lambda: {job.id: job.state.is_final for job in link.jobs()} == {ended.id: True, kept.id: False})
+    wait_until(
+        lambda: {job.id: job.state.is_final for job in link.jobs()} == {ended.id: True, kept.id: False}
+    )
 
 
 @pytest.mark.process
 def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, attach: Attach) -> None:
     replicas = {each.name: each for each in (start(), start())}
     link = attach(*replicas)
-    until(lambda: has_all(link, 2))
+    wait_until(lambda: has_all(link, 2))
     for each in replicas.values():
         each.call("add", a=1, b=1)
-    until(lambda: replicas_of(link, "tools/call") == sorted(replicas))
+    wait_until(lambda: replicas_of(link, "tools/call") == sorted(replicas))
     asked = link.request("far", "tools/call", {"name": "choose", "arguments": {}})
-    until(link.questions)
+    wait_until(link.questions)
     copy = link._copy_for("far")
     assert copy is not None
     lost = copy.replica
-    copy.request(
-        "far", "tools/call", {"name": "BackgroundBash", "arguments": {"command": "sleep 5"}}
-    ).outcome.result(WITHIN_S)
-    until(link.jobs)
+    result_of(
+        copy.request(
+            "far", "tools/call", {"name": "BackgroundBash", "arguments": {"command": "sleep 5"}}
+        ).outcome
+    )
+    wait_until(link.jobs)
     replicas[lost].service.end(signal.SIGKILL)
-    until(lambda: {each.name: each.state for each in link.view().replicas}[lost] is ReplicaState.GONE)
+    wait_until(lambda: {each.name: each.state for each in link.view().replicas}[lost] is ReplicaState.GONE)
     told = [each for each in link.notices() if each.severity is Severity.ERROR]
     assert [each.text for each in told] == [f"{lost} has ended: what was seen of it stays"]
-    error = asked.outcome.result(WITHIN_S).error
+    error = result_of(asked.outcome).error
     assert error is not None and error["message"] == f"{lost} has ended"
     assert link.questions()[0].state is QuestionState.WITHDRAWN
     assert link.view().gone == ""
@@ -207,10 +215,10 @@ def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, atta
     detail = link.client(gone.connection)
     assert detail is not None and detail.has_left
     again = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
-    assert "5" in str(again.outcome.result(WITHIN_S).result), "another replica is asked from now on"
+    assert "5" in str(result_of(again.outcome).result), "another replica is asked from now on"
     (other,) = (each for name, each in replicas.items() if name != lost)
     other.service.end(signal.SIGKILL)
-    until(lambda: link.view().gone == "every replica has ended")
+    wait_until(lambda: link.view().gone == "every replica has ended")
     assert replicas_of(link, "tools/call") == sorted(replicas)
 
 
@@ -218,16 +226,16 @@ def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, atta
 def test_a_replica_that_comes_later_is_joined_and_holds_too(start: Start, attach: Attach) -> None:
     first = start()
     link = attach("far", first.name)
-    until(lambda: has_all(link, 1))
-    assert link.hold("tool:add", "requests").result(WITHIN_S)
+    wait_until(lambda: has_all(link, 1))
+    assert result_of(link.hold("tool:add", "requests"))
     second = start()
-    until(lambda: has_all(link, 2))
+    wait_until(lambda: has_all(link, 2))
     late = next(each.name for each in link.view().replicas if each.name.endswith(second.name))
     assert late == f"far:{second.name}"
-    until(lambda: any(each.text == f"{late} has appeared" for each in link.notices()))
+    wait_until(lambda: any(each.text == f"{late} has appeared" for each in link.notices()))
     copy = next(each for each in link._living("far") if each.replica == late)
-    until(lambda: copy.held().rule == "tool:add")
-    assert link.hold("", "requests").result(WITHIN_S)
+    wait_until(lambda: copy.held().rule == "tool:add")
+    assert result_of(link.hold("", "requests"))
 
 
 @pytest.mark.process
@@ -240,14 +248,14 @@ def test_replicas_with_different_versions_of_a_folder_are_told(
     with started_services() as run:
         second = Replica(run(str(newer), "--port", "0", "--no-auth"))
         link = attach(first.name, second.name)
-        until(lambda: has_all(link, 2))
-        until(lambda: _far(link).problems)
+        wait_until(lambda: has_all(link, 2))
+        wait_until(lambda: _far(link).problems)
         (problem,) = _far(link).problems
         assert problem.startswith("not the same on every replica")
         assert first.name in problem and second.name in problem
-        until(lambda: any(each.text.startswith("far is not the same") for each in link.notices()))
+        wait_until(lambda: any(each.text.startswith("far is not the same") for each in link.notices()))
         (newer / "resources/more.md").unlink()
-        until(lambda: not _far(link).problems)
+        wait_until(lambda: not _far(link).problems)
 
 
 @pytest.mark.process

@@ -19,7 +19,7 @@ from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
 from mcpdesk.server.offer.resources import Resource
 from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import ANYTHING, Asked
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, until, within
 from tests.support.served import Peer
 from tests.support.task_server import TaskPeer
 from tests.support.tokens import SECRET, token
@@ -34,7 +34,7 @@ async def test_calls_run_side_by_side_and_find_their_answers() -> None:
     stuck = client.request("tools/call", {"name": "forever"})
     quick = client.request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
     failed = client.request("tools/call", {"name": "nope"})
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         outcome = await asyncio.wrap_future(quick.outcome)
         error = (await asyncio.wrap_future(failed.outcome)).error
     assert outcome.result is not None and outcome.raw.startswith(b'{"jsonrpc"')
@@ -72,20 +72,18 @@ class Desk:
 
     async def question(self, state: str = "waiting") -> Question:
         """The next question in that state."""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (question := await self._came.get()).state != state:
                 pass
         return question
 
     async def listening(self) -> None:
         """Wait until one subscription holds: the next one begins before the last one ends."""
-        async with asyncio.timeout(WITHIN_S):
-            while len(self.peer.services.subscriptions) != 1:  # noqa: ASYNC110 (a turn of the loop, no time)
-                await asyncio.sleep(0)
+        await until(lambda: len(self.peer.services.subscriptions) == 1)
 
     async def text(self, call: DeskCall) -> str:
         """What the tool answered."""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.result is not None, outcome
         return str(outcome.result["content"][0]["text"])
@@ -159,7 +157,7 @@ async def test_a_refused_message_ends_the_call_where_the_server_cannot_be_told()
     desk = Desk()
     call = desk.call("capital")
     desk.inbox.decline((await desk.question()).id, "no time")
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         error = (await asyncio.wrap_future(call.outcome)).error
     assert error == {"code": -1, "message": "The request for a message was declined at the desk: no time"}
     assert desk.client.running == 0
@@ -220,7 +218,7 @@ async def test_without_a_screen_the_desk_offers_no_forms() -> None:
     desk = Desk()
     desk.inbox.audience = 0
     call = desk.call("greet")
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         outcome = await asyncio.wrap_future(call.outcome)
     assert outcome.error is not None and outcome.error["code"] == -32021
     assert await desk.text(desk.call("places")) == '["file:///srv"]'
@@ -272,12 +270,12 @@ async def test_a_token_counts_for_what_is_sent_while_it_does(revision: Revision)
 
     async def said() -> str:
         call = client.request("tools/call", {"name": "echo", "arguments": {"text": "x"}})
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             error = (await asyncio.wrap_future(call.outcome)).error
         return "" if error is None else str(error["message"])
 
     assert await said() == MISSING
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await asyncio.wrap_future(client.token.give(token("HS256")))
     assert await said() == ""
     peer.server.access = Access(requires_token=True, verifier=Verifier(terms, keys))
@@ -327,11 +325,11 @@ class TaskDesk:
         return self.client.request("tools/call", {"name": tool, "arguments": {}})
 
     async def outcome(self, call: DeskCall) -> CallOutcome:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             return await asyncio.wrap_future(call.outcome)
 
     async def question(self) -> Question:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (question := await self._came.get()).state != "waiting":
                 pass
         return question
@@ -346,10 +344,8 @@ async def test_the_result_of_a_task_is_that_of_the_call() -> None:
     desk = TaskDesk()
     call = desk.call("wait")
     await desk.peer.tasks.running.wait()
-    async with asyncio.timeout(WITHIN_S):
-        while call.progress is None or "half way" not in call.progress.message:  # noqa: ASYNC110
-            await asyncio.sleep(0)
-    assert call.progress.message == "a task, working: half way"
+    await until(lambda: call.progress is not None and "half way" in call.progress.message)
+    assert call.progress is not None and call.progress.message == "a task, working: half way"
     desk.peer.tasks.go.set()
     outcome = await desk.outcome(call)
     assert outcome.result is not None and outcome.result["structuredContent"] == {"waited": ""}
@@ -380,12 +376,10 @@ async def test_cancelling_the_call_cancels_its_task() -> None:
     desk = TaskDesk()
     call = desk.call("wait")
     await desk.peer.tasks.running.wait()
-    async with asyncio.timeout(WITHIN_S):
-        while call.progress is None:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+    await until(lambda: call.progress is not None)
     call.cancel()
     assert (await desk.outcome(call)).cancelled
-    await asyncio.wait_for(desk.peer.tasks.over.wait(), WITHIN_S)
+    await in_time(desk.peer.tasks.over.wait())
     assert desk.peer.tasks.ended == ["cancelled"]
     assert [view.status for view in desk.peer.services.jobs.snapshot()] == ["cancelled"]
     desk.peer.services.jobs.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
 import select
 import signal
 import subprocess
@@ -39,15 +38,15 @@ from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.frame_lines import replicas_part
 from mcpdesk.version import __version__
 from tests.link.test_combined import has_all, replicas_of
-from tests.link.test_remote import FILES, text, until
+from tests.link.test_remote import FILES, text
 from tests.support.dashboard import OPERATOR_KEY, Events
 from tests.support.desk import running_desk
-from tests.support.desk import until as desk_until
 from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
 from tests.support.folders import write
 from tests.support.http_client import http_client
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, result_of, until, wait_until, within
 from tests.support.replicas import ServedReplica
+from tests.support.tiers import open_terminal
 from tests.support.workbench import bench
 
 __all__ = ["shared_engine"]
@@ -149,7 +148,7 @@ async def test_a_replica_keeps_its_name_when_it_is_the_first_to_come_back(group:
         assert len(before) == 2
         _, second = group.replicas.values()
         await asyncio.to_thread(second.end)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while len(after := await source.look()) > 1:  # noqa: ASYNC110 (the engine tells nobody)
                 await asyncio.sleep(0.1)
         assert after[0].name in before
@@ -160,34 +159,34 @@ async def test_a_replica_keeps_its_name_when_it_is_the_first_to_come_back(group:
 def test_a_desk_sees_calls_answers_and_holds_over_the_engine_alone(group: Group) -> None:
     group.add(2)
     with desk_over(group) as link:
-        until(lambda: has_all(link, 2))
+        wait_until(lambda: has_all(link, 2))
         names = [each.name for each in link.view().replicas]
         assert sorted(map(group.of, names), key=lambda each: each.port) == sorted(
             group.replicas.values(), key=lambda each: each.port
         )
         for port in group.replicas:
             assert group.call(port, "add", a=1, b=2) == "3"
-        until(lambda: replicas_of(link, "tools/call") == names)
+        wait_until(lambda: replicas_of(link, "tools/call") == names)
         asked = link.request("far", "tools/call", {"name": "choose", "arguments": {}})
         other = next(copy for copy in link._living("far") if copy is not link._copy_for("far"))
         theirs = other.request("far", "tools/call", {"name": "choose", "arguments": {}})
-        until(lambda: len(link.questions()) == 2)
+        wait_until(lambda: len(link.questions()) == 2)
         assert {one.replica for one in link.questions()} == set(names)
         for question in link.questions():
-            assert link.answer(question.id, [Answer(("blue",))]).result(WITHIN_S)
+            assert result_of(link.answer(question.id, [Answer(("blue",))]))
         for each in (asked, theirs):
-            assert "selected=('blue',)" in text(each.outcome.result(WITHIN_S))
-        assert link.hold("tool:add", "requests").result(WITHIN_S)
+            assert "selected=('blue',)" in text(result_of(each.outcome))
+        assert result_of(link.hold("tool:add", "requests"))
         held = other.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 2}})
-        until(lambda: link.held().messages)
+        wait_until(lambda: link.held().messages)
         (message,) = link.held().messages
         changed = message.text.replace('"a": 2', '"a": 40')
-        assert link.let_go(message.number, Verdict.CHANGE, changed).result(WITHIN_S)
-        assert text(held.outcome.result(WITHIN_S)) == "42"
-        assert link.hold("", "requests").result(WITHIN_S)
+        assert result_of(link.let_go(message.number, Verdict.CHANGE, changed))
+        assert text(result_of(held.outcome)) == "42"
+        assert result_of(link.hold("", "requests"))
         large = link.request("far", "tools/call", {"name": "large", "arguments": {}})
-        assert len(text(large.outcome.result(WITHIN_S))) == 200_000
-        until(lambda: any(line.text == "a stray print" for line in link.logs()))
+        assert len(text(result_of(large.outcome))) == 200_000
+        wait_until(lambda: any(line.text == "a stray print" for line in link.logs()))
 
 
 def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
@@ -195,17 +194,17 @@ def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
 ) -> None:
     group.add(2)
     with desk_over(group) as link:
-        until(lambda: has_all(link, 2))
+        wait_until(lambda: has_all(link, 2))
         for port in group.replicas:
             group.call(port, "add", a=1, b=2)
         names = [each.name for each in link.view().replicas]
-        until(lambda: replicas_of(link, "tools/call") == names)
+        wait_until(lambda: replicas_of(link, "tools/call") == names)
         copy = link._copy_for("far")
         assert copy is not None
         lost = copy.replica
         began = time.monotonic()
         group.of(lost).send(signal.SIGKILL)
-        until(lambda: ReplicaState.GONE in states(link))
+        wait_until(lambda: ReplicaState.GONE in states(link))
         assert time.monotonic() - began < 10
         assert [each.name for each in link.view().replicas if each.state is ReplicaState.GONE] == [lost]
         told = next(each for each in link.notices() if each.text.startswith(f"{lost} is lost"))
@@ -213,9 +212,9 @@ def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
         assert told.severity is Severity.ERROR
         assert replicas_of(link, "tools/call") == names
         again = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
-        assert text(again.outcome.result(WITHIN_S)) == "5"
+        assert text(result_of(again.outcome)) == "5"
         group.add(1)
-        until(lambda: states(link).count(ReplicaState.LIVING) == 2)
+        wait_until(lambda: states(link).count(ReplicaState.LIVING) == 2)
         assert any(each.text.endswith("has appeared") for each in link.notices())
         monkeypatch.setattr(member, "ALARM_S", 0.0)
         assert sorted(states(link)) == [ReplicaState.ENDED, ReplicaState.LIVING, ReplicaState.LIVING]
@@ -224,10 +223,10 @@ def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
 def test_a_replica_that_was_asked_to_end_is_no_loss(group: Group) -> None:
     group.add(2)
     with desk_over(group) as link:
-        until(lambda: has_all(link, 2))
+        wait_until(lambda: has_all(link, 2))
         name = link.view().replicas[0].name
         assert group.of(name).end() == 0
-        until(lambda: sorted(states(link)) == [ReplicaState.ENDED, ReplicaState.LIVING])
+        wait_until(lambda: sorted(states(link)) == [ReplicaState.ENDED, ReplicaState.LIVING])
         told = next(each for each in link.notices() if each.text.startswith(name))
         assert told.text == f"{name} has ended: what was seen of it stays"
         assert told.severity is Severity.INFO
@@ -241,23 +240,23 @@ def test_an_engine_that_goes_away_is_one_line_and_all_goes_on_when_it_is_back(
     with engine_server() as engine, group_of(folder, engine, name) as group:
         group.add(2)
         with desk_over(group) as link:
-            until(lambda: has_all(link, 2))
+            wait_until(lambda: has_all(link, 2))
             engine.kill()
-            until(lambda: "cannot be reached" in link.view().gone)
+            wait_until(lambda: "cannot be reached" in link.view().gone)
             lost = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}})
             time.sleep(3.5)  # until every replica is silent
             told = [each.text for each in link.notices()]
             assert [each for each in told if "does not answer" in each] == []
             assert len([each for each in told if each.startswith(f"{link.source.title} cannot")]) == 1
             engine.start()
-            until(lambda: link.view().gone == "")
-            until(lambda: states(link).count(ReplicaState.LIVING) == 2)
+            wait_until(lambda: link.view().gone == "")
+            wait_until(lambda: states(link).count(ReplicaState.LIVING) == 2)
             for port in group.replicas:
                 assert group.call(port, "add", a=3, b=4) == "7"
-            until(lambda: len(replicas_of(link, "tools/call")) == 2)
+            wait_until(lambda: len(replicas_of(link, "tools/call")) == 2)
             call = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
-            assert text(call.outcome.result(WITHIN_S)) == "5"
-            assert lost.outcome.done() or lost.outcome.result(WITHIN_S) is not None
+            assert text(result_of(call.outcome)) == "5"
+            assert lost.outcome.done() or result_of(lost.outcome) is not None
             lines = [(each.replica, each.time, each.text) for each in link.logs() if each.replica]
             assert {replica for replica, _, _ in lines} == {each.name for each in link.view().replicas}
             assert [line for line, count in Counter(lines).items() if count > 1] == []
@@ -279,7 +278,7 @@ def test_nothing_is_written_without_a_desk_and_no_more_once_it_has_left(group: G
     client, streams = stream_of(group.engine, group.name)
     assert streams == {}
     with desk_over(group) as link:
-        until(lambda: has_all(link, 1))
+        wait_until(lambda: has_all(link, 1))
         _, streams = stream_of(group.engine, group.name)
         assert len(streams) == 1
     (key,) = streams
@@ -296,10 +295,10 @@ def test_secrets_are_masked_before_they_leave_the_replica_if_so_set(group: Group
     group.add(1, MCPDESK_SHARED_MASK="true", MCPDESK_API_KEY="key-of-the-core-0123456789")
     secret = "s3cret-Passw0rd-of-ada"
     with desk_over(group) as link:
-        until(lambda: has_all(link, 1))
+        wait_until(lambda: has_all(link, 1))
         said = link.request("far", "tools/call", {"name": "echo", "arguments": {"password": secret}})
-        assert said.outcome.result(WITHIN_S).result is not None
-        until(lambda: replicas_of(link, "tools/call"))
+        assert result_of(said.outcome).result is not None
+        wait_until(lambda: replicas_of(link, "tools/call"))
         exchange = next(one for one in link.traffic.exchanges if one.method == "tools/call")
         assert exchange.request is not None
         assert b"password" in link.traffic.whole(exchange.request)
@@ -355,7 +354,7 @@ async def test_a_desk_that_does_not_read_costs_a_bound_of_memory_and_what_is_cut
             assert used < 3 << 20
             first = last = came = lost = 0
             while last < total - 1:
-                async with asyncio.timeout(WITHIN_S):
+                async with within():
                     message = await wire.receive()
                 if message is LOST:
                     lost += 1
@@ -389,7 +388,7 @@ async def test_the_screen_over_the_engine(group: Group, size: tuple[int, int]) -
 
 def test_the_program_attaches_by_url_in_a_terminal(group: Group) -> None:
     group.add(1)
-    ours, theirs = pty.openpty()
+    ours, theirs = open_terminal()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
     screen = subprocess.Popen(
         [sys.executable, "-m", "mcpdesk", "attach", group.engine.url],
@@ -415,7 +414,7 @@ def test_the_program_attaches_by_url_in_a_terminal(group: Group) -> None:
 
 def test_an_engine_without_replicas_or_that_is_not_there_is_said(shared_engine: EngineServer) -> None:
     def attach(*words: str, **environ: str) -> str:
-        ours, theirs = pty.openpty()
+        ours, theirs = open_terminal()
         ended = subprocess.run(
             [sys.executable, "-m", "mcpdesk", "attach", *words], stdin=theirs, stdout=theirs, stderr=theirs,
             timeout=60, check=False, env={**os.environ, **environ},
@@ -451,9 +450,9 @@ async def test_the_dashboard_of_each_replica_shows_and_answers_for_all(group: Gr
                 def living(core: Any) -> bool:
                     return [each["state"] for each in core["replicas"]] == ["living", "living"]
 
-                await events.until("core", living)
+                await events.event("core", living)
                 asking = asyncio.create_task(asyncio.to_thread(group.call, str(asked_at.port), "choose"))
-                told = await events.until("questions", lambda told: told["waiting"])
+                told = await events.event("questions", lambda told: told["waiting"])
                 (question,) = told["waiting"]
                 assert question["replica"].endswith(str(asked_at.port))
                 given = {"question": question["id"], "answers": [{"selected": ["red"], "other": ""}]}
@@ -463,10 +462,10 @@ async def test_the_dashboard_of_each_replica_shows_and_answers_for_all(group: Gr
                 ) as answered:
                     assert answered.status == 200, await answered.text()
                 assert "selected=('red',)" in await asking
-                await events.until("clients", lambda told: len({c["replica"] for c in told["clients"]}) >= 1)
+                await events.event("clients", lambda told: len({c["replica"] for c in told["clients"]}) >= 1)
                 for each in group.replicas:
                     await asyncio.to_thread(group.call, each, "large")  # prints a line
-                await events.until("logs", lambda told: _ports(told["lines"]) == set(group.replicas))
+                await events.event("logs", lambda told: _ports(told["lines"]) == set(group.replicas))
 
 
 async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group) -> None:
@@ -478,13 +477,13 @@ async def test_a_replica_of_another_version_is_named_and_not_shown(group: Group)
     await old.say(name="old:1", url="http://127.0.0.1:1", version="0.0.9", folders={"far": "x"})
     link = await asyncio.to_thread(lambda: CombinedLink(EngineReplicas(group.engine.url, group.name)))
     try:
-        await desk_until(lambda: ReplicaState.UNREADABLE in states(link))
+        await until(lambda: ReplicaState.UNREADABLE in states(link))
         (named,) = (each for each in link.view().replicas if each.state is ReplicaState.UNREADABLE)
         assert named.name == "old" and "is of mcpdesk 0.0.9" in named.said
         assert [each.name for each in link.view().servers] == ["far"]
         assert len([each for each in link.notices() if "0.0.9" in each.text]) == 1
         await old.close()
-        await desk_until(lambda: ReplicaState.UNREADABLE not in states(link))
+        await until(lambda: ReplicaState.UNREADABLE not in states(link))
     finally:
         await asyncio.to_thread(link.close)
         await engine.close()

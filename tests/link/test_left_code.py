@@ -14,8 +14,9 @@ from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.server.calls.left_code import ENDED, RUNS, LeftCode
 from mcpdesk.tui.results.result_view import verdict
 from mcpdesk.tui.workbench.drafts import Drafts
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
+from tests.support.patience import until
 from tests.support.wire import Wire
 
 TOOLS = '''

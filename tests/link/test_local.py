@@ -11,8 +11,8 @@ from mcpdesk.inbox.question import Answer
 from mcpdesk.link.local import LocalLink
 from mcpdesk.link.values import CatalogueItem, ItemKind, Policy
 from mcpdesk.protocol.revisions import SERVED_NAMES
-from tests.support.desk import RunningDesk, running_desk, until
-from tests.support.patience import WITHIN_S
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import until, within
 
 QUESTION = '[{"question": "Which?", "options": ["a", "b"]}]'
 CODE = '''
@@ -86,7 +86,7 @@ async def test_a_call_can_be_cancelled(folder: Path) -> None:
 async def test_the_desk_calls_in_the_revision_that_is_set(folder: Path, revision: str) -> None:
     async with running_desk(folder, desk_revision=revision) as desk:
         call = desk.request("own", "tools/call", {"name": "count", "arguments": {"to": 2}})
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.result is not None and outcome.result["content"][0]["text"] == "2"
         assert call.progress is not None and call.logs == ("info: counting",)
@@ -149,7 +149,7 @@ async def test_an_intent_that_goes_wrong_keeps_nobody_waiting(
             raise RuntimeError("out of order")
 
         monkeypatch.setattr(desk.host.inbox, "decline", broken)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             with pytest.raises(RuntimeError, match="out of order"):
                 await asyncio.wrap_future(desk.decline(1))
     assert "out of order" in caplog.text

@@ -31,8 +31,8 @@ from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.recorder.index.statistics import CallTally, Subject
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_text import absence
-from tests.support.desk import RunningDesk, running_desk, until
-from tests.support.patience import WITHIN_S
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import WITHIN_S, until, within
 
 CODE = '''
 import asyncio
@@ -246,7 +246,7 @@ async def test_listed_tools_are_fresh_until_they_change(tmp_path: Path) -> None:
         assert found.others[0].tools is ToolsSeen.FRESH, "code is nothing that a client lists"
         (tmp_path / "tools/more.py").write_text("async def more() -> str:\n    return ''\n", encoding="utf-8")
         found.desk.reload("own")
-        await until(lambda: found.others[0].tools is ToolsSeen.STALE)
+        await until(lambda: [each.tools for each in found.others] == [ToolsSeen.STALE])
         found.desk.disconnect(found.others[0].connection)
         await until(lambda: not found.others)
         (left,) = [one for one in found.desk.view().clients if one.left is not None]
@@ -371,7 +371,7 @@ async def test_disconnecting_closes_a_pipe(tmp_path: Path) -> None:
         writer.write(orjson.dumps(request("initialize", OPENING)) + b"\n")
         await reader.readline()
         found.desk.disconnect((await found.only()).connection)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert await reader.read() == b""
         writer.close()
         await until(lambda: not found.others)

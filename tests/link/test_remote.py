@@ -39,9 +39,8 @@ from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.version import __version__
 from tests.cli.conftest import Service, started_services
 from tests.support.desk import running_desk
-from tests.support.desk import until as desk_until
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, result_of, until, wait_until
 from tests.support.stdio_server import Server
 from tests.support.workbench import Bench, bench
 
@@ -117,16 +116,8 @@ def attach() -> Iterator[Callable[[], RemoteLink]]:
 Attach = Callable[[], RemoteLink]
 
 
-def until(condition: Callable[[], object]) -> None:
-    """Wait for what another process does."""
-    end = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def one_core() -> RunningCore:
-    until(running_cores)
+    wait_until(running_cores)
     (core,) = running_cores()
     return core
 
@@ -152,25 +143,25 @@ def test_a_screen_sees_and_calls_what_a_service_offers(serve: Start, attach: Att
     assert link.core.kind == "serve" and link.core.pid == service.process.pid
     assert {"add", "BackgroundBash"} <= {item.name for item in link.catalogue("far").items}
     assert link.catalogue("far").version == link.view().servers[0].catalogue_version
-    assert link.view().servers[0].url in link.client_config("far", "curl").result(WITHIN_S)
+    assert link.view().servers[0].url in result_of(link.client_config("far", "curl"))
     assert link.validate("far", "add", {"a": 1})[0].message == "is required"
-    assert text(call(link, "add", a=2, b=3).outcome.result(WITHIN_S)) == "5"
-    assert call(link, "nothing").outcome.result(WITHIN_S).error["code"] == -32602
-    until(lambda: ("desk", "tools/call") in methods(link))
+    assert text(result_of(call(link, "add", a=2, b=3).outcome)) == "5"
+    assert result_of(call(link, "nothing").outcome).error["code"] == -32602
+    wait_until(lambda: ("desk", "tools/call") in methods(link))
     large = call(link, "large")
-    assert len(text(large.outcome.result(WITHIN_S))) == 200_000
+    assert len(text(result_of(large.outcome))) == 200_000
     calls = ("desk", "tools/call")
-    until(lambda: methods(link).count(calls) == 3 and link.traffic.exchanges[-1].response is not None)
+    wait_until(lambda: methods(link).count(calls) == 3 and link.traffic.exchanges[-1].response is not None)
     frame = link.traffic.exchanges[-1].response
     assert frame is not None
     assert len(link.traffic.whole(frame)) > 200_000, "the rest of a large frame is fetched from the core"
-    until(lambda: any(line.text == "a stray print" for line in link.logs()))
+    wait_until(lambda: any(line.text == "a stray print" for line in link.logs()))
     link.watch("far", "resource://notes")
-    until(lambda: link.watched("far") == {"resource://notes": 0})
+    wait_until(lambda: link.watched("far") == {"resource://notes": 0})
     (client,) = link.view().clients
-    until(lambda: (detail := link.client(client.connection)) is not None and detail.session_ttl_s)
+    wait_until(lambda: (detail := link.client(client.connection)) is not None and detail.session_ttl_s)
     with pytest.raises(ValueError, match=r"."):
-        link.give_token("far", "no token").result(WITHIN_S)
+        result_of(link.give_token("far", "no token"))
     link.close()
     assert one_core().welcome.pid == service.process.pid, "leaving leaves the core running"
 
@@ -180,24 +171,24 @@ def test_progress_cancel_jobs_and_reload_reach_the_core(serve: Start, attach: At
     serve()
     link = attach()
     waiting = call(link, "wait")
-    until(lambda: waiting.progress and waiting.progress.message == "half" and waiting.logs)
+    wait_until(lambda: waiting.progress and waiting.progress.message == "half" and waiting.logs)
     assert link.busy() == ("1 running call",)
     waiting.cancel()
     assert waiting.outcome.result(0).cancelled
-    until(lambda: ("desk", "notifications/cancelled") in methods(link))
+    wait_until(lambda: ("desk", "notifications/cancelled") in methods(link))
     assert link.busy() == ()
-    call(link, "BackgroundBash", command="echo started; sleep 600").outcome.result(WITHIN_S)
-    until(link.jobs)
+    result_of(call(link, "BackgroundBash", command="echo started; sleep 600").outcome)
+    wait_until(link.jobs)
     (job,) = link.jobs()
-    until(lambda: (output := link.output(job.id, -1)) and "started" in output.text)
-    until(lambda: job.id in link.usage())
+    wait_until(lambda: (output := link.output(job.id, -1)) and "started" in output.text)
+    wait_until(lambda: job.id in link.usage())
     link.kill_job(job.id)
-    until(lambda: link.jobs()[0].state.is_final)
+    wait_until(lambda: link.jobs()[0].state.is_final)
     (folder / "tools/more.py").write_text("async def more() -> None: ...\n")
     link.reload("far")
-    until(lambda: "more" in {item.name for item in link.catalogue("far").items})
+    wait_until(lambda: "more" in {item.name for item in link.catalogue("far").items})
     link.drop_token("nowhere")
-    until(lambda: any(each.text == "drop token: nowhere is not on the desk." for each in link.notices()))
+    wait_until(lambda: any(each.text == "drop token: nowhere is not on the desk." for each in link.notices()))
 
 
 @pytest.mark.process
@@ -209,13 +200,12 @@ def test_servers_are_added_and_removed_by_an_attached_screen(
     more = write(tmp_path / "more", {"mcp.json": '{"name": "more"}', "resources/one.md": "# One"})
     for name in ("one", "two"):
         next((more / "resources").iterdir()).rename(more / f"resources/{name}.md")
-        assert link.add_server(str(more)).result(WITHIN_S) == ("more",)
-        while [each.title for each in link.catalogue("more").items] != [name]:
-            time.sleep(0.01)
+        assert result_of(link.add_server(str(more))) == ("more",)
+        wait_until(lambda: [each.title for each in link.catalogue("more").items] == [name])
         link.remove_server("more")
-        until(lambda: [server.name for server in link.view().servers] == ["far"])
+        wait_until(lambda: [server.name for server in link.view().servers] == ["far"])
     with pytest.raises(ValueError, match="no folder and no file"):
-        link.add_server("nothing").result(WITHIN_S)
+        result_of(link.add_server("nothing"))
 
 
 @pytest.mark.process
@@ -223,18 +213,18 @@ def test_an_attached_screen_holds_changes_and_sees_what_was_changed(serve: Start
     serve()
     link = attach()
     with pytest.raises(ValueError, match="no field"):
-        link.hold("nope:add", "both").result(WITHIN_S)
-    assert link.hold("tool:add", "both").result(WITHIN_S)
+        result_of(link.hold("nope:add", "both"))
+    assert result_of(link.hold("tool:add", "both"))
     calling = call(link, "add", a=1, b=2)
-    until(lambda: link.held().messages)
+    wait_until(lambda: link.held().messages)
     (one,) = link.held().messages
     with pytest.raises(ValueError, match="object"):
-        link.let_go(one.number, Verdict.CHANGE, "[]").result(WITHIN_S)
-    link.let_go(one.number, Verdict.CHANGE, one.text.replace('"a": 1', '"a": 40')).result(WITHIN_S)
-    until(lambda: [each.is_answer for each in link.held().messages] == [True])
-    assert link.hold("", "both").result(WITHIN_S)
-    assert text(calling.outcome.result(WITHIN_S)) == "42"
-    until(lambda: len(link.traffic.marks) == 2 and methods(link)[-1] == ("desk", "tools/call"))
+        result_of(link.let_go(one.number, Verdict.CHANGE, "[]"))
+    result_of(link.let_go(one.number, Verdict.CHANGE, one.text.replace('"a": 1', '"a": 40')))
+    wait_until(lambda: [each.is_answer for each in link.held().messages] == [True])
+    assert result_of(link.hold("", "both"))
+    assert text(result_of(calling.outcome)) == "42"
+    wait_until(lambda: len(link.traffic.marks) == 2 and methods(link)[-1] == ("desk", "tools/call"))
     asked, answered = link.traffic.marks_of(list(link.traffic.exchanges)[-1])
     assert (asked.how, '"a":1' in asked.was, '"a":40' in asked.now) == ("changed", True, True)
     assert (answered.how, answered.was) == ("passed on", "")
@@ -257,14 +247,14 @@ def test_a_core_that_hangs_is_told_until_it_answers_again(
     link = attach()
     service.process.send_signal(signal.SIGSTOP)
     try:
-        until(lambda: link.view().silent_s)
-        until(lambda: any("does not answer: it hangs" in each.text for each in link.notices()))
+        wait_until(lambda: link.view().silent_s)
+        wait_until(lambda: any("does not answer: it hangs" in each.text for each in link.notices()))
         assert link.view().servers[0].name == "far", "what was seen stays"
     finally:
         service.process.send_signal(signal.SIGCONT)
-    until(lambda: not link.view().silent_s)
-    until(lambda: any("answers again" in each.text for each in link.notices()))
-    assert text(call(link, "add", a=2, b=3).outcome.result(WITHIN_S)) == "5"
+    wait_until(lambda: not link.view().silent_s)
+    wait_until(lambda: any("answers again" in each.text for each in link.notices()))
+    assert text(result_of(call(link, "add", a=2, b=3).outcome)) == "5"
 
 
 @pytest.mark.process
@@ -272,20 +262,20 @@ def test_the_first_of_two_screens_answers(serve: Start, attach: Attach) -> None:
     serve()
     asking, other = attach(), attach()
     chosen = call(asking, "choose")
-    until(lambda: asking.questions() and other.questions())
+    wait_until(lambda: asking.questions() and other.questions())
     (question,) = other.questions()
     with pytest.raises(ValueError, match="answer"):
-        other.answer(question.id, []).result(WITHIN_S)
-    assert other.answer(question.id, [Answer(("blue",))]).result(WITHIN_S)
-    assert "blue" in text(chosen.outcome.result(WITHIN_S))
-    assert not asking.answer(question.id, [Answer(("red",))]).result(WITHIN_S)
-    until(lambda: asking.questions()[0].state is QuestionState.ANSWERED)
+        result_of(other.answer(question.id, []))
+    assert result_of(other.answer(question.id, [Answer(("blue",))]))
+    assert "blue" in text(result_of(chosen.outcome))
+    assert not result_of(asking.answer(question.id, [Answer(("red",))]))
+    wait_until(lambda: asking.questions()[0].state is QuestionState.ANSWERED)
     assert ("desk", "tools/call") in methods(other)
     late = attach()
-    until(lambda: methods(late) == methods(other))
-    until(lambda: len(other.view().clients) == 1)
+    wait_until(lambda: methods(late) == methods(other))
+    wait_until(lambda: len(other.view().clients) == 1)
     asking.close()
-    until(lambda: other.view().clients == ())
+    wait_until(lambda: other.view().clients == ())
 
 
 @pytest.mark.process
@@ -293,29 +283,29 @@ def test_a_killed_core_stays_readable_and_its_successor_is_found(serve: Start, a
     first = serve()
     link = attach()
     asked = call(link, "choose")
-    until(link.questions)
+    wait_until(link.questions)
     (question,) = link.questions()
     first.end(signal.SIGKILL)
-    until(lambda: link.view().gone)
-    assert asked.outcome.result(WITHIN_S).error["message"].endswith("has ended")
+    wait_until(lambda: link.view().gone)
+    assert result_of(asked.outcome).error["message"].endswith("has ended")
     assert link.questions()[0].state is QuestionState.WITHDRAWN
     seen = methods(link)
     assert ("desk", "tools/call") in seen
     assert link.catalogue("far").items and link.view().clients == ()
     assert link.output("far:1", -1) is None
     with pytest.raises(ValueError, match="has ended"):
-        link.answer(question.id, [Answer(("red",))]).result(WITHIN_S)
-    assert "has ended" in call(link, "add", a=1, b=1).outcome.result(WITHIN_S).error["message"]
+        result_of(link.answer(question.id, [Answer(("red",))]))
+    assert "has ended" in result_of(call(link, "add", a=1, b=1).outcome).error["message"]
     assert any(each.severity is Severity.ERROR and "has ended" in each.text for each in link.notices())
     second = serve()
-    until(lambda: not link.view().gone)
+    wait_until(lambda: not link.view().gone)
     assert link.core.pid == second.process.pid
     again = call(link, "choose")
-    until(lambda: link.questions() and link.questions()[0].state is QuestionState.WAITING)
+    wait_until(lambda: link.questions() and link.questions()[0].state is QuestionState.WAITING)
     assert link.questions()[0].id != question.id, "what was opened on the screen counts once"
-    assert link.answer(link.questions()[0].id, [Answer(("red",))]).result(WITHIN_S)
-    assert "red" in text(again.outcome.result(WITHIN_S))
-    until(lambda: len(methods(link)) > len(seen))
+    assert result_of(link.answer(link.questions()[0].id, [Answer(("red",))]))
+    assert "red" in text(result_of(again.outcome))
+    wait_until(lambda: len(methods(link)) > len(seen))
     assert methods(link)[: len(seen)] == seen
 
 
@@ -328,9 +318,9 @@ def test_a_screen_follows_a_lone_client_to_the_desk(serve: Start, attach: Attach
         assert link.core.kind == "stdio"
         assert [client.transport for client in link.view().clients] == ["stdio"]
         serve()
-        until(lambda: link.core.kind == "serve" and not link.view().gone)
-        until(lambda: [client.transport for client in link.view().clients] == ["stdio"])
-        until(lambda: "initialize" in {method for _, method in methods(link)})
+        wait_until(lambda: link.core.kind == "serve" and not link.view().gone)
+        wait_until(lambda: [client.transport for client in link.view().clients] == ["stdio"])
+        wait_until(lambda: "initialize" in {method for _, method in methods(link)})
     finally:
         lone.close()
 
@@ -367,8 +357,8 @@ def test_garbage_on_the_socket_ends_its_connection_only(serve: Start, attach: At
         visitor.sendall(framed(Join(__version__)) + framed(Ask(1, "close", pack(()))))
         while reader.read(1 << 16):
             pass
-    until(lambda: any("not something to ask for" in line.text for line in link.logs()))
-    assert text(call(link, "add", a=1, b=1).outcome.result(WITHIN_S)) == "2"
+    wait_until(lambda: any("not something to ask for" in line.text for line in link.logs()))
+    assert text(result_of(call(link, "add", a=1, b=1).outcome)) == "2"
 
 
 def test_a_core_of_another_version_is_refused() -> None:
@@ -448,7 +438,7 @@ async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(
         reader.close()
         ours.close()
         await asyncio.to_thread(screen.join)
-        await desk_until(lambda: desk.host.inbox.audience == 1)
+        await until(lambda: desk.host.inbox.audience == 1)
 
 
 @pytest.mark.slow
@@ -473,7 +463,7 @@ async def test_core_without_changes_sends_a_screen_nothing_and_then_each_change(
         reader = ours.makefile("rb")
         came = notices()
         for text in ("one", "two"):
-            await desk_until(lambda: screen.is_waiting)
+            await until(lambda: screen.is_waiting)
             desk.host.journal.notify(text)
             assert (await asyncio.to_thread(next, came)).text == text
         reader.close()
@@ -494,7 +484,7 @@ async def test_the_screen_works_on_an_attached_core(folder: Path) -> None:
             assert with_questions == 3, "the desk's own screen and two that are attached"
             await asyncio.to_thread(link.close)
             await asyncio.to_thread(other.close)
-            await desk_until(lambda: desk.host.inbox.audience == 1)
+            await until(lambda: desk.host.inbox.audience == 1)
 
 
 async def _call_and_answer(it: Bench, other: RemoteLink) -> None:

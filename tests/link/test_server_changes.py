@@ -19,9 +19,9 @@ from mcpdesk.link.values import JobState
 from mcpdesk.paths import sample_servers
 from mcpdesk.protocol.revisions import LATEST_HANDSHAKE
 from tests.support import odd_server
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 
 HELLO = sample_servers() / "hello"
 ODD = f"-- {sys.executable} {odd_server.PROGRAM} -"
@@ -79,8 +79,7 @@ async def test_a_server_removed_while_it_is_added_leaves_nothing(desk: RunningDe
     async def change() -> None:
         for _ in range(2):
             adding = asyncio.create_task(host.add(str(folder)))
-            while "mine" not in host.by_name:  # noqa: ASYNC110 (adding reports nothing in between)
-                await asyncio.sleep(0)
+            await until(lambda: "mine" in host.by_name)
             await asyncio.gather(host.remove("mine"), host.remove("mine"))
             assert await adding == ("mine",)
             assert "mine" not in host.by_name and "mine" not in host.folders
@@ -91,7 +90,7 @@ async def test_a_server_removed_while_it_is_added_leaves_nothing(desk: RunningDe
 
     other = write(tmp_path / "other", {"mcp.json": '{"name": "mine"}'})
     assert host._loop is not None
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(change(), host._loop))
 
 

@@ -20,9 +20,9 @@ from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.save_page import SavePage
 from tests.cli.conftest import Service, started_services
-from tests.support.desk import until
 from tests.support.folders import write
 from tests.support.frame import toasts
+from tests.support.patience import until
 from tests.support.workbench import Bench, bench
 
 FILES = {

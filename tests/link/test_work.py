@@ -13,8 +13,8 @@ import pytest
 
 from mcpdesk.link.local_work import WINDOW
 from mcpdesk.link.values import JobKind, JobState, JobView
-from tests.support.desk import RunningDesk, running_desk, until
-from tests.support.patience import WITHIN_S
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import in_time, until, within
 
 BUILTINS = '["BackgroundBash", "SetCallback", "TaskManager", "PlanMode"]'
 LASTING = '''
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 async def call(desk: RunningDesk, name: str, **arguments: Any) -> dict[str, Any]:
     """The structured result of a tool that works."""
     made = desk.request("own", "tools/call", {"name": name, "arguments": arguments})
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         outcome = await asyncio.wrap_future(made.outcome)
     assert outcome.result is not None and not outcome.result.get("isError"), outcome
     return dict(outcome.result["structuredContent"])
@@ -117,7 +117,7 @@ async def test_a_call_that_is_a_task_is_a_job_as_well(folder: Path) -> None:
         assert (job.kind, job.name, job.number, job.state) == (JobKind.TASK, "wait", 0, JobState.RUNNING)
         assert desk.busy() == ("1 running call", "1 running job") and desk.output(job.id, -1) is None
         desk.kill_job(job.id)
-        outcome = await asyncio.wait_for(asyncio.wrap_future(made.outcome), WITHIN_S)
+        outcome = await in_time(asyncio.wrap_future(made.outcome))
         assert outcome.error is not None and "cancelled at the desk" in outcome.error["message"]
         assert only(desk).state is JobState.CANCELLED and desk.busy() == ()
 

@@ -28,8 +28,8 @@ import aiohttp
 
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_database import EngineDatabase
-from tests.support.desk import until
 from tests.support.engine import EngineServer, engine_server
+from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.support.replicas import ReplicaCluster, ServedReplica, replica_cluster
 from tests.support.session_client import SessionClient, calculator, events

@@ -14,7 +14,8 @@ from mcpdesk.recorder.capture import recording as capture
 from tests.load.soak import TOOL, Sample, call_many, growth
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
-from tests.support.traffic import size_on_disk, wait_until
+from tests.support.patience import wait_until
+from tests.support.traffic import size_on_disk
 
 CALLS, STEPS = 1_000, 16
 """Calls between two looks, and looks."""

@@ -16,7 +16,7 @@ from mcpdesk.recorder.index.view import View
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.traffic_pane import counts
 from tests.bench.million import write_capture
-from tests.support.traffic import wait_until
+from tests.support.patience import wait_until
 
 FRAMES = 20_000
 PLAIN = b'{"n":%d,"t":1764000000.5,"c":1,"d":"in","json":{}}\n'

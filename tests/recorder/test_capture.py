@@ -20,8 +20,8 @@ from mcpdesk.recorder.capture import recording as capture
 from mcpdesk.recorder.capture.capture_file import CaptureFile, Taken
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import KEPT_BYTES, HttpNote
-from tests.support.patience import WITHIN_S
-from tests.support.traffic import IN, OUT, call, connection, settle, wait_until
+from tests.support.patience import WITHIN_S, wait_until
+from tests.support.traffic import IN, OUT, call, connection, settle
 
 KILLED = """
 import sys, time

@@ -18,8 +18,8 @@ from mcpdesk.recorder.capture import recording as capture
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.export import json_lines
 from mcpdesk.recorder.record import HttpNote
-from tests.support.patience import WITHIN_S
-from tests.support.traffic import IN, connection, wait_until
+from tests.support.patience import WITHIN_S, wait_until
+from tests.support.traffic import IN, connection
 
 LIMITED = """
 import resource, sys, time

@@ -15,7 +15,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import ConnectionInfo, Direction, RecordedRemark
-from tests.support.patience import WITHIN_S
+from tests.support.patience import wait_until
 
 IN, OUT = Direction.IN, Direction.OUT
 ASKED = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}'
@@ -176,12 +176,8 @@ def test_a_recorded_remark_is_on_its_exchange_and_in_the_capture(tmp_path: Path,
 def test_a_remark_alone_wakes_the_writer(tmp_path: Path) -> None:
     recording = recorded(b'{"jsonrpc":"2.0","id":1,"result":{}}', path=tmp_path / "c.jsonl")
     assert recording.path is not None
-    end = time.monotonic() + WITHIN_S
-    while b'"result"' not in recording.path.read_bytes() or not recording._is_resting:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    path = recording.path
+    wait_until(lambda: b'"result"' in path.read_bytes() and recording._is_resting)
     recording.remark(RecordedRemark(1, 1, time.time(), Remark(RemarkKind.NUMBER, "it is NaN")))
-    while b"it is NaN" not in recording.path.read_bytes():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_until(lambda: b"it is NaN" in path.read_bytes())
     recording.close()

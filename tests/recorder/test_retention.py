@@ -16,7 +16,8 @@ from mcpdesk.recorder.capture.capture_parts import existing_part, part_path, sto
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.capture.retention import RemovedFile, Retention, remove_old
 from mcpdesk.recorder.index.traffic_index import gaps_in_words
-from tests.support.traffic import IN, OUT, call, connection, size_on_disk, text, wait_until
+from tests.support.patience import wait_until
+from tests.support.traffic import IN, OUT, call, connection, size_on_disk, text
 
 KEEP = 1 << 20
 PADDING = "x" * 400

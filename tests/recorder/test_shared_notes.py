@@ -12,7 +12,7 @@ from mcpdesk.recorder.capture import encoder
 from mcpdesk.recorder.capture import recording as capture
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import Direction, HttpNote
-from tests.support.traffic import wait_until
+from tests.support.patience import wait_until
 
 IN, OUT = Direction.IN, Direction.OUT
 

@@ -13,7 +13,8 @@ from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.sorted_lines import SORTABLE, SortedLines
 from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.index.view import View
-from tests.support.traffic import IN, OUT, call, connection, mixed_traffic, settle, text, wait_until
+from tests.support.patience import wait_until
+from tests.support.traffic import IN, OUT, call, connection, mixed_traffic, settle, text
 
 VALUES: dict[str, Callable[[Index, int], object]] = {
     "took": lambda index, line: index.exchange(line).elapsed(0.0),

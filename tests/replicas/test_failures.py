@@ -15,9 +15,8 @@ import pytest
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from tests.load import faults
-from tests.support.desk import until
 from tests.support.engine import EngineServer, engine_server, needs_engine
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.replicas import ReplicaCluster, replica_cluster
 from tests.support.session_client import SessionClient, calculator, events, session_client
 
@@ -69,7 +68,7 @@ async def test_a_stream_of_a_killed_replica_ends_with_an_error_for_its_call(
                 victim.end(signal.SIGKILL)
                 cluster.replicas.remove(victim)
     headers = {**client.headers, "Accept": "text/event-stream", "Last-Event-ID": seen}
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while True:
             async with client.http.get(client.url, headers=headers) as answer:
                 if answer.status != 200:
@@ -210,7 +209,7 @@ async def test_while_the_engine_is_away_calls_go_on_and_the_rest_is_refused_at_o
     told = await health(cluster.replicas[0].url)
     assert told["status"] == "ok" and not told["ready"] and "is away" in told["reason"]
     engine.start()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while not all([(await health(each.url))["ready"] for each in cluster.replicas]):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     said = [line.partition(" info jobs: ")[2] for line in cluster.replicas[0].said if " info jobs: " in line]

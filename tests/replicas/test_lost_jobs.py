@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from mcpdesk.protocol.marked_ids import mark_of
 from mcpdesk.protocol.request_state import round_of
 from tests.replicas.test_shared_jobs import SLEEP, Caller, make_folder
 from tests.support.engine import EngineServer, engine_server, needs_engine, shared_engine
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until
 from tests.support.replicas import ReplicaCluster, ServedReplica, replica_cluster
 
 __all__ = ["shared_engine"]
@@ -61,16 +61,8 @@ def runs(folder: Path, mark: str) -> list[str]:
 
 
 async def wait_for_runs(folder: Path, mark: str, count: int) -> list[str]:
-    return await until(lambda: found if len(found := runs(folder, mark)) >= count else [])
-
-
-async def until(look: Callable[[], T]) -> T:
-    """What a look finds once it finds something."""
-    async with asyncio.timeout(WITHIN_S):
-        while True:
-            if found := look():
-                return found
-            await asyncio.sleep(0.05)
+    await until(lambda: len(runs(folder, mark)) >= count)
+    return runs(folder, mark)
 
 
 async def test_a_killed_replica_leaves_ends_as_they_were_and_the_rest_interrupted(

@@ -15,7 +15,7 @@ from mcpdesk.hosting.replicas.living import LEASE_S
 from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
 from mcpdesk.storage.shared.engine import EngineRefusal
 from tests.support.engine import engine_server, needs_engine
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until
 from tests.support.ports import free_port
 from tests.support.replicas import ServedReplica, replica_cluster
 from tests.support.session_client import SessionClient, calculator
@@ -33,10 +33,11 @@ async def metrics(http: aiohttp.ClientSession, url: str) -> dict[str, float]:
 
 
 async def until_ready(http: aiohttp.ClientSession, url: str, status: int) -> Any:
-    async with asyncio.timeout(WITHIN_S):
-        while (found := await facts(http, url, "/ready"))[0] != status:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    return found[1]
+    async def reported() -> Any:
+        found = await facts(http, url, "/ready")
+        return found if found[0] == status else None
+
+    return (await until(reported, within_s=WITHIN_S))[1]
 
 
 @needs_engine

@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.support.desk import until
 from tests.support.engine import EngineServer, needs_engine, shared_engine
+from tests.support.patience import until
 from tests.support.replicas import ReplicaCluster, ServedReplica, replica_cluster
 from tests.support.session_client import SessionClient, events, session_client
 

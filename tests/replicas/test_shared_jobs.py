@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from mcpdesk.protocol.marked_ids import mark_of
 from tests.support.engine import EngineServer, needs_engine, shared_engine
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 from tests.support.replicas import ReplicaCluster, replica_cluster
 from tests.support.session_client import events
 
@@ -138,7 +138,7 @@ class Caller:
 
     async def task(self, task: str, is_enough: Callable[[Any], bool], within_s: float = WITHIN_S) -> Any:
         """A task of the stateless era once it is as it should be."""
-        async with asyncio.timeout(within_s):
+        async with within(within_s=within_s):
             while True:
                 answer = await self.stateless("tasks/get", taskId=task)
                 if "result" in answer and is_enough(answer["result"]):
@@ -168,7 +168,7 @@ class Caller:
 
     async def over(self, job: str, within_s: float = WITHIN_S) -> Any:
         """How a job stands at the end."""
-        async with asyncio.timeout(within_s):
+        async with within(within_s=within_s):
             while True:
                 async with self.http.get(f"{self.url}/jobs/{job}") as answer:
                     facts = orjson.loads(await answer.read())
@@ -232,7 +232,7 @@ async def test_programs_in_the_background_are_read_and_ended_through_any_replica
     async def listed(count: int) -> list[list[Any]]:
         """What each of three replicas says of these programs, once it knows of all."""
         found = list[list[Any]]()
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while len(found) < count:
                 tasks = (await called("ListBgTasks"))["structuredContent"]["tasks"]
                 known = [each for each in tasks if each["task_id"] in numbers]
@@ -244,12 +244,12 @@ async def test_programs_in_the_background_are_read_and_ended_through_any_replica
         assert {each["status"] for each in known} == {"running"} and "echo two" in known[1]["command"]
     for number, name in zip(numbers, ("one", "two", "three"), strict=True):
         said = ""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while name not in said:
                 said = (await called("ReadBgOutput", task_id=number))["structuredContent"]["output"]
         ended = await called("KillBgTask", task_id=number)
         assert ended["structuredContent"]["status"] == "killed", ended
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while any(each["status"] != "killed" for known in await listed(3) for each in known):
             pass
     unknown = await called("ReadBgOutput", task_id=7)
@@ -365,25 +365,27 @@ async def test_a_listener_is_told_of_tasks_of_every_replica(caller: Caller) -> N
         "Content-Type": "application/json", "Accept": "application/json, text/event-stream",
         "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "subscriptions/listen",
     }  # fmt: skip
-    async with caller.http.post(f"{caller.url}/mcp/work", json=message, headers=headers) as stream:
-        async with asyncio.timeout(WITHIN_S):
-            async for _, event in events(stream):
-                assert event["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "ear"
-                if event["method"] == "notifications/subscriptions/acknowledged":
-                    assert event["params"]["notifications"] == {"taskIds": tasks}
-                    continue
-                assert event["method"] == "notifications/tasks"
-                task, status = event["params"]["taskId"], event["params"]["status"]
-                if status not in told[task]:
-                    told[task].append(status)
-                    if status == "input_required":  # each is answered by what the listener was told
-                        (key,) = event["params"]["inputRequests"]
-                        answers = {key: {"action": "accept", "content": {"name": "Ada"}}}
-                        await caller.stateless("tasks/update", taskId=task, inputResponses=answers)
-                    if status == "completed":
-                        assert "'name': 'Ada'" in event["params"]["result"]["content"][0]["text"]
-                if all("completed" in each for each in told.values()):
-                    break
+    async with (
+        caller.http.post(f"{caller.url}/mcp/work", json=message, headers=headers) as stream,
+        within(),
+    ):
+        async for _, event in events(stream):
+            assert event["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == "ear"
+            if event["method"] == "notifications/subscriptions/acknowledged":
+                assert event["params"]["notifications"] == {"taskIds": tasks}
+                continue
+            assert event["method"] == "notifications/tasks"
+            task, status = event["params"]["taskId"], event["params"]["status"]
+            if status not in told[task]:
+                told[task].append(status)
+                if status == "input_required":  # each is answered by what the listener was told
+                    (key,) = event["params"]["inputRequests"]
+                    answers = {key: {"action": "accept", "content": {"name": "Ada"}}}
+                    await caller.stateless("tasks/update", taskId=task, inputResponses=answers)
+                if status == "completed":
+                    assert "'name': 'Ada'" in event["params"]["result"]["content"][0]["text"]
+            if all("completed" in each for each in told.values()):
+                break
     assert all(each[0] == "input_required" and each[-1] == "completed" for each in told.values()), told
 
 
@@ -450,7 +452,7 @@ async def test_a_message_reaches_the_stream_of_its_connection(caller: Caller) ->
             message = {"jsonrpc": "2.0", "id": number, "method": "ping"} if number else first
             status, _, _ = await caller.post(where, message)
             assert status == 202
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 assert orjson.loads((await anext(lines))[6:])["id"] == number
     status, _, _ = await caller.post(where, first)
     assert status == 404

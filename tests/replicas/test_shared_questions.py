@@ -16,11 +16,11 @@ from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
 from mcpdesk.link.remote import RemoteLink, running_cores
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from tests.support.dashboard import OPERATOR_KEY, Events
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
 from tests.support.folders import write
 from tests.support.http_client import http_client
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, until, within
 from tests.support.replicas import ReplicaCluster, replica_cluster
 from tests.support.workbench import bench
 
@@ -65,7 +65,7 @@ async def called(url: str, tool: str, **arguments: Any) -> Any:
 
 async def asks(url: str, link: Any) -> asyncio.Task[Any]:
     """A call whose question waits at a desk; until the replica has heard of that, nobody can be asked."""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while True:
             call = asyncio.create_task(called(url, "paint"))
             while not call.done():
@@ -191,7 +191,7 @@ async def test_an_attached_screen_and_a_dashboard_show_and_answer_those_of_all(
             events = Events(page)
             for answers_at in ("screen", "dashboard", "screen"):
                 call = await asks(two.url, link)
-                told = await events.until("questions", lambda told: told["waiting"])
+                told = await events.event("questions", lambda told: told["waiting"])
                 (shown,), (question,) = told["waiting"], waiting(link)
                 assert question.replica.endswith(f":{two.port}")
                 if answers_at == "screen":
@@ -204,7 +204,7 @@ async def test_an_attached_screen_and_a_dashboard_show_and_answer_those_of_all(
                         assert sent.status == 200, await sent.text()
                 assert await call == "answered: red"
                 await until(lambda: not waiting(link))
-                await events.until("questions", lambda told: not told["waiting"])
+                await events.event("questions", lambda told: not told["waiting"])
     finally:
         await asyncio.to_thread(link.close)
 
@@ -227,6 +227,6 @@ async def test_those_of_a_killed_replica_go_within_ten_seconds_and_a_paused_one_
         await until(lambda: not waiting(link), within_s=10)
         assert link.questions()[0].reason == "its replica is gone"
         with pytest.raises(Exception):  # noqa: B017 (however the client's library puts it)
-            await asyncio.wait_for(lost, WITHIN_S)
+            await in_time(lost)
     finally:
         await asyncio.to_thread(link.close)

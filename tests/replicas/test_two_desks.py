@@ -14,8 +14,9 @@ import pytest
 from mcpdesk.hosting.replicas.living import LivingReplicas
 from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.storage.shared.engine import Engine
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
+from tests.support.patience import until, within
 from tests.support.session_client import calculator
 
 __all__ = ["shared_engine"]
@@ -75,7 +76,7 @@ async def test_a_folder_that_differs_is_told_on_both_desks(
     async with running_desk(changed, **sharing) as three:
         for desk in (one, three):
             told = "calc on .* has other files than here"
-            await until(lambda desk=desk, told=told: _was_told(desk, told), within_s=10)  # type: ignore[misc]
+            await until(lambda: _was_told(desk, told))
     assert not _was_told(two, "never said")
 
 
@@ -98,7 +99,7 @@ async def test_the_list_of_replicas_is_in_the_status(desks: tuple[RunningDesk, R
         assert "mcpdesk_engine_up 1.0" in metrics and f"mcpdesk_replicas {number}.0" in metrics
         return number
 
-    async with asyncio.timeout(10):
+    async with within():
         while await names() < 2:  # noqa: ASYNC110 (a page tells nobody)
             await asyncio.sleep(0.1)
     assert two.host.replicas is not None and two.host.replicas.is_alive(two.host.replicas.id)

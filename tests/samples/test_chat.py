@@ -17,7 +17,7 @@ from mcpdesk.bridge import Client, format_result
 from mcpdesk.paths import sample_servers
 from tests.cli.conftest import Service, started_services
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.scripted import Seen, http, scripted
 from tests.support.scripted import json as json_answer
 
@@ -39,7 +39,7 @@ async def chat(*arguments: str, **environ: str) -> tuple[int, str, list[dict[str
         sys.executable, str(CHAT), *arguments, cwd="/", env={**os.environ, **environ},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         out, err = await process.communicate()
     lines = err.decode().splitlines()
     told = [json.loads(line) for line in lines if line.startswith("{")]

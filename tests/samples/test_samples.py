@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from mcpdesk.server.offer.server import RequestView
 from mcpdesk.server.schemas.validation import compile_schema
 from mcpdesk.server.state.server_state import ServerState
 from mcpdesk.tools import BUILTINS
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.tools.support import ToolContext, use
 
 
@@ -74,7 +73,7 @@ async def call(loaded: LoadedFolder, name: str, caller: Caller | None = None, /,
     tool = next(tool for tool in loaded.tools if tool.name == name)
     accepts = compile_schema(tool.input_schema)
     assert accepts.failures(arguments) == []
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         return await tool.handler(arguments, caller or Caller())
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import started_services
 from tests.seeds.test_runtime import address
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 from tests.support.stdio_server import Server
 from tests.support.toolbox import KEY, Toolbox
 
@@ -131,7 +131,7 @@ async def test_a_client_of_the_service_hears_it_after_the_service_was_killed(fol
         async def hear(params: Any) -> None:
             await heard_by_client.put(params)
 
-        async with box.over_http(url, "2025-11-25", hear), asyncio.timeout(WITHIN_S):
+        async with box.over_http(url, "2025-11-25", hear), within():
             assert (await heard_by_client.get()).data["message"] == "stretch"
 
 

@@ -20,7 +20,7 @@ import pytest
 from tests.cli.conftest import Service
 from tests.support.curl import CURL, Fetched
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.plainly import plainly
 
 KEY = "devkey"
@@ -231,7 +231,7 @@ async def in_shell(command: str, url: str, **variables: str) -> str:
         env={"PATH": os.environ["PATH"], "ZYRA_API_KEY": KEY, **variables},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         out, err = await process.communicate()
     assert process.returncode == 0, err.decode()
     return out.decode()
@@ -565,9 +565,7 @@ async def test_cancelling_ends_the_program_and_what_it_started(
             assert answer.status == 200
         rest = [json.loads(message.data) async for message in ws]
     assert rest[-1]["status"] == "canceled"
-    async with asyncio.timeout(WITHIN_S):
-        while running_with(mark):  # noqa: ASYNC110 (nobody tells that a foreign process is gone)
-            await asyncio.sleep(0.01)
+    await until(lambda: not (running_with(mark)))
 
 
 def running_with(argument: str) -> list[str]:

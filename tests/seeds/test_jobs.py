@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import sqlite3
@@ -18,7 +17,7 @@ from tests.cli.conftest import Service, started_services
 from tests.seeds.test_runtime import address, rpc
 from tests.support.curl import JSON, fetch
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 
 TOOLS = '''
     """Tools worth running as jobs."""
@@ -88,22 +87,21 @@ async def begin(url: str, name: str, headers: dict[str, str] = KEY, **arguments:
 
 
 async def over(url: str, job: str, headers: dict[str, str] = KEY) -> Any:
-    async with aiohttp.ClientSession() as client, asyncio.timeout(WITHIN_S):
+    async with aiohttp.ClientSession() as client, within():
         await (await client.get(f"{url}/v1/mcp/progress/{job}?interval_ms=20", headers=headers)).read()
     return (await fetch(f"{url}/jobs/{job}", headers=headers)).json
 
 
 async def until_written(url: str, job: str) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while (await fetch(f"{url}/jobs/{job}", headers=KEY)).json["stdout"] != "begun\n":  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async def has_begun() -> bool:
+        return bool((await fetch(f"{url}/jobs/{job}", headers=KEY)).json["stdout"] == "begun\n")
+
+    await until(has_begun, within_s=WITHIN_S)
 
 
 async def until_kept(state: Path, job: str) -> None:
     """Wait until the end of a job is on disk. No call waits for that, so a kill may come first."""
-    async with asyncio.timeout(WITHIN_S):
-        while not any(_is_kept(file, job) for file in state.rglob("*.sqlite")):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: any(_is_kept(file, job) for file in state.rglob("*.sqlite")))
 
 
 def _is_kept(file: Path, job: str) -> bool:

@@ -30,7 +30,7 @@ from mcpdesk.server.asks.approval_questions import (
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import Plan, ServerState
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.policies import next_policy
 from tests.support.served import Peer
 from tests.support.task_server import EXTENDED
@@ -62,7 +62,7 @@ class Guarded(Peer):
         self.modern(identifier, "tools/call", params, progressToken=f"p{identifier}")
 
     async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (question := await self._told.get()).state is not state:
                 pass
         return question
@@ -265,7 +265,7 @@ async def test_a_task_waits_for_approval_as_a_task(peer: Guarded) -> None:
     assert found["status"] == "working"
     assert found["statusMessage"] == "waiting for approval on the desk"
     peer.inbox.decline(question.id, "not today")
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         for identifier in count(3):
             peer.modern(identifier, "tasks/get", {"taskId": task["taskId"]}, **meta)
             found = (await peer.response(identifier))["result"]

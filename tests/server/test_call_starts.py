@@ -12,7 +12,7 @@ import orjson
 from mcpdesk.server.calls import call_starts
 from mcpdesk.server.calls.call_starts import CallStarts
 from mcpdesk.server.offer.tool import Tool
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.rude import posted
 from tests.support.site import serving
 
@@ -33,7 +33,7 @@ async def test_others_are_answered_while_many_busy_calls_begin() -> None:
         time.sleep(BUSY_S)  # noqa: ASYNC251 (a handler that keeps the loop)
         return "done"
 
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
         served.hosted.server.tools.replace([Tool("busy", busy, {"type": "object"})])
         place = urlsplit(served.url)
         opened = [await asyncio.open_connection(place.hostname, place.port) for _ in range(CALLS)]

@@ -11,7 +11,7 @@ import pytest
 
 from mcpdesk.server.state.callback_timers import CallbackTimers
 from mcpdesk.storage.database import Database
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time
 
 
 def silent(level: str, data: Any) -> bool:
@@ -37,7 +37,7 @@ async def test_only_one_of_two_processes_fires(pair: tuple[CallbackTimers, Callb
     first, second = pair
     await first.set("tea", 0.05, 1, "client", silent)
     await second.wake()
-    await asyncio.wait_for(fired.wait(), WITHIN_S)
+    await in_time(fired.wait())
     await first.close()
     await second.close()
     assert (await second.all())[0].fired == 1
@@ -82,5 +82,5 @@ async def test_one_that_fires_nothing_leaves_it_to_the_other_which_hears_of_it(
     await brief.set("tea", 0.01, 1, "client", silent)
     await brief.wake()
     await lasting.hear()
-    await asyncio.wait_for(fired.wait(), WITHIN_S)
+    await in_time(fired.wait())
     assert (await brief.all())[0].fired == 1

@@ -12,7 +12,7 @@ from mcpdesk.errors import ClientError
 from mcpdesk.server.asks import client_requests
 from mcpdesk.server.offer.server import Limits
 from tests.support.asked_client import ADA, EVERYTHING, ROOTS, WRITTEN, Asked, text_of
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 
 async def opened(revision: str = "2025-11-25", capabilities: dict[str, Any] | None = None) -> Asked:
@@ -137,7 +137,7 @@ async def test_cancelling_the_call_takes_the_question_back() -> None:
     call(peer, "greet")
     question = await peer.question("elicitation/create")
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    taken = await peer.until(lambda message: message.get("method") == "notifications/cancelled")
+    taken = await peer.message(lambda message: message.get("method") == "notifications/cancelled")
     assert taken["params"]["requestId"] == question["id"] and peer.asking.ended == ["cancelled"]
 
 
@@ -163,7 +163,7 @@ async def test_a_slow_answer_keeps_the_connection_alive(monkeypatch: pytest.Monk
     beats = asyncio.Event()
     monkeypatch.setattr(peer.channel, "keep_alive", beats.set)
     call(peer, "greet")
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await beats.wait()
     peer.answer(await peer.question("elicitation/create"), ADA)
     assert text_of(await peer.response(1)) == "Hello, Ada!"

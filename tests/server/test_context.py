@@ -95,7 +95,7 @@ async def test_waiting_for_a_person_hides_no_progress_of_the_handler(monkeypatch
     peer.inbox.audience = 1
     peer.server.tools.replace([Tool("survey", survey, {"type": "object"})])
     peer.modern(1, "tools/call", {"name": "survey"}, progressToken="p")
-    await peer.until(lambda message: len(peer.received) >= 5)
+    await peer.message(lambda message: len(peer.received) >= 5)
     peer.inbox.decline(1)
     assert (await peer.response(1))["result"]["content"][0]["text"] == "declined"
     told = [message["params"] for message in peer.received if "params" in message]
@@ -176,7 +176,7 @@ async def test_a_handler_tells_subscribers_that_a_resource_changed() -> None:
     await peer.shake_hands()
     peer.request(1, "resources/subscribe", {"uri": "note://1"})
     peer.modern("L", "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["note://2"]}})
-    await peer.until(lambda message: message.get("method") == "notifications/subscriptions/acknowledged")
+    await peer.message(lambda message: message.get("method") == "notifications/subscriptions/acknowledged")
     peer.request(2, "tools/call", {"name": "write"})
     await peer.response(2)
     told = [m["params"] for m in peer.received if m.get("method") == "notifications/resources/updated"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.server.offer.server import Limits
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.served import Peer, make_server
 
 
@@ -113,7 +113,7 @@ async def test_batches_belong_to_one_revision() -> None:
     assert (await peer.response(2))["result"]["isError"] is False
     assert (await peer.response(3))["error"]["code"] == -32600
     peer.send([])
-    assert await peer.until(
+    assert await peer.message(
         lambda message: "id" not in message and message.get("error", {}).get("code") == -32600
     )
 
@@ -207,11 +207,11 @@ async def test_open_sessions_and_listeners_hear_of_changes() -> None:
     peer = Peer()
     await peer.shake_hands()
     peer.modern("L", "subscriptions/listen", {"notifications": {"toolsListChanged": True, "bogus": True}})
-    acknowledged = await peer.until(lambda m: m.get("method") == "notifications/subscriptions/acknowledged")
+    acknowledged = await peer.message(lambda m: m.get("method") == "notifications/subscriptions/acknowledged")
     assert acknowledged["params"]["notifications"] == {"toolsListChanged": True}
     peer.server.tools.replace(list(peer.server.tools)[:2])
     peer.server.prompts.replace([])
-    await peer.until(lambda m: m.get("method") == "notifications/prompts/list_changed")
+    await peer.message(lambda m: m.get("method") == "notifications/prompts/list_changed")
     changes: list[tuple[str, Any]] = [
         (m["method"], (m.get("params") or {}).get("_meta"))
         for m in peer.received
@@ -231,10 +231,10 @@ async def test_open_sessions_and_listeners_hear_of_changes() -> None:
 async def test_a_core_that_stops_ends_a_listener_with_its_result_and_then_a_cancellation() -> None:
     peer = Peer()
     peer.modern(7, "subscriptions/listen", {"notifications": {"promptsListChanged": True}})
-    await peer.until(lambda m: m.get("method") == "notifications/subscriptions/acknowledged")
+    await peer.message(lambda m: m.get("method") == "notifications/subscriptions/acknowledged")
     peer.received.clear()
     peer.services.subscriptions.close()
-    await peer.until(lambda m: m.get("method") == "notifications/cancelled")
+    await peer.message(lambda m: m.get("method") == "notifications/cancelled")
     result, cancelled = peer.received
     assert (result["id"], result["result"]["resultType"]) == (7, "complete")
     assert result["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7
@@ -249,11 +249,11 @@ async def test_a_server_without_tools_tells_nobody_of_changes_to_them() -> None:
     assert "tools" not in (await peer.shake_hands())["result"]["capabilities"]
     wanted = {"toolsListChanged": True, "promptsListChanged": True}
     peer.modern("L", "subscriptions/listen", {"notifications": wanted})
-    acknowledged = await peer.until(lambda m: m.get("method") == "notifications/subscriptions/acknowledged")
+    acknowledged = await peer.message(lambda m: m.get("method") == "notifications/subscriptions/acknowledged")
     assert acknowledged["params"]["notifications"] == {"promptsListChanged": True}
     server.tools.replace([])
     server.prompts.replace([])
-    await peer.until(lambda m: m.get("method") == "notifications/prompts/list_changed")
+    await peer.message(lambda m: m.get("method") == "notifications/prompts/list_changed")
     told = [m["method"] for m in peer.received if m.get("method", "").endswith("list_changed")]
     assert told == ["notifications/prompts/list_changed"] * 2
     peer.channel.close()
@@ -280,7 +280,7 @@ async def test_a_batch_of_more_than_may_be_in_flight_is_refused_whole() -> None:
     peer = Peer(server)
     await peer.shake_hands("2025-03-26")
     peer.send([{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(4)])
-    refused = await peer.until(lambda message: "error" in message)
+    refused = await peer.message(lambda message: "error" in message)
     assert refused["error"]["code"] == -32600 and "4 messages" in refused["error"]["message"]
     peer.send([{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(1, 4)])
     assert [(await peer.response(number))["result"] for number in range(1, 4)] == [{}, {}, {}]
@@ -302,7 +302,7 @@ async def test_a_closed_channel_ends_a_whole_batch() -> None:
     peer.send([calling(1, "forever"), calling(2, "forever")])
     await asyncio.sleep(0)
     peer.channel.close()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await peer.channel.drained()
     assert peer.channel.dialogue.is_idle
 

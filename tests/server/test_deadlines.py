@@ -22,8 +22,7 @@ from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.resources import Resource
 from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.served import Peer
 
 
@@ -57,7 +56,7 @@ async def test_a_call_over_its_limit_is_ended_and_others_are_not(forever: asynci
     late = await begun(deadlines, brief, 0.01, asyncio.Event().wait())
     others = await begun(deadlines, long, 60, forever.wait())
     assert await deadlines.run(asyncio.sleep(0, "quick"), make_call(), 60) == "quick"
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         with pytest.raises(TimeoutError, match=r"limit of 0\.01 s"):
             await late
     assert list(deadlines) == [long] and not long.stop
@@ -79,11 +78,11 @@ async def test_a_stop_ends_each_call_once_and_does_not_wait_for_those_that_go_on
     deadlines, deaf, cancelled = Deadlines(), make_call(), make_call()
     running = [await begun(deadlines, each, 60, go_on()) for each in (deaf, cancelled)]
     cancelled.end("nobody wants it")
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await deadlines.stop()
     assert (deaf.stop, cancelled.stop) == (STOPPED, "nobody wants it")
     monkeypatch.setattr("mcpdesk.server.calls.deadlines.HEED_S", 3_600)
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await deadlines.stop()
     forever.set()
     await asyncio.gather(*running, return_exceptions=True)
@@ -308,7 +307,7 @@ async def test_a_cancelled_call_that_goes_on_is_not_answered() -> None:
     peer = peer_with(swallow_the_limit)
     peer.modern(1, "tools/call", {"name": "swallow_the_limit"})
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await peer.channel.drained()
     assert peer.received == []
 

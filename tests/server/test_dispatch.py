@@ -105,7 +105,7 @@ async def test_a_uri_nobody_means_is_refused_with_what_is_allowed(
     told = f"{where}: a URI of {LONGEST_URI + 1} characters is too long; allowed are {LONGEST_URI}"
     assert (error["code"], error["message"]) == (-32602, told)
     if method == "subscriptions/listen":
-        await peer.until(lambda each: each.get("method") == "notifications/subscriptions/acknowledged")
+        await peer.message(lambda each: each.get("method") == "notifications/subscriptions/acknowledged")
     else:
         assert "result" in await peer.response(1)
     peer.channel.close()

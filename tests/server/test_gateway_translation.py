@@ -19,7 +19,7 @@ from mcpdesk.server.background.job_reader import JobReader, facts
 from mcpdesk.server.background.job_work import DROPPED, job_owner, job_roots
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.server.offer.tool import Tool, ToolResult
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, in_time
 from tests.support.served import Peer, make_server
 
 
@@ -67,7 +67,7 @@ async def test_progress_of_one_call_and_of_one_job(mode: str) -> None:
     if mode == "sync":
         assert answer["result"]["stdout"] == "done"
     else:
-        await caller.peer.until(lambda each: each.get("params", {}).get("status") == "succeeded")
+        await caller.peer.message(lambda each: each.get("params", {}).get("status") == "succeeded")
     told = [each for each in caller.peer.received if each.get("method") == "notifications/progress"]
     assert told and all(each["params"]["progressToken"] == "p" for each in told)
 
@@ -240,7 +240,7 @@ async def test_what_a_cancelled_job_still_does_is_no_part_of_it() -> None:
                 await reader.changed(WITHIN_S)
         went_on.clear()
         assert caller.store.cancel(job, "enough")
-        await asyncio.wait_for(went_on.wait(), WITHIN_S)
+        await in_time(went_on.wait())
         await asyncio.gather(*caller.store._works)
         assert job.status is TaskStatus.CANCELLED
         assert (job.exit_code, job.message, facts(job, 1000)["stdout"]) == (None, "enough", "")

@@ -154,7 +154,7 @@ async def test_a_stream_acknowledges_the_resources_that_exist_and_none_else(tmp_
     peer = filed(tmp_path)
     both = {"resourceSubscriptions": ["resource://nothing", "./resources/tide table.md"]}
     peer.modern("L", "subscriptions/listen", {"notifications": both})
-    await peer.until(lambda message: message.get("method") == "notifications/subscriptions/acknowledged")
+    await peer.message(lambda message: message.get("method") == "notifications/subscriptions/acknowledged")
     told = peer.received[-1]["params"]["notifications"]
     assert told == {"resourceSubscriptions": ["resource://tide"]}
     peer.modern(1, "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["resource://no"]}})

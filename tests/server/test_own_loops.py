@@ -19,8 +19,7 @@ from mcpdesk.server.calls.sync_context import awaitable
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import Asked, AskingServer
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until
 
 
 class Lending(AskingServer):

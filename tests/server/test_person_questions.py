@@ -20,7 +20,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from tests.support.asked_client import Asked
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 QUESTIONS = json.dumps([{"question": "Tea?", "options": ["yes", "no"]}])
 FORM: dict[str, Any] = {"elicitation": {}}
@@ -43,7 +43,7 @@ class Both(Asked):
         self.request(identifier, "tools/call", arguments)
 
     async def sees(self, state: QuestionState) -> Question:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (question := await self._told.get()).state is not state:
                 pass
         return question
@@ -129,7 +129,7 @@ async def test_of_both_the_desk_may_be_first_and_the_client_is_told(make: Any) -
     question = await peer.question(CREATE)
     peer.inbox.decline(number, "not now")
     assert await peer.said() == ("declined", "not now")
-    told = await peer.until(lambda message: message.get("method") == "notifications/cancelled")
+    told = await peer.message(lambda message: message.get("method") == "notifications/cancelled")
     assert told["params"]["requestId"] == question["id"]
 
 
@@ -156,7 +156,7 @@ async def test_a_cancelled_call_closes_both(make: Any) -> None:
     question = await peer.question(CREATE)
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     assert (await peer.sees(QuestionState.WITHDRAWN)).reason == "cancelled by the caller"
-    told = await peer.until(lambda message: message.get("method") == "notifications/cancelled")
+    told = await peer.message(lambda message: message.get("method") == "notifications/cancelled")
     assert told["params"]["requestId"] == question["id"]
 
 

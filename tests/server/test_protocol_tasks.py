@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from mcpdesk.jobs.job import JobStore
 from mcpdesk.protocol.task_shapes import EXTENSION
 from tests.support.asked_client import ADA, EVERYTHING
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time
 from tests.support.task_server import EXTENDED, TaskPeer, TaskServer
 
 TOM = {"action": "accept", "content": {"name": "Tom"}}
@@ -134,7 +133,7 @@ async def test_answers_may_come_one_by_one_and_keys_are_never_used_twice() -> No
     left = await peer.get(task)
     assert left["status"] == "input_required" and set(left["inputRequests"]) == {"name"}
     await peer.update(task, name=ADA, cat=ADA)
-    await peer.until(lambda _: True)
+    await peer.message(lambda _: True)
     again = await peer.settled(task, "input_required")
     assert set(again["inputRequests"]) == {"cat-2"}
     await peer.update(task, **{"cat-2": ADA})
@@ -265,5 +264,5 @@ async def test_the_core_that_stops_ends_its_tasks() -> None:
     await peer.start("wait")
     await peer.tasks.running.wait()
     peer.services.jobs.close()
-    await asyncio.wait_for(peer.tasks.over.wait(), WITHIN_S)
+    await in_time(peer.tasks.over.wait())
     assert peer.tasks.ended == ["cancelled"] and len(peer.services.jobs) == 0

@@ -22,7 +22,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.tool import Tool, ToolResult
 from tests.support.asked_client import ADA, EVERYTHING, NAME, Asked, AskingServer, text_of
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 TOM = {"action": "accept", "content": {"name": "Tom"}}
 
@@ -97,7 +97,7 @@ def send(peer: Asked, identifier: int, params: dict[str, Any], **meta: Any) -> N
 
 
 async def began(asking: Paying) -> None:
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await asking.began.wait()
 
 
@@ -285,7 +285,7 @@ async def test_a_round_that_was_cancelled_may_be_tried_again() -> None:
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
     # Sent before the handler has ended: it waits for that, whatever answers it brings.
     send(peer, 3, params_of(asked, TOM))
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await asking.was_cancelled.wait()
     asking.may_end.set()
     assert text_of(await peer.response(3)) == "paid 2"

@@ -14,7 +14,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import ADA, EVERYTHING, NAME, ROOTS, WRITTEN, Asked, AskingServer, text_of
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 
 def retry(response: dict[str, Any], **answers: Any) -> dict[str, Any]:
@@ -312,7 +312,7 @@ async def test_cancelling_a_later_round_ends_the_handler() -> None:
     asked = await peer.round(1, "stubborn")
     params = {"name": "stubborn"} | retry(asked, **{"roots-1": ROOTS})
     peer.modern(2, "tools/call", params, **{CAPABILITIES_KEY: EVERYTHING})
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await went_on.wait()
         peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
         await gone.wait()

@@ -14,7 +14,7 @@ from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.background.job_records import SharedJobRecords
 from mcpdesk.server.background.watched_tasks import WatchedTasks
 from mcpdesk.storage.job_table import FIRST_FENCE, JobRow
-from tests.support.desk import until
+from tests.support.patience import until
 
 
 class Table:

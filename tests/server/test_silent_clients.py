@@ -132,7 +132,7 @@ async def test_a_task_goes_on_without_the_answer(how: str, is_attended: bool) ->
     peer.request(1, "tools/call", {"name": "asks", "arguments": {"how": how}, "task": {}})
     task = (await peer.response(1))["result"]["task"]["taskId"]
     if not is_attended:
-        await peer.until(lambda each: each.get("params", {}).get("status") == "completed")
+        await peer.message(lambda each: each.get("params", {}).get("status") == "completed")
     peer.request(2, "tasks/result", {"taskId": task})
     told = text_of(await peer.response(2))
     assert told == f"The client did not answer {method} within {LIMIT_S:g} s"

@@ -19,9 +19,8 @@ from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
-from tests.support.desk import until
 from tests.support.module import found_in
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, in_time, until
 from tests.support.served import Peer
 
 SIGNALS = SimpleNamespace()
@@ -225,7 +224,7 @@ async def test_it_asks_the_client_in_both_eras(serve: Callable[..., Peer], revis
         await peer.response(0)
         peer.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         peer.request(3, "tools/call", params)
-        asked = await peer.until(lambda message: message.get("method") == "elicitation/create")
+        asked = await peer.message(lambda message: message.get("method") == "elicitation/create")
         peer.send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})
     assert said((await peer.response(3))["result"]) == "Ada"
 
@@ -272,7 +271,7 @@ async def test_a_cancelled_call_raises_where_the_function_waits(
     peer.inbox.audience, asked = 1, asyncio.Event()
     peer.inbox.subscribe(lambda _: asked.set())
     peer.request(2, "tools/call", {"name": "waits", "arguments": {}})
-    await asyncio.wait_for(asked.wait(), WITHIN_S)
+    await in_time(asked.wait())
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}})
     assert await asyncio.to_thread(signals.over.wait, WITHIN_S)
     assert signals.seen == ["CancelledError"]

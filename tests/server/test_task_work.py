@@ -9,7 +9,7 @@ import pytest
 from mcpdesk.auth.principal import Principal
 from mcpdesk.server.background import task_work
 from tests.support.official_schema import problems
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time
 from tests.support.task_server import TaskPeer, TaskServer
 
 RELATED = "io.modelcontextprotocol/related-task"
@@ -132,12 +132,12 @@ async def test_a_question_left_unanswered_is_asked_again_with_the_next_request()
     peer = await opened()
     task = (await peer.start_core("ask"))["taskId"]
     waiting = peer.begin("tasks/result", {"taskId": task})
-    first = await peer.until(lambda message: message.get("method") == "elicitation/create")
+    first = await peer.message(lambda message: message.get("method") == "elicitation/create")
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
     taken_back = await peer.told("notifications/cancelled", lambda params: params["requestId"] == first["id"])
     assert taken_back["_meta"] == first["params"]["_meta"] == {RELATED: {"taskId": task}}
     waiting = peer.begin("tasks/result", {"taskId": task})
-    second = await peer.until(
+    second = await peer.message(
         lambda message: message.get("method") == "elicitation/create" and message["id"] != first["id"]
     )
     also = peer.begin("tasks/result", {"taskId": task})
@@ -153,7 +153,7 @@ async def test_a_refused_question_is_the_handlers_to_deal_with() -> None:
     peer = await opened()
     task = (await peer.start_core("ask"))["taskId"]
     waiting = peer.begin("tasks/result", {"taskId": task})
-    question = await peer.until(lambda message: message.get("method") == "elicitation/create")
+    question = await peer.message(lambda message: message.get("method") == "elicitation/create")
     peer.send({"jsonrpc": "2.0", "id": question["id"], "error": {"code": -1, "message": "no"}})
     result = (await peer.response(waiting))["result"]
     assert result["isError"] and "refused elicitation/create: no" in result["content"][0]["text"]
@@ -193,7 +193,7 @@ async def test_who_waits_for_a_result_sees_signs_of_life(monkeypatch: pytest.Mon
     monkeypatch.setattr(peer.channel, "keep_alive", alive.set)
     task = (await peer.start_core("wait"))["taskId"]
     waiting = peer.begin("tasks/result", {"taskId": task})
-    await asyncio.wait_for(alive.wait(), WITHIN_S)
+    await in_time(alive.wait())
     peer.tasks.go.set()
     assert "result" in await peer.response(waiting)
     peer.services.jobs.close()

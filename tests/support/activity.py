@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -21,7 +20,7 @@ from mcpdesk.tui.widgets.line_list import LineList
 from mcpdesk.tui.widgets.section import Section
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until
 
 PANES_HERE = {**STUBS, "activity": PANES["activity"]}
 AnySection = TypeVar("AnySection", bound=Section[Any])
@@ -50,19 +49,12 @@ async def activity(
         await pilot.pause()
         pane = app.main.pane
         assert isinstance(pane, ActivityPane)
-        await until(pilot, lambda: pane._has_looked)
+        await until(lambda: pane._has_looked, pilot)
         if show:
             await app.main.action_show_part(show)
         await pilot.pause()
         yield app, pilot, pane
     QuestionScreen.drafts.clear()
-
-
-async def until(pilot: Pilot[None], holds: Callable[[], object]) -> None:
-    """Let the screen go on until something holds."""
-    async with asyncio.timeout(WITHIN_S):
-        while not holds():
-            await pilot.pause(0.01)
 
 
 def part(pane: ActivityPane, kind: type[AnySection]) -> AnySection:

@@ -128,7 +128,7 @@ class Asked(Peer):
 
     async def question(self, method: str) -> dict[str, Any]:
         """Wait for a request of the server's."""
-        return await self.until(lambda message: message.get("method") == method and "id" in message)
+        return await self.message(lambda message: message.get("method") == method and "id" in message)
 
     def answer(self, question: dict[str, Any], result: Any) -> None:
         """Answer one."""

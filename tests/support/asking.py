@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from unittest.mock import patch
 
@@ -16,9 +15,9 @@ from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.forms import question_dialog
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens import main_screen
+from tests.support.driven import OnScreen
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame
-from tests.support.patience import WITHIN_S
 
 DATABASE = Page("Which database?", "Storage", (Option("PostgreSQL", "relational"), Option("SQLite")))
 CHECKS = Page("Which checks?", "", (Option("lint"), Option("types"), Option("tests")), multi_select=True)
@@ -32,11 +31,12 @@ APPROVAL = Page(
 )
 
 
-class Asked:
+class Asked(OnScreen):
     """A desk with one dialog open."""
 
     def __init__(self, app: DeskApp, pilot: Pilot[None], link: FakeLink, question: Question) -> None:
-        self.app, self.pilot, self.link, self.question = app, pilot, link, question
+        super().__init__(app, pilot)
+        self.link, self.question = link, question
 
     @property
     def dialog(self) -> QuestionScreen:
@@ -54,15 +54,6 @@ class Asked:
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
         await self.pilot.pause()
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WITHIN_S):
-            while not holds():
-                await self.pilot.pause(0.01)
-
-    def shown(self) -> str:
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text for strip in strips)
 
     def end_elsewhere(self, **changes: object) -> None:
         self.link._settle(self.question.id, **changes)

@@ -12,6 +12,8 @@ from typing import Any
 
 import aiohttp
 
+from tests.support.patience import within
+
 CURL = shutil.which("curl")
 JSON = {"Content-Type": "application/json"}
 
@@ -35,7 +37,7 @@ async def fetch(
     """GET, or POST `data`."""
     body = data.encode() if isinstance(data, str) else data
     ask = _by_curl if CURL else _by_aiohttp
-    async with asyncio.timeout(20):
+    async with within():
         return await ask(url, body, headers, method or ("GET" if body is None else "POST"))
 
 

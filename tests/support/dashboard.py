@@ -12,10 +12,10 @@ import aiohttp
 import orjson
 
 from mcpdesk.cli.core_process import give_dashboard
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.http_client import http_client
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 
 KEY = "a-key-nobody-guesses-7Q"
 OPERATOR_KEY = "the-operators-own-4Z"
@@ -144,7 +144,7 @@ class Dashboard:
         assert answer.status == 200, await answer.text()
         events = Events(answer)
         try:
-            await events.until("hello")
+            await events.event("hello")
             yield events
         finally:
             answer.close()
@@ -177,9 +177,9 @@ class Events:
                 return self.seen[-1]
         return None
 
-    async def until(self, name: str, holds: Callable[[Any], object] = lambda _: True) -> Any:
+    async def event(self, name: str, holds: Callable[[Any], object] = lambda _: True) -> Any:
         """The first event of a name, from here on, of which something holds."""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (event := await self.next()) is not None:
                 if event[0] == name and holds(event[1]):
                     return event[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +16,7 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.link.local import LocalLink
 from mcpdesk.upstream.upstream import UpstreamPlan
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 # pytest makes a syntax tree of every module of ours that it imports, which two threads cannot do at the same
 # time (see `mcpdesk.hosting.folder.namespace`): what the screen imports late is imported before a core runs.
@@ -24,13 +24,6 @@ for late in ("screens.workbench", "traffic.traffic_pane", "screens.activity", "s
     import_module(f"mcpdesk.tui.{late}")
 
 START_S = 20.0
-
-
-async def until(condition: Callable[[], object], within_s: float = WITHIN_S) -> None:
-    """Wait for something another thread does and tells nobody of; a snapshot is looked at again and again."""
-    async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110 (nothing to wait on: that is the point of snapshots)
-            await asyncio.sleep(0.01)
 
 
 class RunningDesk(LocalLink):
@@ -58,7 +51,7 @@ async def running_desk(
     link.host = host
     core.start()
     try:
-        async with asyncio.timeout(START_S):
+        async with within(within_s=START_S):
             await asyncio.wrap_future(core.started)
         yield link
     finally:

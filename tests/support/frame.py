@@ -13,6 +13,7 @@ from textual.widgets import Button, Input
 from mcpdesk.link.values import CoreView, ItemKind
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.main_screen import PANES, Panes
+from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
 
 
@@ -61,7 +62,7 @@ async def running_frame(
 ) -> AsyncIterator[tuple[DeskApp, Pilot[None]]]:
     """A desk on sample data, drawn into nothing."""
     app = DeskApp(link or quiet_link(), theme, panes)
-    async with app.run_test(size=size, notifications=True) as pilot:
+    async with driven(app, size=size, notifications=True) as pilot:
         await pilot.pause()
         yield app, pilot
 

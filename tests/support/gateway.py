@@ -16,7 +16,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.server.offer.tool import Tool, ToolResult
 from mcpdesk.transports.base import Rules
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.site import Served, serving
 
 ANY = {"type": "object"}
@@ -82,7 +82,7 @@ class Gateway:
 
     async def over(self, job: Call) -> Call:
         """How a job stands once it is over."""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             answer = await self.client.get(f"{self.url}/v1/mcp/progress/{job['job_id']}?interval_ms=10")
             await answer.read()
         facts: Call = await self.get(job["poll"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.ports import free_port
 from tests.support.replicas import ReplicaCluster
 
@@ -54,7 +54,7 @@ async def haproxy(cluster: ReplicaCluster, place: Path) -> AsyncIterator[str]:
     config.write_text(balanced([each.port for each in cluster.replicas], port))
     process = await asyncio.create_subprocess_exec(HAPROXY, "-db", "-f", str(config), stderr=-3)
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await all_ready(f"http://127.0.0.1:{port}", len(cluster.replicas))
         yield f"http://127.0.0.1:{port}"
     finally:

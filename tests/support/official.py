@@ -22,7 +22,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import FileUrl
 
 from mcpdesk.protocol.revisions import BY_NAME, REVISIONS
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until
 
 ROOT = Path(__file__).parents[2]
 HANDSHAKES = tuple(revision.name for revision in REVISIONS if not revision.is_stateless)
@@ -59,12 +59,9 @@ class Heard:
         """Whether a notification of that type came."""
         return any(isinstance(message, kind) for message in self.messages)
 
-    async def until(self, holds: Callable[[], bool]) -> None:
+    async def sees(self, holds: Callable[[], bool]) -> None:
         """Wait until something that was heard makes `holds` true."""
-        async with asyncio.timeout(WITHIN_S):
-            while not holds():
-                self._came.clear()
-                await self._came.wait()
+        await until(holds, self, changed=self._came)
 
 
 def state_of(folder: Path) -> Path:

@@ -10,7 +10,7 @@ import mcp_types as types
 from mcpdesk.inbox.question import Question, QuestionState
 from tests.support.desk import RunningDesk
 from tests.support.official import Place, stdio
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 
 class Person:
@@ -25,7 +25,7 @@ class Person:
         desk.host.inbox.subscribe(tell)
 
     async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (question := await self._told.get()).state is not state:
                 pass
         return question

@@ -12,7 +12,7 @@ import json
 import re
 import sys
 import urllib.request
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,8 @@ from mcpdesk.paths import sample_servers
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
-from tests.support.patience import WITHIN_S
+from tests.support.driven import driven
+from tests.support.patience import WITHIN_S, until
 
 PICTURE = Path(__file__).parents[1] / "golden" / "desk.svg"
 STATE = "/tmp/mcpdesk"
@@ -82,7 +83,7 @@ async def draw(size: tuple[int, int] = SIZE, port: int = PORT) -> str:
     """The screen as SVG, after a client and a person have used the desk."""
     async with running_desk(sample_servers() / "desk", http=True, port=port, state_dir=STATE) as link:
         app = DeskApp(link, theme="night")
-        async with app.run_test(size=size) as pilot:
+        async with driven(app, size=size) as pilot:
             await asyncio.to_thread(be_a_client, link)
             await be_a_person(pilot, link)
             return re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="mcpdesk"))
@@ -92,16 +93,16 @@ async def draw_any() -> str:
     """The screen as SVG with a server that is no folder, after a person has called one of its tools."""
     async with running_desk(upstreams=[EVERYTHING], http=True, state_dir=STATE) as link:
         app = DeskApp(link, theme="night")
-        async with app.run_test(size=SIZE) as pilot:
-            await until(pilot, lambda: shows(pilot, "connected") and shows(pilot, "get-sum"))
+        async with driven(app, size=SIZE) as pilot:
+            await until(lambda: shows(pilot, "connected") and shows(pilot, "get-sum"), pilot)
             await press(pilot, "slash")
-            await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+            await until(lambda: isinstance(pilot.app.focused, Input), pilot)
             await press(pilot, *"get-sum", "enter")
             await press(pilot, "slash", "escape")
             await press(pilot, "enter")
-            await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+            await until(lambda: isinstance(pilot.app.focused, Input), pilot)
             await press(pilot, *"17", "tab", *"25", "ctrl+r")
-            await until(pilot, lambda: shows(pilot, "is 42"))
+            await until(lambda: shows(pilot, "is 42"), pilot)
             await pilot.pause(0.5)
             return re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="mcpdesk"))
 
@@ -110,13 +111,13 @@ async def draw_gallery() -> AsyncIterator[tuple[str, str]]:
     """Names and pictures of the gallery: the desk after a client and a person have used it."""
     async with running_desk(sample_servers() / "desk", http=True, state_dir=STATE) as link:
         app = DeskApp(link, theme="night")
-        async with app.run_test(size=SIZE) as pilot:
+        async with driven(app, size=SIZE) as pilot:
             await asyncio.to_thread(be_a_client, link)
             await be_a_person(pilot, link)
             for name, keys, words, theme in SHOTS:
                 app.theme = theme
                 await press(pilot, *keys)
-                await until(pilot, partial(shows, pilot, words))
+                await until(partial(shows, pilot, words), pilot)
                 await pilot.pause(0.5)
                 picture = app.export_screenshot(title="mcpdesk")
                 yield name, re.sub(r"terminal-\d+", "terminal", picture)
@@ -136,7 +137,7 @@ async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple
     async with running_desk(sample_servers() / "desk", http=True, state_dir=STATE) as link:
         link.host.read_targets, link.host.read_untrusted = typed_targets, untrusted_file
         app = DeskApp(link, theme="night")
-        async with app.run_test(size=size) as pilot:
+        async with driven(app, size=size) as pilot:
             headers = await asyncio.to_thread(be_a_client, link)
             await be_a_person(pilot, link, ("3 days in Lisbon",))
             await asyncio.to_thread(be_busy, link, headers)
@@ -144,7 +145,7 @@ async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple
                 await press(pilot, *keys)
                 for each in words:
                     try:
-                        await until(pilot, partial(shows, pilot, each))
+                        await until(partial(shows, pilot, each), pilot)
                     except TimeoutError:
                         raise TimeoutError(f"{name} does not show {each!r}") from None
                 yield name, words, pilot
@@ -176,18 +177,18 @@ WIDE = ("3 days in Lisbon", "notebook 2.1", "withdraw-cash")
 
 async def be_a_person(pilot: Pilot[None], link: RunningDesk, seen: tuple[str, ...] = WIDE) -> None:
     """Find a tool, fill its form in and call it, until the words of `seen` are on the screen."""
-    await until(pilot, lambda: shows(pilot, "brew-coffee"))
+    await until(lambda: shows(pilot, "brew-coffee"), pilot)
     await press(pilot, "slash")
-    await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+    await until(lambda: isinstance(pilot.app.focused, Input), pilot)
     await press(pilot, *"trip", "enter")
-    await until(pilot, lambda: shows(pilot, "Plan a trip."))
+    await until(lambda: shows(pilot, "Plan a trip."), pilot)
     await press(pilot, "slash", "escape")
     await press(pilot, "enter")
-    await until(pilot, lambda: isinstance(pilot.app.focused, Input))
+    await until(lambda: isinstance(pilot.app.focused, Input), pilot)
     await press(pilot, *"Lisbon", "ctrl+r")
-    await until(pilot, lambda: finished_calls(link) == 3)
+    await until(lambda: finished_calls(link) == 3, pilot)
     for words in seen:
-        await until(pilot, partial(shows, pilot, words))
+        await until(partial(shows, pilot, words), pilot)
     await pilot.pause(0.5)
 
 
@@ -227,13 +228,6 @@ def ask(link: RunningDesk, headers: dict[str, str], id: int, method: str, params
     with urllib.request.urlopen(request, timeout=WITHIN_S) as answer:
         answer.read()
         return str(answer.headers["Mcp-Session-Id"])
-
-
-async def until(pilot: Pilot[None], is_so: Callable[[], bool]) -> None:
-    """Let the screen go on until something is so."""
-    async with asyncio.timeout(WITHIN_S):
-        while not is_so():
-            await pilot.pause(0.05)
 
 
 def shows(pilot: Pilot[None], text: str) -> bool:

@@ -15,6 +15,7 @@ from mcpdesk.hosting.folder.known_clients import claims
 from mcpdesk.settings import SETTINGS
 from mcpdesk.tui.actions import ACTIONS, key_name
 from tests.support.manifest_schema import manifest_schema
+from tests.support.metrics_page import METRICS, metric_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 MADE = "<!-- Made from {}: python -m tests.support.reference_pages -->"
@@ -280,7 +281,15 @@ def clients_page() -> str:
     return "".join(parts)
 
 
+def metrics_page() -> str:
+    """Every metric by its name."""
+    rows = [(code(row.name), row.kind, cell(row.help)) for row in metric_rows()]
+    made = MADE.format("the `Figure`s of the program").replace("`", "")
+    return METRICS.format(made=made) + table("metric | type | meaning", *rows)
+
+
 PAGES = {
+    "metrics.md": metrics_page,
     "known-clients.md": clients_page,
     "keys.md": keys_page,
     "commands.md": commands_page,

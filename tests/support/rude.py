@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.site import Served
 
 HEAD = b"POST /mcp/sample HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nAccept: */*\r\n"
@@ -28,7 +28,7 @@ async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader,
 
 async def all_of(reader: asyncio.StreamReader) -> bytes:
     """Everything up to the end of the connection."""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         with suppress(ConnectionError):
             return await reader.read()
     return b""

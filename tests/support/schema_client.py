@@ -13,7 +13,7 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
 from tests.support.official_schema import SCHEMAS, knows, problems
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until
 
 RESULTS = {
     "initialize": "InitializeResult",
@@ -116,19 +116,17 @@ class Client:
         self._pipe.feed(line + b"\n")
 
     async def response(self, identifier: int) -> dict[str, Any]:
-        return await self.until(lambda each: each.get("id") == identifier and "method" not in each)
+        return await self.message(lambda each: each.get("id") == identifier and "method" not in each)
 
     async def notified(self, method: str) -> dict[str, Any]:
-        return await self.until(lambda each: each.get("method") == method)
+        return await self.message(lambda each: each.get("method") == method)
 
-    async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        async with asyncio.timeout(WITHIN_S):
-            while True:
-                for message in self.received:
-                    if wanted(message):
-                        return message
-                self._came.clear()
-                await self._came.wait()
+    async def message(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        def wanted_messages() -> list[dict[str, Any]]:
+            return [each for each in self.received if wanted(each)]
+
+        await until(wanted_messages, self.received, changed=self._came)
+        return wanted_messages()[0]
 
     def complaints(self) -> Iterator[str]:
         """What the schema has against anything received."""

@@ -21,7 +21,7 @@ from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until
 
 TEXT_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -129,17 +129,16 @@ class Peer:
 
     async def response(self, identifier: Any) -> dict[str, Any]:
         """Wait for the response to a request."""
-        return await self.until(lambda message: message.get("id") == identifier and "method" not in message)
+        return await self.message(lambda message: message.get("id") == identifier and "method" not in message)
 
-    async def until(self, wanted: Any) -> dict[str, Any]:
+    async def message(self, wanted: Any) -> dict[str, Any]:
         """Wait for a message that `wanted` accepts."""
-        async with asyncio.timeout(WITHIN_S):
-            while True:
-                for message in self.received:
-                    if wanted(message):
-                        return message
-                self._came.clear()
-                await self._came.wait()
+
+        def wanted_messages() -> list[dict[str, Any]]:
+            return [each for each in self.received if wanted(each)]
+
+        await until(wanted_messages, self.received, changed=self._came)
+        return wanted_messages()[0]
 
     async def shake_hands(self, revision: str = "2025-11-25", **capabilities: Any) -> dict[str, Any]:
         """Open a session."""

@@ -15,7 +15,7 @@ from mcpdesk.server.offer.authoring import fail, refuse
 from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import ANYTHING, EVERYTHING, NAME
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.served import Peer
 
 EXTENDED = EVERYTHING | {"extensions": {EXTENSION: {}}}
@@ -154,7 +154,7 @@ class TaskPeer(Peer):
 
     async def told(self, method: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """The parameters of a notification that `holds` accepts."""
-        wanted = await self.until(
+        wanted = await self.message(
             lambda message: message.get("method") == method and holds(message["params"])
         )
         params: dict[str, Any] = wanted["params"]
@@ -171,7 +171,7 @@ async def become(jobs: JobStore, identifier: str, *states: str) -> None:
     job = jobs._jobs[identifier]
     changed = asyncio.Event()
     forget = job.listen(changed.set)
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while job.status not in states:
             changed.clear()
             await changed.wait()

@@ -72,6 +72,10 @@ class Desk:
         """Wait until the screen shows `pattern`, and return the screen."""
         return self.wait(lambda: re.search(pattern, self.text), repr(pattern), within_s)
 
+    def draws(self, pattern: bytes) -> None:
+        """Wait until the program has written `pattern`, which need not be text."""
+        self.wait(lambda: re.search(pattern, self.raw, re.DOTALL), repr(pattern))
+
     def wait(self, condition: Callable[[], object], what: str, within_s: float = WAIT_S) -> str:
         """Take in what is drawn until `condition` holds; returns the screen. A failure names `what`."""
         end = time.monotonic() + within_s

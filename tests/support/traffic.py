@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,6 @@ from mcpdesk.protocol.codec import encode
 from mcpdesk.recorder.capture.capture_lines import frame_pieces
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import ConnectionInfo, Direction, Frame, HttpNote
-from tests.support.patience import WITHIN_S
 
 IN, OUT = Direction.IN, Direction.OUT
 OPENED = 1_764_000_000.0
@@ -92,14 +89,6 @@ def settle(recording: Recording) -> None:
     """Pair everything that was recorded."""
     while recording.index.catch_up(1.0):
         pass
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Wait for what another thread does, so long at most."""
-    end = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 def size_on_disk(folder: Path) -> int:

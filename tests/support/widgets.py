@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +13,7 @@ from textual.widget import Widget
 
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.form_model import form_node
-from tests.support.patience import WITHIN_S
+from tests.support.driven import driven
 
 
 class Stage(App[None]):
@@ -43,7 +42,7 @@ async def staged(
 ) -> AsyncIterator[tuple[Stage, Pilot[None]]]:
     """Show one widget until the block ends."""
     stage = Stage(widget)
-    async with stage.run_test(size=size) as pilot:
+    async with driven(stage, size=size) as pilot:
         yield stage, pilot
 
 
@@ -62,8 +61,4 @@ async def form_of(
         yield form, pilot, stage
 
 
-async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    """Wait until something holds, five seconds at most."""
-    async with asyncio.timeout(WITHIN_S):
-        while not condition():
-            await pilot.pause()
+"A bare app around one widget, and what a test wants to know of it."

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -15,15 +14,16 @@ from mcpdesk.link.values import Catalogue, CatalogueItem, ItemKind
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.results.result_view import ResultView
 from mcpdesk.tui.screens.workbench import WorkbenchPane
+from tests.support.driven import OnScreen, driven
 from tests.support.fake_link import FakeLink
-from tests.support.patience import WITHIN_S
 
 
-class Bench:
+class Bench(OnScreen):
     """A desk on sample data, and what a test wants to know of it."""
 
     def __init__(self, app: DeskApp, pilot: Pilot[None], link: Any) -> None:
-        self.app, self.pilot, self.link = app, pilot, link
+        super().__init__(app, pilot)
+        self.link = link
 
     @property
     def pane(self) -> WorkbenchPane:
@@ -43,11 +43,6 @@ class Bench:
         """Whether no item is being opened. One that is given up for another is finished, too."""
         return all(each.is_finished for each in self.app.workers if each.group == "open")
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(WITHIN_S):
-            while not condition():
-                await self.pilot.pause()
-
     async def open(self, name: str) -> None:
         """Open an item by its name, the focus in its first field."""
         items = self.link.catalogue(self.app.server).items
@@ -57,10 +52,6 @@ class Bench:
         await self.until(lambda: all(worker.is_finished for worker in self.app.workers))
         await self.pilot.pause()
 
-    def shown(self) -> str:
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join(strip.text for strip in strips)
-
 
 @asynccontextmanager
 async def bench(
@@ -69,7 +60,7 @@ async def bench(
     link = link or FakeLink()
     link.asked = []
     app = DeskApp(cast(Link, link), history=history)
-    async with app.run_test(size=size) as pilot:
+    async with driven(app, size=size) as pilot:
         found = Bench(app, pilot, link)
         await found.until(
             lambda: bool(app.screen.query("WorkbenchPane ItemPane")) and found.pane.item is not None

@@ -13,7 +13,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Question
 from mcpdesk.server.offer.tool import ToolResult
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time
 from tests.tools.support import ToolContext, fields, use
 
 QUESTIONS = [
@@ -31,9 +31,9 @@ async def asked(reaction: Callable[[Inbox, Question], Any]) -> ToolResult[Any]:
     call = asyncio.create_task(use("AskUserQuestion", ToolContext(inbox), questions_json=GIVEN))
     arrived = asyncio.Event()
     inbox.subscribe(lambda _: arrived.set())
-    await asyncio.wait_for(arrived.wait(), WITHIN_S)
+    await in_time(arrived.wait())
     reaction(inbox, inbox.questions()[0])
-    return await asyncio.wait_for(call, WITHIN_S)
+    return await in_time(call)
 
 
 async def test_an_answer_is_returned_per_question() -> None:

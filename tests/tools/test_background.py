@@ -18,8 +18,7 @@ from mcpdesk.jobs.process import NICE
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, until, within
 from tests.support.processes import is_alive
 from tests.tools.support import ToolContext, fields, use
 
@@ -36,7 +35,7 @@ async def read(context: ToolContext, number: int) -> ToolResult[Any]:
 async def ended(context: ToolContext, number: int) -> None:
     program = context.hosted.programs.get(number)
     assert program is not None
-    await asyncio.wait_for(program.over.wait(), WITHIN_S)
+    await in_time(program.over.wait())
 
 
 async def written(context: ToolContext, number: int, what: str) -> None:
@@ -44,7 +43,7 @@ async def written(context: ToolContext, number: int, what: str) -> None:
     program = context.hosted.programs.get(number)
     assert program is not None
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while what not in program.output.text():
             more = asyncio.Event()
             program.output.notify(partial(call_soon_safely, loop, more.set))
@@ -237,9 +236,7 @@ async def test_the_newest_of_a_task_whose_file_is_full_can_be_read(
 async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext, home: ServerState) -> None:
     begun = asyncio.create_task(begin(context, "sleep 300"))
     files = home.state / "programs"
-    async with asyncio.timeout(WITHIN_S):
-        while not files.is_dir():  # noqa: ASYNC110 - looks in each turn of the loop: the call needs further ones
-            await asyncio.sleep(0)
+    await until(files.is_dir)
     begun.cancel()
     with pytest.raises(asyncio.CancelledError):
         await begun

@@ -12,8 +12,8 @@ import pytest
 from mcpdesk.errors import HandlerError
 from mcpdesk.server.state.callback_timers import CallbackTimers
 from mcpdesk.server.state.server_state import ServerState
-from tests.support.desk import RunningDesk, running_desk, until
-from tests.support.patience import WITHIN_S
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import in_time, until
 from tests.tools.support import ToolContext, fields, use
 
 
@@ -67,9 +67,7 @@ async def passed(home: ServerState, clock: Clock, seconds: float) -> None:
     version = home.callbacks.version
     clock.now += seconds
     home.callbacks._schedule.poke()
-    async with asyncio.timeout(WITHIN_S):
-        while home.callbacks.version == version:  # noqa: ASYNC110 (a snapshot tells nobody)
-            await asyncio.sleep(0)
+    await until(lambda: home.callbacks.version != version)
 
 
 async def test_a_message_comes_back_as_often_as_was_asked(
@@ -109,7 +107,7 @@ async def test_it_survives_the_server_and_catches_up_once(
     callbacks = CallbackTimers(again.data, clock)
     callbacks.subscribe(lambda callback, has_fired: heard.put_nowait((callback.fired, has_fired)))
     await callbacks.wake()
-    assert await asyncio.wait_for(heard.get(), WITHIN_S) == (1, True)
+    assert await in_time(heard.get()) == (1, True)
     assert heard.empty() and callbacks.snapshot[0].left == 9
     await callbacks.close()
     await again.close()

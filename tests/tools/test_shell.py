@@ -12,7 +12,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.protocol.trace import Trace
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time
 from tests.tools.support import ToolContext, fields, use
 
 
@@ -87,7 +87,7 @@ async def test_output_so_far_is_sent_as_progress(home: ServerState) -> None:
     gate = home.folder / "gate"
     command = f"mkfifo {gate}; echo first; read < {gate}; echo second"
     running = asyncio.create_task(call(home, context, command=command))
-    await asyncio.wait_for(context.reported.wait(), WITHIN_S)
+    await in_time(context.reported.wait())
     assert context.reports == [(6, "first\n")]
     gate.write_text("go\n")
     assert fields(await running)["stdout"] == "first\nsecond\n"
@@ -107,10 +107,10 @@ async def test_a_nul_character_is_refused(home: ServerState) -> None:
 async def test_cancelling_ends_the_command(home: ServerState) -> None:
     context = ToolContext(wants_progress=True, home=home)
     running = asyncio.create_task(call(home, context, command="echo up; sleep 100"))
-    await asyncio.wait_for(context.reported.wait(), WITHIN_S)
+    await in_time(context.reported.wait())
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(running, WITHIN_S)
+        await in_time(running)
 
 
 async def test_the_callers_trace_reaches_the_environment(home: ServerState) -> None:

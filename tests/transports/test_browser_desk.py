@@ -24,8 +24,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.browser_desk import desk_pages
 from mcpdesk.transports.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
 from tests.support import tab_program
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.ports import free_port
 
 KEY = "k" * 32
@@ -72,7 +71,7 @@ class Tab:
 
     async def see(self, words: str) -> str:
         """Wait until it was drawn."""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while words not in self.drawn:
                 message = await self.ws.receive()
                 if message.type is WSMsgType.BINARY:
@@ -346,7 +345,7 @@ async def test_all_screens_end_with_the_pages() -> None:
 
 async def admitted(owner: aiohttp.ClientSession) -> aiohttp.ClientWebSocketResponse:
     """Connect as soon as there is room, which comes a moment after a program has ended."""
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while True:
             with suppress(aiohttp.WSServerHandshakeError):
                 return await owner.ws_connect("/ws/")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import threading
 
+import pytest
+
 from mcpdesk.transports.clean_terminal import CleanStream
+from tests.support.tiers import open_terminal
 
 
+@pytest.mark.process
 def test_a_terminal_that_was_made_non_blocking_gets_all_of_a_long_text() -> None:
-    reader, terminal = os.openpty()
+    reader, terminal = open_terminal()
     os.set_blocking(terminal, False)
     text = "x" * (64 << 10)
     writer = threading.Thread(target=CleanStream(terminal).write, args=(text,))

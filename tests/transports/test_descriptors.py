@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import pty
 import struct
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from mcpdesk.errors import TransportError
 from mcpdesk.transports import descriptors
 from mcpdesk.transports.descriptors import LINE_LIMIT, PrintedLines, StrayLine, StrayOutputReader
 from tests.support.patience import WITHIN_S as WAIT_S
+from tests.support.tiers import open_terminal
 
 ROOT = str(Path(__file__).parents[2])
 PRELUDE = """
@@ -227,7 +227,7 @@ def read_until(terminal: int, text: bytes) -> bytes:
 
 @pytest.mark.process
 def test_screen_is_drawn_and_nothing_stray_garbles_it(tmp_path: Path) -> None:
-    terminal, inner = pty.openpty()
+    terminal, inner = open_terminal()
     fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
     before = termios.tcgetattr(inner)
     process = start(tmp_path, SCREEN, stdin=inner, stdout=inner, stderr=inner)

@@ -15,7 +15,7 @@ from mcpdesk.transports import pipe as pipes
 from mcpdesk.transports import stdio as module
 from mcpdesk.transports.stdio import StdioTransport
 from tests.support.echo_pipe import EchoCore, EchoPipe
-from tests.support.patience import WITHIN_S as WAIT_S
+from tests.support.patience import in_time, until, within
 
 
 class Client:
@@ -55,7 +55,7 @@ async def serving(client: Client) -> AsyncIterator[EchoPipe]:
     """Serve in the background; the transport is expected to end by itself, or is stopped."""
     serving_aio = asyncio.create_task(client.transport.serve())
     try:
-        async with asyncio.timeout(WAIT_S):
+        async with within():
             yield await client.core.pipes.get()
             client.transport.stop()
             await serving_aio
@@ -82,7 +82,7 @@ async def test_end_of_input_lets_running_calls_finish_and_ends(client: Client) -
     pipe = await client.core.pipes.get()
     os.write(client.writes, b"wait\n")
     os.close(client.writes)
-    async with asyncio.timeout(WAIT_S):
+    async with within():
         await pipe.ended.wait()
         pipe.release()
         await serving_aio
@@ -101,7 +101,7 @@ async def test_client_that_reads_no_more_ends_it_at_once(client: Client) -> None
     pipe = await client.core.pipes.get()
     os.close(client.reads)
     os.write(client.writes, b"wait\none\n")
-    await asyncio.wait_for(serving_aio, WAIT_S)
+    await in_time(serving_aio)
     assert pipe.closed.is_set()
 
 
@@ -129,9 +129,7 @@ async def test_frames_wait_while_the_client_is_identified_again(client: Client) 
         assert await client.read() == b"one\n"
         pipe.doubt()
         os.write(client.writes, b"two\n")
-        async with asyncio.timeout(WAIT_S):
-            while client.transport._identifying_aio is None:  # noqa: ASYNC110 (reading reports nothing)
-                await asyncio.sleep(0)
+        await until(lambda: client.transport._identifying_aio is not None)
         os.write(client.writes, b"three\n")
         pipe.send(b"y" * (pipes.HIGH_WATER + (1 << 20)) + b"\n")
         await client.read_exactly(pipes.HIGH_WATER + (1 << 20) + 1)
@@ -145,7 +143,7 @@ async def test_client_that_never_reads_is_given_up(client: Client, monkeypatch: 
     serving_aio = asyncio.create_task(client.transport.serve())
     pipe = await client.core.pipes.get()
     pipe.send(b"y" * (2 << 20))
-    await asyncio.wait_for(serving_aio, WAIT_S)
+    await in_time(serving_aio)
     assert pipe.closed.is_set()
 
 
@@ -162,7 +160,7 @@ async def test_plain_file_as_stdin_is_answered_and_ends(tmp_path: Path) -> None:
     core = EchoCore()
     with open(tmp_path / "in", "rb") as source, open(tmp_path / "out", "wb") as sink:
         transport = StdioTransport(source.fileno(), sink.fileno(), core.open_pipe)
-        await asyncio.wait_for(transport.serve(), WAIT_S)
+        await in_time(transport.serve())
     assert (tmp_path / "out").read_bytes() == b"one\ntwo\n"
 
 
@@ -173,7 +171,7 @@ async def test_large_plain_file_to_a_slow_reader_arrives_whole(client: Client, t
     with open(tmp_path / "in", "rb") as source:
         transport = StdioTransport(source.fileno(), client.sink, client.core.open_pipe)
         serving_aio = asyncio.create_task(transport.serve())
-        async with asyncio.timeout(WAIT_S):
+        async with within():
             assert await client.read_exactly(len(lines) * 300) == lines * 300
             await serving_aio
 
@@ -193,7 +191,7 @@ async def test_no_stdin_at_all_ends_at_once(client: Client) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         transport = StdioTransport(nothing, client.sink, client.core.open_pipe)
-        await asyncio.wait_for(transport.serve(), WAIT_S)
+        await in_time(transport.serve())
     finally:
         os.close(nothing)
 
@@ -205,7 +203,7 @@ async def test_one_socket_for_both_directions_works() -> None:
         ours.sendall(b"one\n")
         ours.shutdown(socket.SHUT_WR)
         transport = StdioTransport(theirs.fileno(), theirs.fileno(), core.open_pipe)
-        await asyncio.wait_for(transport.serve(), WAIT_S)
+        await in_time(transport.serve())
         assert ours.recv(100) == b"one\n"
 
 

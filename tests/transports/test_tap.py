@@ -25,7 +25,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.readable_message import remarks
 from mcpdesk.recorder.record import KEPT_BYTES, Direction
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, wait_until
 from tests.support.processes import gone
 
 ROOT = Path(__file__).parents[2]
@@ -89,10 +89,13 @@ def captures(home: Path) -> list[Path]:
 
 def capture(home: Path) -> Archive:
     """The capture of a tap that has ended, once all is written."""
-    deadline = time.monotonic() + WITHIN_S
-    while not (paths := captures(home)) or (found := Archive(paths[0])).is_live:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+
+    def ended() -> Archive | None:
+        paths = captures(home)
+        found = Archive(paths[0]) if paths else None
+        return None if found is None or found.is_live else found
+
+    found: Archive = wait_until(ended, home)
     return found
 
 
@@ -274,8 +277,7 @@ def programs_of(tap: int) -> list[psutil.Process]:
 def started(program: str, step: str) -> subprocess.Popen[bytes]:
     """A tap on a program that has not said anything, that has, or that was asked and does not answer."""
     tap = start([*PYTHON, program])
-    while step == "begin" and not programs_of(tap.pid):
-        time.sleep(0.01)
+    wait_until(lambda: not (step == "begin" and not programs_of(tap.pid)))
     if step != "begin":
         assert read(tap, 6) == b"ready\n"
     if step == "call":
@@ -342,10 +344,7 @@ def test_a_killed_tap_left_a_capture_of_what_passed(own_folders: Path) -> None:
     tap = start(ECHO)
     write(tap, PING)
     assert read(tap, len(PING)) == PING
-    deadline = time.monotonic() + WITHIN_S
-    while not (found := captures(own_folders)) or found[0].read_bytes().count(b'"ping"') < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: any(each.read_bytes().count(b'"ping"') >= 2 for each in captures(own_folders)))
     tap.kill()
     tap.communicate()
     left = capture(own_folders)

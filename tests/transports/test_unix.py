@@ -15,7 +15,7 @@ from mcpdesk.transports import pump, rendezvous
 from mcpdesk.transports import unix as module
 from mcpdesk.transports.unix import LIMIT, GreetingReader, PumpGreeting, UnixListener
 from tests.support.echo_pipe import EchoCore, EchoPipe
-from tests.support.patience import WITHIN_S as WAIT_S
+from tests.support.patience import in_time, until, within
 
 
 @asynccontextmanager
@@ -27,7 +27,7 @@ async def listening(core: EchoCore, path: Path, server: str | None = None) -> As
     try:
         yield listener
     finally:
-        await asyncio.wait_for(listener.close(), WAIT_S)
+        await in_time(listener.close())
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 async def connected(path: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_unix_connection(str(path), limit=64 << 20)
     try:
-        async with asyncio.timeout(WAIT_S):
+        async with within():
             yield reader, writer
     finally:
         writer.close()
@@ -117,7 +117,7 @@ async def test_client_that_vanishes_closes_its_pipe(path: Path) -> None:
             pipe = await core.pipes.get()
             writer.transport.abort()
         pipe.send(b"x" * 100_000)
-        async with asyncio.timeout(WAIT_S):
+        async with within():
             await pipe.closed.wait()
 
 
@@ -202,8 +202,7 @@ async def test_frames_wait_while_the_peer_is_identified_again(path: Path) -> Non
         pipe.doubt()
         writer.write(b"two\n")
         (connection,) = listener._connections
-        while connection._identifying_aio is None:  # noqa: ASYNC110 (reading reports nothing)
-            await asyncio.sleep(0)
+        await until(lambda: connection._identifying_aio is not None)
         pipe.send(b"y" * (pipes.HIGH_WATER + (4 << 20)) + b"\n")
         writer.write(b"three\n")
         await reader.readuntil(b"y\n")

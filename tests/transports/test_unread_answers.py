@@ -23,7 +23,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections
 from mcpdesk.transports.unread_answers import UNREAD
 from tests.interop.test_hostile_pipes import TEXT, UPGRADE, frame
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.rude import posted, turn
 from tests.support.served import Peer
 from tests.support.site import Served, serving
@@ -79,16 +79,12 @@ async def unread(
             reader, writer = await asyncio.open_connection(sock=sock, limit=64 << 10)
             opened.append((reader, writer))
             writer.write(data)
-            async with asyncio.timeout(WITHIN_S):
-                while UNREAD.held < (number + 1) * counted:
-                    await turn()
+            await until(lambda: UNREAD.held >= (number + 1) * counted)
         yield [reader for reader, _ in opened]
     finally:
         for _, writer in opened:
             writer.transport.abort()
-        async with asyncio.timeout(WITHIN_S):
-            while UNREAD.held:
-                await turn()
+        await until(lambda: not (UNREAD.held))
 
 
 @pytest.fixture(autouse=True)
@@ -132,9 +128,8 @@ async def test_a_large_answer_waits_until_another_client_has_read(monkeypatch: p
     monkeypatch.setattr(unread_answers, "WAITING_SHARE", 1)
     async with bounded() as served, unread(served, 3, posted(CALL)) as readers:
         waiting = asyncio.create_task(served.post(CALL))
-        async with asyncio.timeout(WITHIN_S):
-            while not UNREAD.waiting_bytes:
-                await turn()
+        async with within():
+            await until(lambda: UNREAD.waiting_bytes)
             await readers[0].readuntil(b"\r\n\r\n")
             await readers[0].readexactly(SIZE)
             answer = await waiting
@@ -160,8 +155,7 @@ async def test_a_pipe_that_is_closed_while_an_answer_is_made_holds_no_room(
     channel, other = (FrameChannel(endpoint, "stdio", "t", lambda frames: None) for _ in range(2))
     await channel.reserve(SIZE)
     waiting = asyncio.create_task(other.reserve(SIZE // 4))
-    while not UNREAD.waiting_bytes:
-        await turn()
+    await until(lambda: UNREAD.waiting_bytes)
     channel.close()  # its room is given to the other one, which is cancelled before it runs
     assert UNREAD.held == before + SIZE // 4
     other.close()
@@ -180,9 +174,7 @@ async def test_clients_that_read_nothing_for_a_time_are_cut_and_counted(
         monkeypatch.setattr(connections, "UNREAD_S", 0.1)
         listener = served.service._listener
         assert listener is not None
-        async with asyncio.timeout(WITHIN_S):
-            while UNREAD.held:
-                await turn()
+        await until(lambda: not (UNREAD.held))
         assert UNREAD.cut == before + 2 and caplog.text.count("bytes of answers unread") == 2
         figures = await (await served.client.get(f"{served.url}/metrics")).text()
         assert f"mcpdesk_unread_connections_cut_total {UNREAD.cut:.1f}" in figures
@@ -190,12 +182,11 @@ async def test_clients_that_read_nothing_for_a_time_are_cut_and_counted(
 
 async def test_a_slow_reader_gets_its_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "UNREAD_S", 0.5)
-    async with bounded() as served, unread(served, 1, posted(CALL)) as (reader,):
-        async with asyncio.timeout(WITHIN_S):
-            await reader.readuntil(b"\r\n\r\n")
-            for _ in range(16):
-                await reader.readexactly(SIZE // 16)
-                await turn()
+    async with bounded() as served, unread(served, 1, posted(CALL)) as (reader,), within():
+        await reader.readuntil(b"\r\n\r\n")
+        for _ in range(16):
+            await reader.readexactly(SIZE // 16)
+            await turn()
 
 
 async def test_websockets_wait_for_the_same_room() -> None:

@@ -26,8 +26,7 @@ from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.gateway import gateway
-from tests.support.patience import WITHIN_S
-from tests.support.rude import turn
+from tests.support.patience import until, within
 from tests.support.wire import Wire
 
 SIZE = 8 << 20
@@ -62,22 +61,19 @@ async def unread(base: str, count: int, request: bytes, size: int) -> AsyncItera
     """Clients that ask for at least `size` bytes each and read none of them, one after the other."""
     place, writers = urlsplit(base), []
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             for number in range(count):
                 sock = socket.create_connection((place.hostname, place.port))
                 sock.setblocking(False)
                 _, writer = await asyncio.open_connection(sock=sock, limit=64 << 10)
                 writers.append(writer)
                 writer.write(request)
-                while UNREAD.held < (number + 1) * size:
-                    await turn()
+                await until(lambda: UNREAD.held >= (number + 1) * size)
         yield
     finally:
         for writer in writers:
             writer.transport.abort()
-        async with asyncio.timeout(WITHIN_S):
-            while UNREAD.held:
-                await turn()
+        await until(lambda: not (UNREAD.held))
 
 
 async def refused(answer: aiohttp.ClientResponse) -> str:

@@ -32,6 +32,7 @@ from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.driven import driven
 from tests.support.frame import quiet_link, running_frame, toasts
 from tests.support.tokens import SECRET
 from tests.support.workbench import Bench
@@ -89,7 +90,7 @@ async def counter(
     monkeypatch.setenv("WALLET_SECRET", SECRET)
     async with running_desk(WALLET, **flags) as link:
         app = DeskApp(link)
-        async with app.run_test(size=size, notifications=True) as pilot:
+        async with driven(app, size=size, notifications=True) as pilot:
             found = Counter(app, pilot, link)
             await found.until(lambda: bool(app.screen.query(WorkbenchPane)) and found.pane.item is not None)
             yield found

@@ -28,11 +28,12 @@ from tests.support.activity import (
     row_texts,
     tabs,
     todo,
-    until,
 )  # fmt: skip
 from tests.support.desk import running_desk
+from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, toasts
+from tests.support.patience import until
 
 
 def busy_link() -> FakeLink:
@@ -59,7 +60,7 @@ async def test_brackets_go_from_part_to_part_and_keep_the_focus_in_sight() -> No
     async with activity(quiet_link()) as (app, pilot, pane):
         for name in [*list(SECTIONS)[1:], "inbox"]:
             await pilot.press("right_square_bracket")
-            await until(pilot, lambda: pane.section.display)
+            await until(lambda: pane.section.display, pilot)
             assert pane.shown == name
             assert app.focused is None or app.focused.is_on_screen
         await pilot.press("left_square_bracket")
@@ -83,11 +84,11 @@ async def test_empty_parts_teach() -> None:
 )
 async def test_the_header_tells_and_leads_there(words: str, name: str) -> None:
     async with activity(busy_link(), size=(140, 30), show="inbox") as (app, pilot, pane):
-        await until(pilot, lambda: words in app.main.header.render().plain)
+        await until(lambda: words in app.main.header.render().plain, pilot)
         await pilot.press("1")
         at = app.main.header.render().plain.index(words)
         await pilot.click("DeskHeader", offset=(at + 1, 0))
-        await until(pilot, lambda: app.main.shown == "activity")
+        await until(lambda: app.main.shown == "activity", pilot)
         assert pane.shown == name
 
 
@@ -97,10 +98,10 @@ async def test_a_notice_leads_to_its_part() -> None:
         await pilot.press("1")
         link.tell("Callback 1 of profiles: stretch", screen="activity/callbacks")
         await until(
-            pilot, lambda: toasts(app)[-1:] == ["Callback 1 of profiles: stretch · press 3: activity"]
+            lambda: toasts(app)[-1:] == ["Callback 1 of profiles: stretch · press 3: activity"], pilot
         )
         await pilot.press("3")
-        await until(pilot, lambda: pane.shown == "callbacks")
+        await until(lambda: pane.shown == "callbacks", pilot)
 
 
 CALL: dict[str, Any] = {"kind": JobKind.CALL, "number": 0}
@@ -116,14 +117,14 @@ async def test_a_job_that_fails_is_told_and_leads_to_the_jobs() -> None:
         link.job_list = [job("make", JobState.FAILED, message="exit code 2"), link.job_list[1]]
         link.works(running_jobs=0)
         told = "Job 1 of profiles failed (exit code 2): make · press 3: activity"
-        await until(pilot, lambda: toasts(app)[-1:] == [told])
+        await until(lambda: toasts(app)[-1:] == [told], pilot)
         await pilot.press("3")
-        await until(pilot, lambda: pane.shown == "jobs")
+        await until(lambda: pane.shown == "jobs", pilot)
         assert not any("broken before" in text for text in toasts(app))
         failed = job("Bash", JobState.FAILED, message="Bash failed with exit code 3", **CALL)
         link.job_list = [failed, *link.job_list]
         link.works()
-        await until(pilot, lambda: toasts(app)[-1:] == ["Call of profiles failed (exit code 3): Bash"])
+        await until(lambda: toasts(app)[-1:] == ["Call of profiles failed (exit code 3): Bash"], pilot)
 
 
 @pytest.mark.slow
@@ -141,22 +142,22 @@ async def test_what_a_real_core_does_is_followed_and_ended(tmp_path: Path) -> No
         await call("SetCallback", action="set", message="stretch", delay_seconds=3600)
         await call("TaskManager", action="create", query="Release")
         app = DeskApp(link)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await until(pilot, lambda: app.main.shown)
+        async with driven(app, size=(120, 40)) as pilot:
+            await until(lambda: app.main.shown, pilot)
             await app.main.action_show_part("jobs")
             pane = app.main.pane
             assert isinstance(pane, ActivityPane)
-            await until(pilot, lambda: part(pane, JobPanel).output.rows[:3] == ["line 1", "line 2", "line 3"])
-            await until(pilot, lambda: tabs(pane) == ["Inbox", "Jobs ▸1", "Callbacks ◷1", "Tasks ○1", "Plan"])
-            await until(pilot, lambda: " %" in row_texts(part(pane, JobPanel).listing)[0])
+            await until(lambda: part(pane, JobPanel).output.rows[:3] == ["line 1", "line 2", "line 3"], pilot)
+            await until(lambda: tabs(pane) == ["Inbox", "Jobs ▸1", "Callbacks ◷1", "Tasks ○1", "Plan"], pilot)
+            await until(lambda: " %" in row_texts(part(pane, JobPanel).listing)[0], pilot)
             await pilot.press("x")
-            await until(pilot, lambda: isinstance(app.screen, Menu))
+            await until(lambda: isinstance(app.screen, Menu), pilot)
             await pilot.press("x")
-            await until(pilot, lambda: "killed" in row_texts(part(pane, JobPanel).listing)[0])
+            await until(lambda: "killed" in row_texts(part(pane, JobPanel).listing)[0], pilot)
             await pilot.press("right_square_bracket")
-            await until(pilot, lambda: pane.shown == "callbacks" and pane.section.listing.has_focus)
+            await until(lambda: pane.shown == "callbacks" and pane.section.listing.has_focus, pilot)
             await pilot.press("r")
-            await until(pilot, lambda: "fired" in row_texts(part(pane, CallbackPanel).listing)[0])
+            await until(lambda: "fired" in row_texts(part(pane, CallbackPanel).listing)[0], pilot)
             await call("TaskManager", action="complete", query="", task_id=1)
-            await until(pilot, lambda: tabs(pane)[3] == "Tasks ✓")
+            await until(lambda: tabs(pane)[3] == "Tasks ✓", pilot)
             assert link.busy() == ()

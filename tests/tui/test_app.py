@@ -25,10 +25,10 @@ from mcpdesk.tui.screens.frame_lines import DeskHeader, DeskTabs
 from mcpdesk.tui.screens.overlays import HelpScreen
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
+from tests.support.driven import driven
 from tests.support.frame import quiet_link, running_frame, toasts
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until
 from tests.support.traffic import IN, OUT, call, connection, text
-from tests.support.widgets import until
 
 LOSSES = ("2 running calls", "1 connected client")
 
@@ -128,7 +128,7 @@ async def test_without_colour_tab_and_cursor_are_told_by_their_style(
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running_frame(theme="paper") as (app, pilot):
-        await until(pilot, lambda: theme in app.available_themes)
+        await until(lambda: theme in app.available_themes, pilot)
         app.theme = theme
         await pilot.press("4")
         await pilot.pause()
@@ -157,7 +157,7 @@ class LeavingDesk(DeskApp):
 async def test_what_fails_while_the_screen_is_left_is_no_crash() -> None:
     app = LeavingDesk(quiet_link())
     with pytest.raises(RuntimeError):
-        async with app.run_test() as pilot:
+        async with driven(app) as pilot:
             await pilot.pause(5)
     assert app.crash is None
 
@@ -182,7 +182,7 @@ def test_what_hangs_does_not_keep_the_screen_open(monkeypatch: pytest.MonkeyPatc
 async def test_a_crash_report_shows_no_local_values_and_commands_no_terminal() -> None:
     app = BreakingDesk(quiet_link())
     with pytest.raises(RuntimeError):
-        async with app.run_test() as pilot:
+        async with driven(app) as pilot:
             await pilot.pause(5)
     assert app.crash is not None and "s3cr3t" not in app.crash.report
     assert "in server_is_painted" in app.crash.report and "RuntimeError: ␛]0;T␇ 6" in app.crash.report
@@ -224,8 +224,8 @@ def said(line: DeskHeader | DeskTabs) -> str:
 @pytest.mark.slow
 async def test_a_capture_opens_on_its_traffic_under_its_name(tmp_path: Path) -> None:
     app = app_on(tmp_path / "a.jsonl")
-    async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.main.pane is not None)
+    async with driven(app, size=(120, 40)) as pilot:
+        await until(lambda: app.main.pane is not None, pilot)
         pane = app.main.pane
         assert isinstance(pane, TrafficPane) and app.focused is pane.listing
         pane.show_view(app.link.view())
@@ -235,16 +235,16 @@ async def test_a_capture_opens_on_its_traffic_under_its_name(tmp_path: Path) -> 
         await pilot.press("1", "4", "a", "u")
         assert app.main.shown == "traffic" and not app._notifications
         await pilot.press("ctrl+o", "5", "ctrl+o", "6")
-        await until(pilot, lambda: app.main.shown == "statistics")
+        await until(lambda: app.main.shown == "statistics", pilot)
 
 
 @pytest.mark.slow
 async def test_only_what_needs_no_server_is_offered(tmp_path: Path) -> None:
     wanted = {"traffic.copy", "traffic.compare", "app.ask_quit", "main.jump"}
     app = app_on(tmp_path / "a.jsonl")
-    async with app.run_test() as pilot:
-        await until(pilot, lambda: app.main.pane is not None)
-        await until(pilot, lambda: wanted <= offered_by(app))
+    async with driven(app) as pilot:
+        await until(lambda: app.main.pane is not None, pilot)
+        await until(lambda: wanted <= offered_by(app), pilot)
         offered = offered_by(app)
         assert offered.isdisjoint(
             {"traffic.replay", "traffic.edit", "main.reload", "main.copy_url", "main.show_screen('logs')"}
@@ -254,8 +254,8 @@ async def test_only_what_needs_no_server_is_offered(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_exchanges_are_copied_and_help_palette_and_quitting_work(tmp_path: Path) -> None:
     app = app_on(tmp_path / "a.jsonl")
-    async with app.run_test() as pilot:
-        await until(pilot, lambda: app.main.pane is not None)
+    async with driven(app) as pilot:
+        await until(lambda: app.main.pane is not None, pilot)
         app.main.pane.show_view(app.link.view())  # type: ignore[union-attr]
         await pilot.press("g", "y", "t")
         await app.workers.wait_for_complete()
@@ -285,27 +285,27 @@ async def test_news_have_a_row_of_their_own_above_the_keys(
             return "".join(row for place, row in enumerate(rows()) if place != len(rows()) + at)
 
         app.notify("first " * 40 + "and last", markup=False)
-        await until(pilot, lambda: "first first" in rows()[at] and "and last · ! shows all" in rows()[at])
+        await until(lambda: "first first" in rows()[at] and "and last · ! shows all" in rows()[at], pilot)
         assert "…" in rows()[at], "the middle is left out, and neither the beginning nor the end"
         assert "first" not in other_rows() and "palette" in rows()[-1]
         app.notify("second news", markup=False)
-        await until(pilot, lambda: "second news · ! shows 1 more" in rows()[at])
+        await until(lambda: "second news · ! shows 1 more" in rows()[at], pilot)
         assert "first" not in "".join(rows())
         app.clear_notifications()
-        await until(pilot, lambda: "palette" in rows()[-1] and not app.screen.query("Toast"))
+        await until(lambda: "palette" in rows()[-1] and not app.screen.query("Toast"), pilot)
         assert "second news" in rows()[at] and "! all news" in rows()[at], "it stays"
         await pilot.press("exclamation_mark")
-        await until(pilot, lambda: sum(row.count("first") for row in rows()[:-1]) == 40)
+        await until(lambda: sum(row.count("first") for row in rows()[:-1]) == 40, pilot)
         await pilot.press("escape")
         app.notify("the reason", severity="error", markup=False)
         app.notify("copied", markup=False)
-        await until(pilot, lambda: "copied · ! shows 3 more, 1 error" in rows()[at])
+        await until(lambda: "copied · ! shows 3 more, 1 error" in rows()[at], pilot)
         app.tell_all([("one", "information", ""), ("grave", "error", ""), ("three", "warning", "")])
-        await until(pilot, lambda: "grave · ! shows 6 more, 1 error" in rows()[at])
+        await until(lambda: "grave · ! shows 6 more, 1 error" in rows()[at], pilot)
         for number in range(MOST_TOLD):
             app.notify(f"news {number}", markup=False)
         await pilot.press("exclamation_mark", "end")
-        await until(pilot, lambda: "7 older ones are no longer stored" in "".join(rows()))
+        await until(lambda: "7 older ones are no longer stored" in "".join(rows()), pilot)
 
 
 @pytest.mark.slow
@@ -316,16 +316,16 @@ async def test_news_are_cut_to_the_width_of_the_moment_and_older_ones_do_not_com
             return app.screen._compositor.render_strips()[-2].text
 
         app.tell("long " * 18, "warning", " · R compares")
-        await until(pilot, lambda: "…" in row() and " · R compares · ! shows all" in row())
+        await until(lambda: "…" in row() and " · R compares · ! shows all" in row(), pilot)
         await pilot.resize_terminal(130, 30)
-        await until(pilot, lambda: row().count("long") == 18 and "R compares" in row())
+        await until(lambda: row().count("long") == 18 and "R compares" in row(), pilot)
         app.notify("newer", timeout=0.01, markup=False)
-        await until(pilot, lambda: not app.screen.query("Toast"))
+        await until(lambda: not app.screen.query("Toast"), pilot)
         assert "newer" in row() and "long" not in row()
         app.tell("long " * 18, "information", timeout_s=0.01)
-        await until(pilot, lambda: row().count("long") == 18 and not app.screen.query("Toast"))
+        await until(lambda: row().count("long") == 18 and not app.screen.query("Toast"), pilot)
         await pilot.resize_terminal(80, 30)
-        await until(pilot, lambda: 0 < row().count("long") < 18 and "! all news" in row())
+        await until(lambda: 0 < row().count("long") < 18 and "! all news" in row(), pilot)
         assert not app.screen.query("Toast")
 
 

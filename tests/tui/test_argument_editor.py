@@ -10,7 +10,8 @@ from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.workbench.drafts import Draft, Drafts
 from tests.support.fake_link import FakeLink, sample_catalogue
 from tests.support.frame import toasts
-from tests.support.widgets import staged, until
+from tests.support.patience import until
+from tests.support.widgets import staged
 from tests.support.workbench import bench
 
 
@@ -25,9 +26,9 @@ async def test_what_is_typed_is_checked_at_once() -> None:
         await arguments.load(draft())
         arguments.focus_first()
         await pilot.press("x", "backspace")
-        await until(pilot, lambda: '✗ "" is shorter than 1 character' in stage.shown())
+        await until(lambda: '✗ "" is shorter than 1 character' in stage.shown(), pilot)
         await pilot.press("y")
-        await until(pilot, lambda: "✗" not in stage.shown())
+        await until(lambda: "✗" not in stage.shown(), pilot)
 
 
 @pytest.mark.slow
@@ -73,7 +74,7 @@ async def test_json_text_survives_going_to_another_item() -> None:
         await arguments.load(first)
         await arguments.toggle()
         arguments.editor.area.text = '{"userId": '
-        await until(pilot, lambda: first.text == '{"userId": ')
+        await until(lambda: first.text == '{"userId": ', pilot)
         await arguments.load(second)
         assert not arguments.is_json
         await arguments.load(first)
@@ -104,7 +105,7 @@ async def test_json_is_highlighted_with_the_extra() -> None:
     editor = JsonEditor()
     async with staged(editor) as (stage, pilot):
         editor.load('{"a": 1, "b": "x"}')
-        await until(pilot, lambda: '"a"' in stage.shown())
+        await until(lambda: '"a"' in stage.shown(), pilot)
         assert editor.area.is_syntax_aware
         drawn = {segment.text: segment.style for segment in editor.area.render_line(0)}
         assert drawn['"a"'] != drawn["1"], "keys and numbers look different"
@@ -126,7 +127,7 @@ async def test_an_extra_that_is_installed_and_broken_is_reported(
         for text in ('{"a": 1}', '{"a": 2}'):
             editor.load(text)
             assert (editor.area.text, editor.area.language) == (text, None)
-        await until(pilot, lambda: any(isinstance(each, Notify) for each in stage.heard))
+        await until(lambda: any(isinstance(each, Notify) for each in stage.heard), pilot)
         [told] = [each.notification.message for each in stage.heard if isinstance(each, Notify)]
         assert "the extra `syntax` (tree-sitter" in told and "is broken: " in told
         assert str(fault or "called 'json'") in told and "pip install" in told

@@ -18,7 +18,8 @@ from mcpdesk.tui.workbench.catalogue_list import (
     items_in_mode,
 )
 from tests.support.fake_link import sample_catalogue
-from tests.support.widgets import Stage, staged, until
+from tests.support.patience import until
+from tests.support.widgets import Stage, staged
 
 
 @asynccontextmanager
@@ -64,9 +65,9 @@ async def test_the_filter_narrows_while_typing_and_escape_clears_it() -> None:
     async with catalogue() as (pane, stage, pilot):
         pane.filter.focus()
         await pilot.press(*"order")
-        await until(pilot, lambda: "1/4" in stage.shown() and "user-profile" not in stage.shown())
+        await until(lambda: "1/4" in stage.shown() and "user-profile" not in stage.shown(), pilot)
         await pilot.press("down", "escape")
-        await until(pilot, lambda: "user-profile" in stage.shown())
+        await until(lambda: "user-profile" in stage.shown(), pilot)
         assert pane.filter.value == ""
 
 
@@ -110,21 +111,21 @@ async def test_the_tools_of_a_mode_are_shown_and_all_of_them_again() -> None:
     async with catalogue(review) as (pane, stage, pilot):
         assert "catalogue.pick_mode" in offered(stage)
         await pilot.press("m")
-        await until(pilot, lambda: "1 tool, 1 missing" in stage.shown())
+        await until(lambda: "1 tool, 1 missing" in stage.shown(), pilot)
         await pilot.press("1")
-        await until(pilot, lambda: "▾ Tools of review" in stage.shown())
+        await until(lambda: "▾ Tools of review" in stage.shown(), pilot)
         assert "✕ lok" in stage.shown() and "place-order" not in stage.shown()
         assert name(pane) == "user-profile"
         pane.rows.load(sample_catalogue()[:1], (review,))
         await pilot.press("m")
-        await until(pilot, lambda: "all tools  1 tool " in stage.shown())
+        await until(lambda: "all tools  1 tool " in stage.shown(), pilot)
         await pilot.press("1")
         pane.rows.load(sample_catalogue()[1:], (ModeView("review", "", ("place-order",)),))
-        await until(pilot, lambda: "place-order" in stage.shown() and "lok" not in stage.shown())
+        await until(lambda: "place-order" in stage.shown() and "lok" not in stage.shown(), pilot)
         await pilot.press("m")
-        await until(pilot, lambda: "all tools" in stage.shown())
+        await until(lambda: "all tools" in stage.shown(), pilot)
         await pilot.press("0")
-        await until(pilot, lambda: "slow-report" in stage.shown())
+        await until(lambda: "slow-report" in stage.shown(), pilot)
 
 
 async def test_a_server_without_modes_says_how_to_have_some() -> None:
@@ -142,7 +143,7 @@ async def test_keys_in_an_empty_catalogue_do_nothing() -> None:
         await pilot.press("left", "right", "h", "l", "j", "k", "g", "G", "enter", "p", "space")
         assert pane.rows.has_focus and pane.rows.item is None
         pane.rows.load(sample_catalogue())
-        await until(pilot, lambda: "slow-report" in stage.shown())
+        await until(lambda: "slow-report" in stage.shown(), pilot)
 
 
 def names(query: str, folded: frozenset[ItemKind] = frozenset()) -> list[str]:

@@ -4,7 +4,8 @@ import pytest
 
 from mcpdesk.tui.widgets.choice_box import Chip, ChoiceBox, TabStrip
 from mcpdesk.tui.widgets.menu import Menu
-from tests.support.widgets import staged, until
+from tests.support.patience import until
+from tests.support.widgets import staged
 
 
 async def test_labels_stand_side_by_side_and_arrows_go_round() -> None:
@@ -32,9 +33,9 @@ async def test_many_labels_are_behind_a_menu() -> None:
         assert "choice-3 ▾" in stage.shown()
         box.focus()
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(stage.screen, Menu))
+        await until(lambda: isinstance(stage.screen, Menu), pilot)
         await pilot.press(*"choice-17", "enter")
-        await until(pilot, lambda: box.index == 17)
+        await until(lambda: box.index == 17, pilot)
 
 
 @pytest.mark.parametrize(("width", "shown"), [(20, "● off  ○ unset"), (19, "off ▾")])
@@ -42,7 +43,7 @@ async def test_labels_that_do_not_fit_are_never_cut(width: int, shown: str) -> N
     box = ChoiceBox(["on", "off"], 1, optional=True)
     box.styles.width = width
     async with staged(box) as (stage, pilot):
-        await until(pilot, lambda: shown in stage.shown())
+        await until(lambda: shown in stage.shown(), pilot)
 
 
 async def test_a_chip_is_pressed_by_key_and_mouse() -> None:
@@ -51,7 +52,7 @@ async def test_a_chip_is_pressed_by_key_and_mouse() -> None:
         chip.focus()
         await pilot.press("enter")
         await pilot.click(Chip)
-        await until(pilot, lambda: sum(isinstance(one, Chip.Pressed) for one in stage.heard) == 2)
+        await until(lambda: sum(isinstance(one, Chip.Pressed) for one in stage.heard) == 2, pilot)
 
 
 async def test_a_click_or_a_step_brings_up_another_tab() -> None:
@@ -61,4 +62,4 @@ async def test_a_click_or_a_step_brings_up_another_tab() -> None:
         assert strip.current == 1
         strip.action_step(-2)
         assert strip.current == 2
-        await until(pilot, lambda: sum(isinstance(one, TabStrip.Picked) for one in stage.heard) == 2)
+        await until(lambda: sum(isinstance(one, TabStrip.Picked) for one in stage.heard) == 2, pilot)

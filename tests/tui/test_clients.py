@@ -24,7 +24,7 @@ from mcpdesk.tui.screens.clients import (
 from mcpdesk.tui.screens.frame_lines import DeskHeader
 from tests.support.fake_link import sample_view
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
-from tests.support.widgets import until
+from tests.support.patience import until
 
 
 def text_of(pane: ClientsPane) -> list[str]:
@@ -216,10 +216,10 @@ async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
         await pilot.pause()
         assert link.disconnected == []
         await pilot.press("d", "d")
-        await until(pilot, lambda: toasts(app)[-1:] == ["claude-code 2.1 is disconnected."])
+        await until(lambda: toasts(app)[-1:] == ["claude-code 2.1 is disconnected."], pilot)
         assert link.disconnected == [1]
         await pilot.press("G", "d")
-        await until(pilot, lambda: toasts(app)[-1:] == ["This is the desk itself; it stays."])
+        await until(lambda: toasts(app)[-1:] == ["This is the desk itself; it stays."], pilot)
         assert link.disconnected == [1]
 
 
@@ -244,7 +244,7 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
         header = app.main.query_one(DeskHeader).render().plain
         assert "1 client + 1 quiet" in header or " 1/2⇄ " in header
         await pilot.press("G", "d")
-        await until(pilot, lambda: toasts(app) == ["aider 1 has left already."])
+        await until(lambda: toasts(app) == ["aider 1 has left already."], pilot)
 
 
 def columns_in(width: int, caller: str = "", replica: str = "") -> list[str]:
@@ -275,9 +275,9 @@ async def test_a_long_name_is_cut_only_where_there_is_no_room_and_below_stand_th
         pane = await shown(app, pilot)
         assert name not in "".join(text for text, _ in pane.listing.spans(0, 80))
         await pilot.resize_terminal(200, 60)
-        await until(pilot, lambda: name in "".join(text for text, _ in pane.listing.spans(0, 198)))
+        await until(lambda: name in "".join(text for text, _ in pane.listing.spans(0, 198)), pilot)
         detail = pane.query_one(".detail Static", Static)
-        await until(pilot, lambda: "latest calls" in str(detail.content))
+        await until(lambda: "latest calls" in str(detail.content), pilot)
         assert re.search(r"\d\d:\d\d:\d\d  user-profile +[\d.]+ [mµ]?s [✓✗] .*userId", str(detail.content))
 
 

@@ -28,6 +28,7 @@ def colours(listing: TrafficList, text: str) -> set[Color | None]:
     return {part.style.color for strip in strips for part in strip if text in part.text and part.style}
 
 
+@pytest.mark.slow
 async def test_the_first_rule_that_fits_colours_the_line(rules: Path) -> None:
     rules.write_text("# what I look for\n\n#ff8800 tool:user-profile\n#00ff00 method:tools/call\n")
     async with running() as (app, pilot, pane):
@@ -42,6 +43,7 @@ async def test_the_first_rule_that_fits_colours_the_line(rules: Path) -> None:
         assert "coloured by line 3 of the rules: tool:user-profile" in facts
 
 
+@pytest.mark.slow
 async def test_rules_are_read_again_when_they_are_saved(rules: Path) -> None:
     async with running() as (app, _, pane):
         pane.show_view(app.link.view())
@@ -65,6 +67,7 @@ async def test_a_colour_of_the_theme_changes_with_the_theme(rules: Path) -> None
         assert len(before) == 1 and colours(pane.listing, "user-profile") != before
 
 
+@pytest.mark.slow
 async def test_a_wrong_rule_is_named_with_its_line_and_the_others_hold(rules: Path) -> None:
     rules.write_text("blurple tool:x\nerror\nred tool:(\n#010203 user-profile\n")
     os.utime(rules)

@@ -13,6 +13,7 @@ from textual.app import App
 from mcpdesk.tui.render.json_text import compact
 from mcpdesk.tui.screens import compare
 from mcpdesk.tui.screens.compare import NOTHING, CompareScreen, Difference, DifferenceList, differences
+from tests.support.driven import driven
 
 
 def shown(screen: CompareScreen) -> list[str]:
@@ -32,7 +33,7 @@ async def test_differences_are_listed_under_their_place_without_ids() -> None:
         "response": {"id": 2, "error": "x"},
     }
     app = App[None]()
-    async with app.run_test() as pilot:
+    async with driven(app) as pilot:
         screen = CompareScreen(("one\x1b[31m", "two"), before, after)
         await app.push_screen(screen)
         assert shown(screen) == [
@@ -54,7 +55,7 @@ async def test_of_long_texts_the_lines_are_shown_that_changed() -> None:
     before = {"response": {"text": "".join(f"line {number}\n" for number in range(100))}}
     after = {"response": {"text": before["response"]["text"].replace("line 50", "line\x1b[31m fifty")}}
     app = App[None]()
-    async with app.run_test():
+    async with driven(app):
         screen = CompareScreen(("one", "two"), before, after)
         await app.push_screen(screen)
         assert [row.strip() for row in shown(screen)] == [
@@ -73,7 +74,7 @@ async def test_in_a_wide_terminal_both_values_stand_side_by_side_and_are_never_c
     before = {"response": {"text": "first\nthe price of tea is 2\nlast", "long": "日本" * 60, "gone": 1}}
     after = {"response": {"text": "first\nthe price of tea is 3\nlast\nnew", "long": "日本" * 59 + "x"}}
     app = App[None]()
-    async with app.run_test(size=(140, 40)) as pilot:
+    async with driven(app, size=(140, 40)) as pilot:
         screen = CompareScreen(("one", "two"), before, after)
         await app.push_screen(screen)
         await pilot.pause()
@@ -106,7 +107,7 @@ async def test_in_a_wide_terminal_both_values_stand_side_by_side_and_are_never_c
 
 async def test_a_message_that_is_missing_has_no_line() -> None:
     app = App[None]()
-    async with app.run_test():
+    async with driven(app):
         screen = CompareScreen(("one", "two"), {"response": {"id": 1, "result": 1}}, {})
         await app.push_screen(screen)
         assert shown(screen) == ["response $", '  - {"result":1}']
@@ -114,7 +115,7 @@ async def test_a_message_that_is_missing_has_no_line() -> None:
 
 async def test_the_same_twice_has_no_difference() -> None:
     app = App[None]()
-    async with app.run_test():
+    async with driven(app):
         screen = CompareScreen(("one", "two"), {"request": {"a": 1}}, {"request": {"a": 1}})
         await app.push_screen(screen)
         assert shown(screen) == ["no difference"]

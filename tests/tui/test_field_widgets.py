@@ -16,7 +16,8 @@ from mcpdesk.tui.forms.field_widgets import CheckList, FormPart, Suggestions
 from mcpdesk.tui.forms.form import Form
 from tests.support.fake_link import FakeCall, FakeLink
 from tests.support.frame import toasts
-from tests.support.widgets import form_of, until
+from tests.support.patience import until
+from tests.support.widgets import form_of
 from tests.support.workbench import Bench, bench, link_with
 
 
@@ -35,9 +36,9 @@ async def test_a_part_without_a_hint_can_still_fail() -> None:
     async with form_of({"properties": {"a": {"type": "string"}}}) as (form, pilot, stage):
         part = next(one for one in form.query(FormPart) if one.label == "a")
         part.fail("too [b]short")
-        await until(pilot, lambda: "✗ too [b]short" in stage.shown())
+        await until(lambda: "✗ too [b]short" in stage.shown(), pilot)
         part.fail("")
-        await until(pilot, lambda: "✗" not in stage.shown())
+        await until(lambda: "✗" not in stage.shown(), pilot)
 
 
 async def test_required_labels_carry_a_star_and_long_ones_are_cut() -> None:

@@ -18,6 +18,7 @@ from mcpdesk.tui.forms.argument_editor import JsonEditor
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.widgets.fields import MOST_TYPED, LineField, SearchField, too_long
 from mcpdesk.tui.widgets.text_field import TextField
+from tests.support.driven import driven
 from tests.support.hostile import COMMANDS, hostile
 from tests.support.workbench import bench, link_with, tool
 
@@ -84,7 +85,7 @@ class Fields(App[None]):
 
 
 async def test_a_paste_is_held_as_stand_ins_and_undone_as_one() -> None:
-    async with Fields().run_test() as pilot:
+    async with driven(Fields()) as pilot:
         line, text = pilot.app.query_one(LineField), pilot.app.query_one(TextField)
         for field in (line, text):
             field.focus()
@@ -120,7 +121,7 @@ async def test_a_search_takes_as_much_of_a_paste_as_its_limit_allows_and_reports
             self.told.append(message)
 
     app = Searching()
-    async with app.run_test() as pilot:
+    async with driven(app) as pilot:
         field, tree = app.query_one(SearchField), app.query_one(JsonTree)
         field.focus()
         field.value = "ab"
@@ -139,7 +140,7 @@ async def test_a_search_takes_as_much_of_a_paste_as_its_limit_allows_and_reports
 
 
 async def test_the_cursor_stands_behind_as_many_cells_as_are_drawn() -> None:
-    async with Fields().run_test() as pilot:
+    async with driven(Fields()) as pilot:
         line = pilot.app.query_one(LineField)
         line.true_text = "a\x1b\x9bb"
         await pilot.pause()
@@ -167,7 +168,7 @@ async def test_a_text_field_can_be_drawn_before_its_styles_are_there() -> None:
         def compose(self) -> ComposeResult:
             yield TextField("other", id="there")
 
-    async with Fields().run_test() as pilot:
+    async with driven(Fields()) as pilot:
         fresh = TextField("some text")
         assert [line.text for line in fresh.render_lines(Region(0, 0, 4, 2))] == [" " * 4] * 2
         await pilot.app.mount(fresh)

@@ -8,7 +8,8 @@ from textual.containers import Vertical
 from textual.geometry import Size
 
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
-from tests.support.activity import until
+from tests.support.driven import driven
+from tests.support.patience import until
 
 
 class Deaf(Vertical):
@@ -34,11 +35,11 @@ class Hearing(KnowsFirstSize, Deaf):
 async def test_a_widget_hears_of_its_first_size_once_also_where_textual_does_not_tell_it(
     kind: type[Deaf], hears: bool
 ) -> None:
-    async with App[None]().run_test(size=(60, 10)) as pilot:
+    async with driven(App[None](), size=(60, 10)) as pilot:
         parent, widget = Vertical(), kind()
         await pilot.app.screen.mount(parent)
         await pilot.pause()
         await parent.mount(widget)
-        await until(pilot, lambda: widget.size and bool(widget.heard) == hears)
+        await until(lambda: widget.size and bool(widget.heard) == hears, pilot)
         await pilot.pause()
         assert widget.heard == [Size(60, 10)] * hears, "Textual tells it now: this module can go"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from textual.pilot import Pilot
 from textual.widget import Widget
@@ -11,7 +9,7 @@ from textual.widget import Widget
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.frame import quiet_link, running_frame
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until
 
 pytestmark = pytest.mark.slow
 SIZES = ((30, 8), (40, 10), (80, 24), (50, 8), (120, 40), (39, 60), (200, 60))
@@ -35,9 +33,7 @@ def is_in_sight(app: DeskApp) -> bool:
 async def settle(app: DeskApp, pilot: Pilot[None], where: object) -> None:
     """Wait until the focus is on a widget that is shown."""
     try:
-        async with asyncio.timeout(WITHIN_S):
-            while not is_in_sight(app):
-                await pilot.pause()
+        await until(lambda: is_in_sight(app), pilot)
     except TimeoutError:
         raise AssertionError(f"{where}: the focus is on {app.main.focused!r}") from None
 

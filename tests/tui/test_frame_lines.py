@@ -12,10 +12,11 @@ from mcpdesk.link.values import CannedCall, CoreView, Protection, Stuck, Upstrea
 from mcpdesk.tui.screens.frame_lines import PROTECTIONS, DeskFooter, DeskHeader, DeskTabs
 from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.desk import running_desk
+from tests.support.driven import driven
 from tests.support.fake_link import sample_view
 from tests.support.folders import write
 from tests.support.frame import running_frame
-from tests.support.patience import WITHIN_S
+from tests.support.patience import result_of
 from tests.support.workbench import bench
 
 VIEW = sample_view(0.0)
@@ -39,7 +40,7 @@ class HeaderApp(App[None]):
 async def line(view: CoreView, waiting: int = 0, width: int = 120, server: str = "profiles") -> str:
     """What the header shows."""
     app = HeaderApp()
-    async with app.run_test(size=(width, 5)) as pilot:
+    async with driven(app, size=(width, 5)) as pilot:
         header = app.query_one(DeskHeader)
         header.show_view(view, server, RATES, waiting)
         await pilot.pause()
@@ -106,18 +107,18 @@ async def test_holding_faults_and_mocks_are_seen_on_every_screen(width: int, tmp
     ):
         await it.until(lambda: "near" in it.shown())
         assert "‖" not in it.shown()
-        desk.hold("tool:add", "requests").result(WITHIN_S)
+        result_of(desk.hold("tool:add", "requests"))
         await it.until(lambda: "‖ holding" in it.shown())
         call = desk.request("near", "tools/call", {"name": "add", "arguments": {"a": 1}})
         await it.until(lambda: "‖ 1 held" in it.shown())
-        desk.hold("", "requests").result(WITHIN_S)
+        result_of(desk.hold("", "requests"))
         await it.until(lambda: call.outcome.done() and "‖" not in it.shown())
-        desk.set_faults("delay 0.01s 100% for tool:add").result(WITHIN_S)
+        result_of(desk.set_faults("delay 0.01s 100% for tool:add"))
         await it.until(lambda: "↯ faults" in it.shown())
         desk.request("near", "tools/call", {"name": "add", "arguments": {"a": 1}})
         await it.until(lambda: "↯ 1 fault " in it.shown())
-        desk.set_faults("").result(WITHIN_S)
-        desk.can(CannedCall("near", "tools/call", "add"), '{"content": []}').result(WITHIN_S)
+        result_of(desk.set_faults(""))
+        result_of(desk.can(CannedCall("near", "tools/call", "add"), '{"content": []}'))
         await it.until(lambda: "↯" not in it.shown() and "M 1 mocked" in it.shown())
 
 

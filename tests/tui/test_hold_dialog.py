@@ -16,7 +16,7 @@ from mcpdesk.tui.widgets.fields import LineField
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.frame import toasts
-from tests.support.patience import WITHIN_S
+from tests.support.patience import result_of
 from tests.support.workbench import Bench, bench
 
 FILES = {
@@ -33,7 +33,7 @@ def add(desk: RunningDesk, a: int) -> LinkCall:
 
 
 def text(call: LinkCall) -> str:
-    return str(call.outcome.result(WITHIN_S).result)
+    return str(result_of(call.outcome).result)
 
 
 async def opened(it: Bench, desk: RunningDesk, rule: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,9 @@ from mcpdesk.hosting.heartbeat import Heartbeat, Stuck
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import Direction
 from mcpdesk.tui.app import DeskApp
-from tests.support.desk import running_desk, until
-from tests.support.patience import WITHIN_S
+from tests.support.desk import running_desk
+from tests.support.driven import driven
+from tests.support.patience import WITHIN_S, until, wait_until, within
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ async def test_idle_screen_waits_for_the_core_and_shows_what_it_reports(tmp_path
     )
     async with running_desk(tmp_path, state_dir=tmp_path / "state") as link:
         app = DeskApp(link)
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with driven(app, size=(120, 40)) as pilot:
             refresher = app.main.refresher
             await asyncio.wrap_future(link.request("still", "tools/call", {"name": "nod"}).outcome)
             for screen in ("1", "5", "3", "6"):
@@ -46,14 +46,14 @@ async def test_change_a_moment_before_a_refresh_is_due_is_shown(
     (tmp_path / "mcp.json").write_text('{"name": "still"}')
     async with running_desk(tmp_path, state_dir=tmp_path / "state") as link:
         app = DeskApp(link)
-        async with app.run_test(size=(120, 40)):
+        async with driven(app, size=(120, 40)):
             refresher = app.main.refresher
             await until(lambda: refresher.is_waiting)
             monkeypatch.setattr(app.main, "set_timer", lambda *_, **__: None)  # as a timer that starts late
             for number in range(3):
                 link.host.journal.notify(f"news {number}")
                 text = f"news {number}"
-                await until(lambda: any(text in each.message for each in app._notifications))  # noqa: B023
+                await until(lambda: any(text in each.message for each in app._notifications))
 
 
 def test_heartbeat_of_an_observed_loop_has_no_timer_and_still_finds_it_stuck(
@@ -107,14 +107,14 @@ def test_writer_of_a_capture_rests_and_writes_what_comes_after(tmp_path: Path) -
     worked = threading.Event()
     recording.start()
     try:
-        _wait(lambda: recording.is_resting)
+        wait_until(lambda: recording.is_resting)
         recording.on_work = worked.set
         recording.frame(1, Direction.IN, b'{"jsonrpc":"2.0","method":"late"}', True)
         assert worked.is_set()
         assert recording.path is not None
         path = recording.path
-        _wait(lambda: b'"late"' in path.read_bytes() or b"late" in path.read_bytes())
-        _wait(lambda: recording.is_resting)
+        wait_until(lambda: b'"late"' in path.read_bytes() or b"late" in path.read_bytes())
+        wait_until(lambda: recording.is_resting)
     finally:
         recording.close()
 
@@ -123,7 +123,7 @@ async def test_folder_bell_rings_for_files_and_in_new_folders(tmp_path: Path) ->
     bell = FolderBell(tmp_path, {".git"})
     try:
         (tmp_path / ".git").mkdir()
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await bell.rings()
             bell.cover()
             (tmp_path / "new").mkdir()
@@ -133,11 +133,3 @@ async def test_folder_bell_rings_for_files_and_in_new_folders(tmp_path: Path) ->
             await bell.rings()
     finally:
         bell.close()
-
-
-def _wait(condition: object) -> None:
-    assert callable(condition)
-    end = time.monotonic() + WITHIN_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)

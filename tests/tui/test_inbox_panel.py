@@ -12,9 +12,10 @@ from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, Que
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.activity import QUESTION_STATES, ActivityPane, InboxPanel
 from mcpdesk.tui.widgets.section import Detail
-from tests.support.activity import activity, detail, part, row_texts, tabs, until
+from tests.support.activity import activity, detail, part, row_texts, tabs
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, toasts
+from tests.support.patience import until
 
 TEA = Page("Tea or coffee?", "", (Option("tea"), Option("coffee")))
 TEAS = Page("Tea or\ncoffee?", "", (Option("tea"), Option("coffee")))
@@ -60,22 +61,22 @@ async def test_a_waiting_question_is_opened_by_enter_or_a_click_and_answered() -
         assert answered.startswith(" ✓ answered") and answered.rstrip().endswith("ago")
         assert tabs(pane)[0] == "Inbox ?1"
         await pilot.click(panel(pane).listing, offset=(5, 0))
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
+        await until(lambda: isinstance(app.screen, QuestionScreen), pilot)
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main)
+        await until(lambda: app.screen is app.main, pilot)
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
+        await until(lambda: isinstance(app.screen, QuestionScreen), pilot)
         await pilot.press("2", "enter")
-        await until(pilot, lambda: app.screen is app.main)
+        await until(lambda: app.screen is app.main, pilot)
         assert link.answers[-1][1] == (Answer(("coffee",)),)
-        await until(pilot, lambda: rows(pane)[0].startswith(" ✓ answered"))
+        await until(lambda: rows(pane)[0].startswith(" ✓ answered"), pilot)
 
 
 async def test_the_selected_question_is_shown_in_full_and_copied() -> None:
     async with activity(link_with_both()) as (app, pilot, pane):
         assert "( ) coffee" in detail(panel(pane)) and "waiting until" in detail(panel(pane))
         await pilot.press("down")
-        await until(pilot, lambda: "(•) yes" in detail(panel(pane)))
+        await until(lambda: "(•) yes" in detail(panel(pane)), pilot)
         assert "answered by desk" in detail(panel(pane))
         await pilot.press("enter")
         await pilot.pause()
@@ -83,7 +84,7 @@ async def test_the_selected_question_is_shown_in_full_and_copied() -> None:
         await pilot.press("escape")
         assert panel(pane).listing.has_focus
         await pilot.press("up", "y", "q")
-        await until(pilot, lambda: app.screen is app.main)
+        await until(lambda: app.screen is app.main, pilot)
         assert app.clipboard.startswith("Tea or coffee?\n  ( ) tea")
 
 
@@ -92,10 +93,10 @@ async def test_d_declines_what_waits_with_a_reason() -> None:
     link = link_with_both()
     async with activity(link) as (app, pilot, _):
         await pilot.press("down", "d")
-        await until(pilot, lambda: "No waiting question" in "".join(toasts(app)[-1:]))
+        await until(lambda: "No waiting question" in "".join(toasts(app)[-1:]), pilot)
         assert app.screen is app.main
         await pilot.press("up", "d")
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen))
+        await until(lambda: isinstance(app.screen, QuestionScreen), pilot)
         await pilot.press("n", "o", "enter")
         assert link.declined[-1][1] == "no"
 
@@ -114,7 +115,7 @@ async def test_a_question_whose_client_has_left_is_marked() -> None:
     async with activity(link) as (_, pilot, pane):
         assert "has left" not in rows(pane)[0]
         link.core = replace(link.core, clients=())
-        await until(pilot, lambda: "(has left) Tea or coffee?" in rows(pane)[0])
+        await until(lambda: "(has left) Tea or coffee?" in rows(pane)[0], pilot)
         assert "has left" not in rows(pane)[1]
 
 

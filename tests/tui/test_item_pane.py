@@ -10,7 +10,8 @@ from mcpdesk.link.values import CallOutcome, ServerView, TokenView
 from mcpdesk.tui.workbench.drafts import Drafts
 from mcpdesk.tui.workbench.item_pane import ItemHeader, ItemPane
 from tests.support.fake_link import FakeLink, sample_catalogue
-from tests.support.widgets import staged, until
+from tests.support.patience import until
+from tests.support.widgets import staged
 
 
 @pytest.mark.slow
@@ -29,10 +30,10 @@ async def test_the_title_tells_how_the_call_went() -> None:
     draft = Drafts(FakeLink()).of("profiles", sample_catalogue()[0])
     async with staged(pane, (120, 24)) as (stage, pilot):
         await pane.load(draft)
-        await until(pilot, lambda: "ctrl+r calls the tool." in stage.shown())
+        await until(lambda: "ctrl+r calls the tool." in stage.shown(), pilot)
         draft.outcome = CallOutcome({"content": []}, None, b"{}", 0.5)
         await pane.draw_result()
-        await until(pilot, lambda: "Result ─ ✓ ok 500 ms 2 B" in stage.shown())
+        await until(lambda: "Result ─ ✓ ok 500 ms 2 B" in stage.shown(), pilot)
 
 
 @pytest.mark.slow
@@ -40,7 +41,7 @@ async def test_an_empty_server_is_taught_about_instead() -> None:
     pane = ItemPane()
     async with staged(pane, (120, 24)) as (stage, pilot):
         pane.teach(ServerView("s", "My server", "1", "/srv/mine", "", 1, problems=("mcp.json: [oops]",)))
-        await until(pilot, lambda: "/srv/mine/tools/hello.py" in stage.shown())
+        await until(lambda: "/srv/mine/tools/hello.py" in stage.shown(), pilot)
         assert "✕ mcp.json: [oops]" in stage.shown()
         assert "Arguments" not in stage.shown()
 

@@ -14,8 +14,9 @@ from mcpdesk.link.values import JobKind, JobOutput, JobState, JobUse, MadeFile
 from mcpdesk.tui.activity.job_panel import JOB_STATES, JobPanel
 from mcpdesk.tui.screens.activity import ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
-from tests.support.activity import activity, detail, job, link_with, part, row_texts, until
+from tests.support.activity import activity, detail, job, link_with, part, row_texts
 from tests.support.frame import toasts
+from tests.support.patience import until
 
 S = JobState
 
@@ -69,13 +70,13 @@ async def test_output_is_shown_as_it_comes_and_read_to_its_end() -> None:
     link.outputs["profiles:make"] = b"\x1b[32mone\x1b[0m\ntwo"
     async with activity(link, show="jobs") as (_, pilot, pane):
         view = panel(pane)
-        await until(pilot, lambda: view.output.rows == ["one", "two"])
+        await until(lambda: view.output.rows == ["one", "two"], pilot)
         link.outputs["profiles:make"] += b"!\nthree\n"
-        await until(pilot, lambda: view.output.rows == ["one", "two!", "three"])
+        await until(lambda: view.output.rows == ["one", "two!", "three"], pilot)
         assert "following" in str(view.query_one("JobDetail").border_title)
         link.job_list = [job("make", S.SUCCEEDED, message="exit code 0")]
         link.works()
-        await until(pilot, lambda: "whole" in str(view.query_one("JobDetail").border_title))
+        await until(lambda: "whole" in str(view.query_one("JobDetail").border_title), pilot)
         assert "succeeded: exit code 0" in detail(view)
 
 
@@ -89,12 +90,12 @@ async def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(link, "output", output)
     async with activity(link, show="jobs") as (_, pilot, pane):
         view = panel(pane)
-        await until(pilot, lambda: view.output.rows == ["the end"])
+        await until(lambda: view.output.rows == ["the end"], pilot)
         assert "MB before it" in str(view.query_one("JobDetail").border_title)
         piece = JobOutput("later\n", 9_000_000, 9_000_006, is_last=False)
-        await until(pilot, lambda: view.output.rows == ["later"])
+        await until(lambda: view.output.rows == ["later"], pilot)
         piece = JobOutput("and on\n", 9_000_006, 9_000_013, is_last=False)
-        await until(pilot, lambda: view.output.rows == ["later", "and on"])
+        await until(lambda: view.output.rows == ["later", "and on"], pilot)
 
 
 @pytest.mark.slow
@@ -105,11 +106,11 @@ async def test_each_job_has_its_own_output_and_a_task_has_none() -> None:
     link.outputs |= {"profiles:first": b"of the first\n", "profiles:second": b"of the second\n"}
     async with activity(link, show="jobs") as (_, pilot, pane):
         view = panel(pane)
-        await until(pilot, lambda: view.output.rows == ["of the first"])
+        await until(lambda: view.output.rows == ["of the first"], pilot)
         await pilot.press("j")
-        await until(pilot, lambda: view.output.rows == ["of the second"])
+        await until(lambda: view.output.rows == ["of the second"], pilot)
         await pilot.press("j")
-        await until(pilot, lambda: not view.output.display)
+        await until(lambda: not view.output.display, pilot)
         await pilot.press("enter")
         assert view.listing.has_focus
         await pilot.press("k", "enter")
@@ -124,7 +125,7 @@ async def test_f_stops_following_and_goes_on() -> None:
     link.outputs["profiles:make"] = b"line\n" * 300
     async with activity(link, show="jobs") as (_, pilot, pane):
         view = panel(pane).output
-        await until(pilot, lambda: view.scroll_offset.y > 0)
+        await until(lambda: view.scroll_offset.y > 0, pilot)
         await pilot.press("f")
         assert not view.following
         await pilot.press("f")
@@ -147,7 +148,7 @@ async def test_use_is_measured_beside_the_screen_while_the_jobs_are_in_sight() -
     async with activity(link) as (app, pilot, pane):
         assert pane.shown == "inbox" and not threads
         await app.main.action_show_part("jobs")
-        await until(pilot, lambda: "98 %" in rows(pane)[0] and "3 processes" in detail(panel(pane)))
+        await until(lambda: "98 %" in rows(pane)[0] and "3 processes" in detail(panel(pane)), pilot)
         assert "12" in rows(pane)[0]
         assert threads and "MainThread" not in threads
 
@@ -157,16 +158,16 @@ async def test_x_asks_before_it_kills() -> None:
     link = link_with(job("make"), job("old", S.KILLED))
     async with activity(link, show="jobs") as (app, pilot, _):
         await pilot.press("x")
-        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await until(lambda: isinstance(app.screen, Menu), pilot)
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main)
+        await until(lambda: app.screen is app.main, pilot)
         assert link.killed_jobs == []
         await pilot.press("x")
-        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await until(lambda: isinstance(app.screen, Menu), pilot)
         await pilot.press("x")
-        await until(pilot, lambda: link.killed_jobs == ["profiles:make"])
+        await until(lambda: link.killed_jobs == ["profiles:make"], pilot)
         await pilot.press("j", "x")
-        await until(pilot, lambda: "No running job is selected." in toasts(app))
+        await until(lambda: "No running job is selected." in toasts(app), pilot)
         assert link.killed_jobs == ["profiles:make"]
 
 
@@ -178,11 +179,11 @@ async def test_the_selected_job_stays_selected() -> None:
         assert chosen is not None and chosen.name == "first"
         link.job_list = [*link.job_list, job("third")]
         link.works()
-        await until(pilot, lambda: panel(pane).listing.row_count == 3)
+        await until(lambda: panel(pane).listing.row_count == 3, pilot)
         assert panel(pane).listing.selected == chosen
         link.job_list = [job("first", S.FAILED, started=1.0)]
         link.works()
-        await until(pilot, lambda: panel(pane).listing.row_count == 1)
+        await until(lambda: panel(pane).listing.row_count == 1, pilot)
 
 
 @pytest.mark.slow
@@ -194,16 +195,16 @@ async def test_words_narrow_the_jobs_and_y_copies() -> None:
     async with activity(link, show="jobs") as (app, pilot, pane):
         await pilot.press("slash", *"make", "enter")
         assert len(rows(pane)) == 1
-        await until(pilot, lambda: panel(pane).output.rows == ["compiled"])
+        await until(lambda: panel(pane).output.rows == ["compiled"], pilot)
         for key, text in (("c", "make all"), ("o", "compiled"), ("f", "/tmp/output.txt")):
             await pilot.press("y")
-            await until(pilot, lambda: isinstance(app.screen, Menu))
+            await until(lambda: isinstance(app.screen, Menu), pilot)
             await pilot.press(key)
-            await until(pilot, partial(lambda copied: app.clipboard == copied, text))
+            await until(partial(lambda copied: app.clipboard == copied, text), pilot)
         await pilot.press("y")
-        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await until(lambda: isinstance(app.screen, Menu), pilot)
         await pilot.press("a")
-        await until(pilot, lambda: "made all.tar.gz, log.txt\n/tmp/output.txt" in app.clipboard)
+        await until(lambda: "made all.tar.gz, log.txt\n/tmp/output.txt" in app.clipboard, pilot)
 
 
 @pytest.mark.slow

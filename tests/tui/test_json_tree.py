@@ -10,6 +10,7 @@ from textual import events
 from textual.app import App, ComposeResult
 
 from mcpdesk.tui.results.json_tree import SLICE, JsonTree, Outline, RowKind
+from tests.support.driven import driven
 
 
 def paths(outline: Outline) -> list[tuple[str | int, ...]]:
@@ -121,7 +122,7 @@ def lines(tree: JsonTree) -> list[str]:
 
 
 async def test_shows_keys_and_values_and_makes_control_characters_visible() -> None:
-    async with Bench().run_test(size=(60, 12)) as pilot:
+    async with driven(Bench(), size=(60, 12)) as pilot:
         shown = lines(pilot.app.query_one(JsonTree))
         assert shown[0] == '  name: "Ada [b]Lovelace[/b]\\u001b[31m"'
         assert shown[1].startswith("▾ roles: [2]")
@@ -129,7 +130,7 @@ async def test_shows_keys_and_values_and_makes_control_characters_visible() -> N
 
 
 async def test_enter_folds_and_shows_a_preview() -> None:
-    async with Bench().run_test(size=(60, 12)) as pilot:
+    async with driven(Bench(), size=(60, 12)) as pilot:
         await pilot.press("j", "enter")
         shown = lines(pilot.app.query_one(JsonTree))
         assert shown[1] == '▸ roles: [2]  ["admin", "author"]'
@@ -137,7 +138,7 @@ async def test_enter_folds_and_shows_a_preview() -> None:
 
 
 async def test_left_goes_to_the_enclosing_value_and_right_unfolds_text() -> None:
-    async with Bench().run_test(size=(60, 20)) as pilot:
+    async with driven(Bench(), size=(60, 20)) as pilot:
         tree = pilot.app.query_one(JsonTree)
         await pilot.press("j", "j", "left")
         assert tree.selected == ("roles",)
@@ -147,8 +148,8 @@ async def test_left_goes_to_the_enclosing_value_and_right_unfolds_text() -> None
 
 
 async def test_a_line_end_at_the_end_of_a_text_begins_no_other_line() -> None:
-    async with Bench({"one": "changed\n" + "x" * 200, "two": "y" * 200 + "\n"}).run_test(
-        size=(60, 20)
+    async with driven(
+        Bench({"one": "changed\n" + "x" * 200, "two": "y" * 200 + "\n"}), size=(60, 20)
     ) as pilot:
         tree = pilot.app.query_one(JsonTree)
         await pilot.press("l", "j")
@@ -158,7 +159,7 @@ async def test_a_line_end_at_the_end_of_a_text_begins_no_other_line() -> None:
 
 
 async def test_search_walks_through_hits_and_escape_ends_it() -> None:
-    async with Bench({"list": [{"n": n} for n in range(900)]}).run_test(size=(60, 12)) as pilot:
+    async with driven(Bench({"list": [{"n": n} for n in range(900)]}), size=(60, 12)) as pilot:
         tree = pilot.app.query_one(JsonTree)
         await pilot.press("slash", "7", "7", "7")
         assert tree.selected == ("list", 777, "n")
@@ -168,7 +169,7 @@ async def test_search_walks_through_hits_and_escape_ends_it() -> None:
 
 
 async def test_a_search_takes_a_paste_and_its_letters_count_as_typing() -> None:
-    async with Bench({"list": [{"n": n} for n in range(900)]}).run_test(size=(60, 12)) as pilot:
+    async with driven(Bench({"list": [{"n": n} for n in range(900)]}), size=(60, 12)) as pilot:
         tree = pilot.app.query_one(JsonTree)
         tree.post_message(events.Paste("5"))
         await pilot.pause()
@@ -184,7 +185,7 @@ async def test_a_search_takes_a_paste_and_its_letters_count_as_typing() -> None:
 
 async def test_copies_value_and_path() -> None:
     app = Bench()
-    async with app.run_test(size=(60, 12)) as pilot:
+    async with driven(app, size=(60, 12)) as pilot:
         await pilot.press("j", "j", "y", "Y")
         await pilot.pause()
         assert app.copied == [("admin", "value of roles[0]"), ("roles[0]", "path")]
@@ -192,7 +193,7 @@ async def test_copies_value_and_path() -> None:
 
 async def test_marks_are_drawn_at_their_path() -> None:
     app = Bench(None)
-    async with app.run_test(size=(60, 12)) as pilot:
+    async with driven(app, size=(60, 12)) as pilot:
         tree = app.query_one(JsonTree)
         tree.load({"a": {"b": 1}}, {("a", "b"): "1 is less than 5"})
         await pilot.pause()
@@ -203,7 +204,7 @@ async def test_marks_are_drawn_at_their_path() -> None:
 
 async def test_running_past_the_last_row_lays_out_more() -> None:
     app = Bench(list(range(500)))
-    async with app.run_test(size=(60, 12)) as pilot:
+    async with driven(app, size=(60, 12)) as pilot:
         tree = app.query_one(JsonTree)
         assert tree.row_count == 201
         await pilot.press("G", "up", "down")
@@ -212,13 +213,13 @@ async def test_running_past_the_last_row_lays_out_more() -> None:
 
 async def test_a_large_value_shows_at_once() -> None:
     app = Bench({"rows": [{"id": n, "text": "x" * 20} for n in range(40_000)]})
-    async with app.run_test(size=(80, 24)):
+    async with driven(app, size=(80, 24)):
         assert app.query_one(JsonTree).row_count < 300
 
 
 async def test_a_low_tree_begins_with_the_row_that_says_most() -> None:
     app = Bench()
-    async with app.run_test(size=(60, 4)) as pilot:
+    async with driven(app, size=(60, 4)) as pilot:
         tree = app.query_one(JsonTree)
         tree.load({"params": {"arguments": {"a": 1, "b": 2}, "name": "price"}}, begin=1)
         await pilot.pause()

@@ -26,10 +26,10 @@ from tests.support.activity import (
     row_texts,
     tabs,
     todo,
-    until,
 )
 from tests.support.fake_link import FakeLink
 from tests.support.frame import toasts
+from tests.support.patience import until
 
 
 def rows(pane: ActivityPane) -> list[str]:
@@ -40,9 +40,9 @@ def rows(pane: ActivityPane) -> list[str]:
 async def choose(app: DeskApp, pilot: Pilot[None], *keys: str) -> None:
     """Press the first key, which opens a menu, then the others."""
     await pilot.press(keys[0])
-    await until(pilot, lambda: isinstance(app.screen, Menu))
+    await until(lambda: isinstance(app.screen, Menu), pilot)
     await pilot.press(*keys[1:])
-    await until(pilot, lambda: app.screen is app.main)
+    await until(lambda: app.screen is app.main, pilot)
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ async def test_the_next_callback_comes_first_and_what_is_over_last() -> None:
         assert shown[1].startswith("◷ waiting in 1:01:")
         assert re.match(r"✓ fired \d+ s ago 3 of 3 ", shown[2]) and shown[3].startswith("⊘ cancelled")
         assert "1 of 3" in shown[3] and tabs(pane)[2] == "Callbacks ◷2"
-        await until(pilot, lambda: rows(pane)[0] != shown[0])  # the countdown goes on
+        await until(lambda: rows(pane)[0] != shown[0], pilot)  # the countdown goes on
         await pilot.press("slash", *"message 3", "enter")
         assert len(rows(pane)) == 1
 
@@ -73,9 +73,9 @@ async def test_r_fires_and_x_asks_before_it_cancels() -> None:
         await choose(app, pilot, "x", "n")
         assert link.cancelled_callbacks == []
         await choose(app, pilot, "x", "x")
-        await until(pilot, lambda: link.cancelled_callbacks == [("profiles", 7)])
+        await until(lambda: link.cancelled_callbacks == [("profiles", 7)], pilot)
         await pilot.press("j", "r")
-        await until(pilot, lambda: "No waiting callback is selected." in toasts(app))
+        await until(lambda: "No waiting callback is selected." in toasts(app), pilot)
         assert link.fired == [("profiles", 7)]
 
 
@@ -86,7 +86,7 @@ async def test_a_message_is_shown_in_full_and_copied() -> None:
         shown = detail(part(pane, CallbackPanel))
         assert all(text in shown for text in ("first line\nsecond ␛[31mline", "every 60 s", "callback://1"))
         await choose(app, pilot, "y", "m")
-        await until(pilot, lambda: app.clipboard.startswith("first line\n"))
+        await until(lambda: app.clipboard.startswith("first line\n"), pilot)
 
 
 @pytest.mark.slow
@@ -117,7 +117,7 @@ async def test_the_current_task_comes_first_and_what_is_done_is_folded() -> None
         ]
         assert tabs(pane)[3] == "Tasks ○2"
         await choose(app, pilot, "y", "t")
-        await until(pilot, lambda: app.clipboard == "# Release\n\n- [x] changelog\n- [ ] tag")
+        await until(lambda: app.clipboard == "# Release\n\n- [x] changelog\n- [ ] tag", pilot)
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ async def test_enter_folds_and_the_selected_row_stays_selected() -> None:
         assert rows(pane)[-1] == "✓ [x] 1 sweep" and listing.cursor == 2
         link.todo_list = [*link.todo_list, todo(4, "New", is_current=False)]
         link.works()
-        await until(pilot, lambda: any("New" in row for row in rows(pane)))
+        await until(lambda: any("New" in row for row in rows(pane)), pilot)
         chosen = listing.selected
         assert chosen is not None and chosen[0].name == "Chores"
 
@@ -142,12 +142,12 @@ async def test_a_step_that_is_ticked_shows_at_once_and_in_full() -> None:
     async with activity(link, show="tasks") as (_, pilot, pane):
         await pilot.press("j")
         panel = part(pane, TodoPanel)
-        await until(pilot, lambda: "a step\nof two lines ␛[31m" in detail(panel))
+        await until(lambda: "a step\nof two lines ␛[31m" in detail(panel), pilot)
         assert "open" in detail(panel) and "0 of 1 steps done" in detail(panel)
         link.todo_list = [todo(1, "Release", "x a step\nof two lines \x1b[31m")]
         link.works()
-        await until(pilot, lambda: rows(pane)[1].startswith("✓ [x] 1 a step"))
-        await until(pilot, lambda: "completed at" in detail(panel))
+        await until(lambda: rows(pane)[1].startswith("✓ [x] 1 a step"), pilot)
+        await until(lambda: "completed at" in detail(panel), pilot)
 
 
 @pytest.mark.slow
@@ -181,22 +181,22 @@ async def test_plan_mode_is_obvious_and_what_is_written_appears() -> None:
     async with activity(link, show="plan") as (app, pilot, pane):
         assert rows(pane)[0].startswith("● plan mode is ON profiles Tidy up") and tabs(pane)[4] == "Plan on"
         assert "● plan mode" in app.main.header.render().plain and "since 2026-01-0" in title(pane)
-        await until(pilot, lambda: "**all**" in source(pane))
+        await until(lambda: "**all**" in source(pane), pilot)
         link.plan_texts["profiles"] = "# Tidy up\n\n- less"
-        await until(pilot, lambda: "- less" in source(pane))
+        await until(lambda: "- less" in source(pane), pilot)
         link.works(plans=(plan(is_active=False, since="some\x07time"),))
-        await until(pilot, lambda: "plan mode is off" in rows(pane)[0] and "since some␇time" in title(pane))
+        await until(lambda: "plan mode is off" in rows(pane)[0] and "since some␇time" in title(pane), pilot)
         assert tabs(pane)[4] == "Plan" and "plan mode" not in app.main.header.render().plain
         first = plan(session="session:a", client="claude-code")
         second = plan(session="session:b", client="cursor", goal="Paint")
         link.works(plans=(first, second))
-        await until(pilot, lambda: len(rows(pane)) == 2 and "cursor Paint" in rows(pane)[1])
+        await until(lambda: len(rows(pane)) == 2 and "cursor Paint" in rows(pane)[1], pilot)
         assert tabs(pane)[4] == "Plan on (2)"
         await pilot.press("j")
         await choose(app, pilot, "x", "x")
-        await until(pilot, lambda: link.ended_plans == [("profiles", "session:b")])
+        await until(lambda: link.ended_plans == [("profiles", "session:b")], pilot)
         link.works(plans=())
-        await until(pilot, lambda: "PlanMode" in lesson(part(pane, PlanPanel)))
+        await until(lambda: "PlanMode" in lesson(part(pane, PlanPanel)), pilot)
 
 
 async def test_the_plan_of_the_server_the_screen_is_about_comes_first() -> None:
@@ -205,11 +205,11 @@ async def test_the_plan_of_the_server_the_screen_is_about_comes_first() -> None:
     link.plan_texts["hello"] = "sea"
     async with activity(link, show="plan") as (app, pilot, pane):
         assert "Tidy up" in rows(pane)[0]
-        await until(pilot, lambda: "**all**" in source(pane))
+        await until(lambda: "**all**" in source(pane), pilot)
         await pilot.press("j")
-        await until(pilot, lambda: source(pane) == "sea" and "holidays.md" in title(pane))
+        await until(lambda: source(pane) == "sea" and "holidays.md" in title(pane), pilot)
         app.main.server = "hello"
-        await until(pilot, lambda: "Holidays" in rows(pane)[0])
+        await until(lambda: "Holidays" in rows(pane)[0], pilot)
 
 
 @pytest.mark.slow
@@ -217,15 +217,15 @@ async def test_a_long_plan_and_one_that_is_gone_are_shown_as_they_are() -> None:
     link = planned(plan(), text="x\x1b[31m " + "word " * MARKDOWN_LIMIT)
     async with activity(link, show="plan") as (_, pilot, pane):
         plain = part(pane, PlanPanel).query_one("Detail > Static", Static)
-        await until(pilot, lambda: str(plain.content).startswith("x␛[31m word"))
+        await until(lambda: str(plain.content).startswith("x␛[31m word"), pilot)
         link.plan_texts.clear()
-        await until(pilot, lambda: "/plans/tidy.md cannot be read" in str(plain.content))
+        await until(lambda: "/plans/tidy.md cannot be read" in str(plain.content), pilot)
 
 
 @pytest.mark.slow
 async def test_plan_file_and_goal_are_copied() -> None:
     async with activity(planned(plan()), show="plan") as (app, pilot, pane):
-        await until(pilot, lambda: "**all**" in source(pane))
+        await until(lambda: "**all**" in source(pane), pilot)
         for key, text in (("p", "# Tidy up"), ("f", "/plans/tidy.md"), ("g", "Tidy up")):
             await choose(app, pilot, "y", key)
-            await until(pilot, partial(lambda start: app.clipboard.startswith(start), text))
+            await until(partial(lambda start: app.clipboard.startswith(start), text), pilot)

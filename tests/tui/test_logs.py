@@ -23,9 +23,10 @@ from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.desk import running_desk
+from tests.support.driven import driven
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
+from tests.support.patience import until
 from tests.support.traffic import IN, OUT, call, connection, text
-from tests.support.widgets import until
 
 
 async def shown(app: DeskApp, pilot: Pilot[None]) -> LogsPane:
@@ -184,7 +185,7 @@ def test_filter_admits(wanted: LogFilter, admitted: list[int]) -> None:
 
 async def test_new_lines_are_followed_until_one_goes_up() -> None:
     app = ListApp()
-    async with app.run_test(size=(80, 10)) as pilot:
+    async with driven(app, size=(80, 10)) as pilot:
         rows = app.query_one(LogList)
         rows.focus()
         rows.extend([entry(n) for n in range(30)])
@@ -207,7 +208,7 @@ def number_of(rows: LogList) -> int:
 
 async def test_selected_line_stays_selected_when_the_filter_changes() -> None:
     app = ListApp()
-    async with app.run_test(size=(80, 10)) as pilot:
+    async with driven(app, size=(80, 10)) as pilot:
         rows = app.query_one(LogList)
         rows.focus()
         rows.extend([entry(n, "error" if n % 3 == 0 else "info") for n in range(30)])
@@ -224,7 +225,7 @@ async def test_selected_line_stays_selected_when_the_filter_changes() -> None:
 async def test_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "BOUND", 100)
     app = ListApp()
-    async with app.run_test(size=(80, 10)) as pilot:
+    async with driven(app, size=(80, 10)) as pilot:
         rows = app.query_one(LogList)
         rows.focus()
         rows.extend([entry(n) for n in range(100)])
@@ -242,7 +243,7 @@ async def test_lines_of_several_replicas_are_in_order_of_time_whenever_they_come
         )
 
     app = ListApp()
-    async with app.run_test(size=(80, 10)) as pilot:
+    async with driven(app, size=(80, 10)) as pilot:
         rows = app.query_one(LogList)
         rows.focus()
         rows.narrow(LogFilter(level="warning"))
@@ -264,7 +265,7 @@ async def test_lines_of_several_replicas_are_in_order_of_time_whenever_they_come
 @pytest.mark.parametrize("width", [20, 40, 69, 70, 90, 200])
 async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
     app = ListApp()
-    async with app.run_test(size=(width, 5)):
+    async with driven(app, size=(width, 5)):
         rows = app.query_one(LogList)
         rows.extend([entry(1, "error", "a long logger's name", "first\nsecond\nthird [b]語", "tools/x.py:3")])
         rows.fold(True)
@@ -293,7 +294,7 @@ async def test_lines_fit_and_say_level_with_a_glyph(width: int) -> None:
 )
 async def test_of_a_stack_the_row_says_what_happened(words: str, told: str) -> None:
     app = ListApp()
-    async with app.run_test(size=(80, 10)):
+    async with driven(app, size=(80, 10)):
         rows = app.query_one(LogList)
         rows.extend([entry(0, "error", text=words)])
         rows.fold(True)
@@ -302,7 +303,7 @@ async def test_of_a_stack_the_row_says_what_happened(words: str, told: str) -> N
 
 async def test_the_lines_of_an_error_are_unfolded_and_the_cursor_passes_over_them() -> None:
     app = ListApp()
-    async with app.run_test(size=(80, 12)) as pilot:
+    async with driven(app, size=(80, 12)) as pilot:
         rows = app.query_one(LogList)
         rows.focus()
         stack = 'File "/s/a.py", line 3, in pay\n    fail()\nHandlerError: no money'
@@ -323,7 +324,7 @@ async def test_the_lines_of_an_error_are_unfolded_and_the_cursor_passes_over_the
 
 async def test_equal_tracebacks_are_one_folded_entry_with_their_number() -> None:
     app = ListApp()
-    async with app.run_test(size=(80, 12)) as pilot:
+    async with driven(app, size=(80, 12)) as pilot:
         rows = app.query_one(LogList)
         rows.focus()
         stack = 'File "/s/a.py", line 3, in pay\n    fail()\nHandlerError: no money'
@@ -349,7 +350,7 @@ async def test_equal_tracebacks_are_one_folded_entry_with_their_number() -> None
 
 async def test_of_a_long_error_its_first_lines_and_the_last_are_shown() -> None:
     app = ListApp()
-    async with app.run_test(size=(80, 12)):
+    async with driven(app, size=(80, 12)):
         rows = app.query_one(LogList)
         rows.extend([entry(0, "error", text="\n".join(f"line {n}" for n in range(100)))])
         shown = ["".join(part for part, _ in rows.spans(at, 80)).rstrip() for at in range(rows.row_count)]
@@ -412,7 +413,7 @@ async def test_what_was_logged_when_is_drawn_by_level_and_a_click_goes_there() -
     async with running_frame(size=(120, 40)) as (app, pilot):
         pane = await shown(app, pilot)
         chart = pane.query_one(LogHistogram)
-        await until(pilot, lambda: " a bar" in chart.render().plain)
+        await until(lambda: " a bar" in chart.render().plain, pilot)
         drawn = chart.render()
         bars = drawn.plain[CLOCK_CELLS : -len(" 12:03:40 · 450 ms a bar")]
         assert len(bars) - bars.count(" ") == 6 and drawn.plain.endswith(" a bar")

@@ -8,7 +8,8 @@ import pytest
 
 from mcpdesk.tui.results.long_text import SOFT, TextLayout, line_start
 from mcpdesk.tui.results.result_view import ResultView
-from tests.support.widgets import staged, until
+from tests.support.patience import until
+from tests.support.widgets import staged
 from tests.tui.test_result_view import outcome
 
 
@@ -69,41 +70,41 @@ async def test_hits_in_all_texts_of_a_result_are_gone_through_in_both_directions
         await view.show(outcome({"content": content}), {})
         view.content.focus()
         await pilot.press("slash", *"needle")
-        await until(pilot, lambda: "Needle one" in stage.shown() and "1 of 2" in stage.shown())
+        await until(lambda: "Needle one" in stage.shown() and "1 of 2" in stage.shown(), pilot)
         await pilot.press("enter", "n")
-        await until(pilot, lambda: "needle two" in stage.shown() and "2 of 2" in stage.shown())
+        await until(lambda: "needle two" in stage.shown() and "2 of 2" in stage.shown(), pilot)
         await pilot.press("N")
-        await until(pilot, lambda: "Needle one" in stage.shown() and "1 of 2" in stage.shown())
+        await until(lambda: "Needle one" in stage.shown() and "1 of 2" in stage.shown(), pilot)
         await pilot.press("escape")
-        await until(pilot, lambda: "/needle" not in stage.shown())
+        await until(lambda: "/needle" not in stage.shown(), pilot)
         await pilot.press("colon", *"100", "enter")
-        await until(pilot, lambda: "line 99" in stage.shown())
+        await until(lambda: "line 99" in stage.shown(), pilot)
         await pilot.press("colon", *"0%", "enter")
-        await until(pilot, lambda: "line 0" in stage.shown())
+        await until(lambda: "line 0" in stage.shown(), pilot)
         await pilot.press("G")
-        await until(pilot, lambda: "needle two" in stage.shown())
+        await until(lambda: "needle two" in stage.shown(), pilot)
 
 
 async def test_markdown_is_searched_as_its_text_and_json_as_a_tree() -> None:
     view = ResultView()
     async with staged(view, (60, 12)) as (stage, pilot):
         await view.show(outcome({"content": [{"type": "text", "text": "# Head\n\n* one **bold** word"}]}), {})
-        await until(pilot, lambda: "bold" in stage.shown())
+        await until(lambda: "bold" in stage.shown(), pilot)
         view.focus_shown()
         await pilot.press("slash", *"bold")
-        await until(pilot, lambda: "**bold**" in stage.shown() and "1 of 1" in stage.shown())
+        await until(lambda: "**bold**" in stage.shown() and "1 of 1" in stage.shown(), pilot)
         await view.show(outcome({"content": [{"type": "text", "text": '{"a": {"deep": 5}}'}]}), {})
-        await until(pilot, lambda: "deep" in stage.shown())
+        await until(lambda: "deep" in stage.shown(), pilot)
         view.focus_shown()
         await pilot.press("slash", *"deep")
-        await until(pilot, lambda: "/deep▏  1 of 1" in stage.shown())
+        await until(lambda: "/deep▏  1 of 1" in stage.shown(), pilot)
 
 
 async def test_rows_that_are_selected_with_the_mouse_are_copied() -> None:
     view = ResultView()
     async with staged(view, (60, 12)) as (stage, pilot):
         await view.show(outcome({"content": [{"type": "text", "text": "one two\nthree four"}]}), {})
-        await until(pilot, lambda: "three four" in stage.shown())
+        await until(lambda: "three four" in stage.shown(), pilot)
         text = view.content.texts[0]
         await pilot.mouse_down(text, offset=(4, 0))
         await pilot.hover(text, offset=(5, 1))
@@ -127,7 +128,7 @@ async def test_the_text_at_the_top_stays_there_in_another_width_and_back() -> No
     async with staged(view, (60, 12)) as (stage, pilot):
         await view.show(outcome({"content": [{"type": "text", "text": text}]}), {})
         content = view.content
-        await until(pilot, lambda: content.max_scroll_y > 800)
+        await until(lambda: content.max_scroll_y > 800, pilot)
 
         def goes_there() -> bool:
             row = content.texts[0].row_of(text.index("line 612 "))
@@ -135,7 +136,7 @@ async def test_the_text_at_the_top_stays_there_in_another_width_and_back() -> No
             content.scroll_to(y=y, animate=False, force=True, immediate=True)
             return "line 612 " in stage.shown()
 
-        await until(pilot, goes_there)
+        await until(goes_there, pilot)
 
         def is_first() -> bool:
             row = content.scroll_offset.y - content.texts[0].virtual_region.y
@@ -143,7 +144,7 @@ async def test_the_text_at_the_top_stays_there_in_another_width_and_back() -> No
 
         for width in (100, 40, 30, 60):
             await pilot.resize_terminal(width, 12)
-            await until(pilot, lambda: is_first() and "line 612 " in stage.shown())
+            await until(lambda: is_first() and "line 612 " in stage.shown(), pilot)
 
 
 @pytest.mark.slow
@@ -154,7 +155,7 @@ async def test_the_markdown_at_the_top_stays_there_in_another_width_and_back() -
     async with staged(view, (60, 12)) as (stage, pilot):
         await view.show(outcome({"content": [{"type": "text", "text": text}]}), {})
         content = view.content
-        await until(pilot, lambda: content.max_scroll_y > 200)
+        await until(lambda: content.max_scroll_y > 200, pilot)
 
         def first_row() -> str:
             return stage.shown().split("\n")[content.region.y]
@@ -165,4 +166,4 @@ async def test_the_markdown_at_the_top_stays_there_in_another_width_and_back() -
         for width in (100, 40, 30, 60):
             await pilot.resize_terminal(width, 12)
             wide = partial(lambda width: stage.size.width == width and "point 61 " in first_row(), width)
-            await until(pilot, wide)
+            await until(wide, pilot)

@@ -30,7 +30,7 @@ from mcpdesk.tui.screens.main_screen import MainScreen
 from mcpdesk.tui.screens.refreshing import RESTING_BEATS, ScreenRefresher
 from mcpdesk.tui.widgets.menu import Menu
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 
 @pytest.mark.slow
@@ -366,7 +366,7 @@ async def test_screen_that_woke_looks_at_once_and_goes_on_looking() -> None:
         app.main.refresher.wake()
         for _ in range(3):
             looked.clear()
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 await looked.wait()
 
 

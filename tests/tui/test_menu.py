@@ -10,9 +10,10 @@ from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen
 from mcpdesk.tui.widgets.menu import LONGEST, Choice, ChoiceList, LinePrompt, Menu, search
 from tests.support.asking import DATABASE, asked
+from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
 from tests.support.frame import running_frame
-from tests.support.widgets import until
+from tests.support.patience import until
 
 FRUIT = [
     Choice("apple", 1, "red", "a", "Keeps the doctor away."),
@@ -25,7 +26,7 @@ async def chosen(*keys: str, size: tuple[int, int] = (80, 24), **options: object
     """What a menu of fruit ends with after some keys."""
     app: App[None] = App()
     ends: list[object] = []
-    async with app.run_test(size=size) as pilot:
+    async with driven(app, size=size) as pilot:
         await app.push_screen(Menu("Fruit", FRUIT, **options), ends.append)  # type: ignore[arg-type]
         await pilot.press(*keys)
         await pilot.pause()
@@ -66,7 +67,7 @@ async def test_caller_sees_what_the_cursor_passes() -> None:
 async def test_mouse_chooses_and_a_click_beside_closes() -> None:
     app: App[None] = App()
     ends: list[object] = []
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with driven(app, size=(80, 24)) as pilot:
         await app.push_screen(Menu("Fruit", FRUIT), ends.append)
         await pilot.pause()
         await pilot.click(ChoiceList, offset=(3, 1))
@@ -105,7 +106,7 @@ def test_words_that_are_not_shown_are_found_after_labels_and_before_scattered_le
 
 async def test_a_menu_says_that_nothing_matches_until_something_does() -> None:
     app: App[None] = App()
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with driven(app, size=(80, 24)) as pilot:
         menu = Menu("Fruit", FRUIT, filtered=True)
         await app.push_screen(menu)
         await pilot.press(*"qq[b")
@@ -125,7 +126,7 @@ async def test_two_letters_at_once_jump_once() -> None:
         assert isinstance(screen, JumpScreen)
         for letter, _ in zip("as", screen.targets, strict=False):
             screen.post_message(events.Key(letter, letter))
-        await until(pilot, lambda: not screen.is_attached)
+        await until(lambda: not screen.is_attached, pilot)
         assert app.screen is app.main and app.focused is screen.targets["a"]
 
 
@@ -141,7 +142,7 @@ async def test_what_is_chosen_twice_closes_one_dialog(*, below: bool) -> None:
         await app.push_screen(menu, chosen.append)
         menu.listing.action_choose()
         menu.listing.action_choose()
-        await until(pilot, lambda: not menu.is_attached)
+        await until(lambda: not menu.is_attached, pilot)
         assert app.screen is under and chosen == [1]
         await pilot.press("escape")
         assert app.screen is app.main
@@ -165,7 +166,7 @@ async def test_a_menu_closed_before_it_was_drawn_ends_nothing() -> None:
         menu = Menu("Any", [Choice("one", 1)], filtered=True)
         app.push_screen(menu)
         menu.dismiss()
-        await until(pilot, lambda: not menu.is_attached)
+        await until(lambda: not menu.is_attached, pilot)
         assert app.is_running and app.screen is app.main
 
 
@@ -175,7 +176,7 @@ async def test_a_key_that_comes_before_a_question_is_drawn_answers_nothing() -> 
         app.main.ask(app.link.questions()[0])
         dialog = app.screen
         await app.run_action("next_page", dialog)
-        await until(pilot, lambda: dialog.is_mounted)
+        await until(lambda: dialog.is_mounted, pilot)
         assert app.screen is dialog and isinstance(dialog, QuestionScreen)
         assert dialog.page.is_attached
 

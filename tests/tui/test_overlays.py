@@ -20,7 +20,7 @@ from mcpdesk.tui.widgets.menu import Menu, search
 from tests.support.desk import running_desk
 from tests.support.folders import write
 from tests.support.frame import StubPane, running_frame
-from tests.support.widgets import until
+from tests.support.patience import until
 from tests.support.workbench import bench, link_with, tool
 
 
@@ -114,7 +114,7 @@ async def test_what_is_scrolled_out_of_sight_has_no_letter() -> None:
 )
 async def test_a_digit_shows_a_screen_and_escape_stays(keys: list[str], shown: str) -> None:
     async with running_frame() as (app, pilot):
-        await until(pilot, lambda: app.focused is not None)
+        await until(lambda: app.focused is not None, pilot)
         before = app.focused
         await pilot.press("ctrl+o", *keys)
         await pilot.pause()

@@ -6,6 +6,7 @@ from textual.app import App, ComposeResult
 from textual.content import Content
 
 from mcpdesk.tui.widgets.part_line import LinePart, PartLine, fit, fit_rows
+from tests.support.driven import driven
 
 
 def part(
@@ -48,7 +49,7 @@ class LineApp(App[None]):
 
 async def test_click_runs_the_part_under_the_mouse_and_right_parts_stand_right() -> None:
     app = LineApp()
-    async with app.run_test(size=(20, 3)) as pilot:
+    async with driven(app, size=(20, 3)) as pilot:
         line = app.query_one(PartLine)
         line.show(
             [
@@ -68,7 +69,7 @@ async def test_click_runs_the_part_under_the_mouse_and_right_parts_stand_right()
 
 async def test_what_can_be_clicked_says_so_under_the_mouse() -> None:
     app = LineApp()
-    async with app.run_test(size=(20, 3)) as pilot:
+    async with driven(app, size=(20, 3)) as pilot:
         line = app.query_one(PartLine)
         line.show([part("left", action="app.note('l')"), part("plain")])
         await pilot.pause()
@@ -80,7 +81,7 @@ async def test_what_can_be_clicked_says_so_under_the_mouse() -> None:
 
 async def test_change_of_style_alone_is_drawn() -> None:
     app = LineApp()
-    async with app.run_test(size=(20, 3)) as pilot:
+    async with driven(app, size=(20, 3)) as pilot:
         line = app.query_one(PartLine)
         line.show([part("x")])
         await pilot.pause()

@@ -12,8 +12,9 @@ from textual.widgets import Static
 from mcpdesk.tui.results import picture
 from mcpdesk.tui.results.picture import LEAST_ROWS, PictureView
 from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind
+from tests.support.patience import until
 from tests.support.pictures import BLUE, RED, encoded, packed, plain, two_halves
-from tests.support.widgets import Stage, staged, until
+from tests.support.widgets import Stage, staged
 
 HALVES = encoded(packed(two_halves()))
 NOISE = packed(Image.effect_noise((600, 600), 80).convert("RGB"))
@@ -30,7 +31,7 @@ def colours(stage: Stage, line: int) -> list[tuple[int, int, int]]:
 
 async def test_a_picture_is_drawn_in_half_blocks_of_its_colours() -> None:
     async with staged(PictureView(HALVES, "image/png, 1 B")) as (stage, pilot):
-        await until(pilot, lambda: "▀" in stage.shown())
+        await until(lambda: "▀" in stage.shown(), pilot)
         assert stage.shown().startswith("40 x 40 PNG · image/png, 1 B")
         for line in range(1, 21):
             assert colours(stage, line) == [RED] * 20 + [BLUE] * 20
@@ -40,13 +41,13 @@ async def test_a_picture_is_drawn_in_half_blocks_of_its_colours() -> None:
 async def test_a_picture_grows_and_shrinks_with_its_room() -> None:
     shown = PictureView(encoded(packed(two_halves(400, 400))))
     async with staged(VerticalScroll(shown), (60, 24)) as (stage, pilot):
-        await until(pilot, lambda: len(colours(stage, 1)) == 42)
+        await until(lambda: len(colours(stage, 1)) == 42, pilot)
         assert shown.size.height == 22
         await pilot.resize_terminal(20, 40)
-        await until(pilot, lambda: len(colours(stage, 1)) == 20)
+        await until(lambda: len(colours(stage, 1)) == 20, pilot)
         assert shown.size.height == 11
         await pilot.resize_terminal(60, 6)
-        await until(pilot, lambda: len(colours(stage, 1)) == 2 * LEAST_ROWS)
+        await until(lambda: len(colours(stage, 1)) == 2 * LEAST_ROWS, pilot)
         assert shown.size.height == 1 + LEAST_ROWS
 
 
@@ -54,10 +55,10 @@ async def test_a_picture_is_scrolled_like_text() -> None:
     below = encoded(packed(two_halves(40, 40).rotate(90)))
     scroll = VerticalScroll(Static("above"), PictureView(below), Static("below"))
     async with staged(scroll, (60, 10)) as (stage, pilot):
-        await until(pilot, lambda: colours(stage, 2) == [BLUE] * 24)
+        await until(lambda: colours(stage, 2) == [BLUE] * 24, pilot)
         assert colours(stage, 9) == [RED] * 24
         scroll.scroll_end(animate=False)
-        await until(pilot, lambda: "below" in stage.shown())
+        await until(lambda: "below" in stage.shown(), pilot)
         assert [colours(stage, line) for line in (0, 1, 5)] == [[BLUE] * 24, [BLUE] * 24, [RED] * 24]
 
 
@@ -72,7 +73,7 @@ async def test_what_shines_through_is_the_theme() -> None:
 
         for theme in ("textual-light", "textual-dark"):
             stage.theme = theme
-            await until(pilot, is_filled)
+            await until(is_filled, pilot)
             seen.append(stage.screen.background_colors[1].rgb)
 
 
@@ -89,7 +90,7 @@ async def test_what_shines_through_is_the_theme() -> None:
 )
 async def test_what_cannot_be_drawn_says_why(wrong: str, told: str) -> None:
     async with staged(PictureView(wrong, "image/png, much")) as (stage, pilot):
-        await until(pilot, lambda: told in stage.shown())
+        await until(lambda: told in stage.shown(), pilot)
         assert "image/png, much" in stage.shown().splitlines()[0]
         assert "▀" not in stage.shown()
 
@@ -97,13 +98,13 @@ async def test_what_cannot_be_drawn_says_why(wrong: str, told: str) -> None:
 async def test_without_colour_a_picture_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with staged(PictureView(HALVES, "image/png")) as (stage, pilot):
-        await until(pilot, lambda: "40 x 40 PNG · not drawn without colour · image/png" in stage.shown())
+        await until(lambda: "40 x 40 PNG · not drawn without colour · image/png" in stage.shown(), pilot)
         assert "▀" not in stage.shown()
 
 
 async def test_notes_of_strangers_are_harmless() -> None:
     async with staged(PictureView(HALVES, "image/\x1b[31m[b]png")) as (stage, pilot):
-        await until(pilot, lambda: "40 x 40 PNG · image/␛[31m[b]png" in stage.shown())
+        await until(lambda: "40 x 40 PNG · image/␛[31m[b]png" in stage.shown(), pilot)
 
 
 class Wire:
@@ -142,7 +143,7 @@ async def test_kitty_is_given_the_picture_once_and_shown_its_place(
     drawn_with(monkeypatch, GraphicsKind.KITTY)
     shown = PictureView(HALVES)
     async with staged(shown) as (stage, pilot):
-        await until(pilot, lambda: stage.shown().count("\U0010eeee") == 16 * 8)
+        await until(lambda: stage.shown().count("\U0010eeee") == 16 * 8, pilot)
         assert wire.sent.count("a=p,U=1") == 1
         await shown.remove()
         assert wire.sent.count("a=d,d=I") == 1
@@ -152,11 +153,11 @@ async def test_sixels_are_written_row_by_row(wire: Wire, monkeypatch: pytest.Mon
     drawn_with(monkeypatch, GraphicsKind.SIXEL)
     shown = PictureView(encoded(packed(two_halves(400, 400))))
     async with staged(VerticalScroll(Static("above"), shown, Static("below")), (60, 24)) as (stage, pilot):
-        await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 20)
+        await until(lambda: to_terminal(stage).count("\x1bP") == 20, pilot)
         assert to_terminal(stage).count('"1;1;400;20') == 20
         shown.scroll_visible(animate=False, top=True)
         shown.parent.scroll_end(animate=False)  # type: ignore[union-attr]
-        await until(pilot, lambda: "below" in stage.shown())
+        await until(lambda: "below" in stage.shown(), pilot)
         assert 19 <= to_terminal(stage).count("\x1bP") <= 20
 
 
@@ -168,9 +169,9 @@ async def test_heavy_sixels_wait_until_the_picture_stands_still(
     shown = PictureView(encoded(NOISE))
     scroll = VerticalScroll(shown, Static("\n" * 40))
     async with staged(scroll, (80, 40)) as (stage, pilot):
-        await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 30)
+        await until(lambda: to_terminal(stage).count("\x1bP") == 30, pilot)
         monkeypatch.setattr(picture, "STILL_S", 3600.0)
         scroll.scroll_to(y=3, animate=False)
-        await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 0)
+        await until(lambda: to_terminal(stage).count("\x1bP") == 0, pilot)
         shown._stop_scrolling()
-        await until(pilot, lambda: to_terminal(stage).count("\x1bP") == 28)
+        await until(lambda: to_terminal(stage).count("\x1bP") == 28, pilot)

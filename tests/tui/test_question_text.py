@@ -21,6 +21,7 @@ from mcpdesk.inbox.question import (
 )
 from mcpdesk.link.values import QUIET_S, ClientView
 from mcpdesk.tui.forms.question_text import QuestionBanner, absence, announced, ended_line, link_text, plain
+from tests.support.driven import driven
 from tests.support.fake_link import sample_questions
 
 NOON = time.mktime((2026, 7, 28, 12, 0, 0, 0, 0, -1))
@@ -185,7 +186,7 @@ class BannerApp(App[None]):
 
 async def test_banner_says_who_asks_what_and_how_to_answer() -> None:
     app = BannerApp()
-    async with app.run_test(size=(100, 5)) as pilot:
+    async with driven(app, size=(100, 5)) as pilot:
         banner = app.query_one(QuestionBanner)
         assert not banner.display
         assert banner.announce(QUESTION) and not banner.announce(QUESTION)
@@ -212,7 +213,7 @@ def test_the_tool_that_asks_is_named_whoever_calls_it() -> None:
 async def test_an_approval_is_announced_with_its_arguments_as_far_as_there_is_room() -> None:
     app = BannerApp()
     page = Page("May cursor 1 call Bash?", detail="command: " + "x" * 200)
-    async with app.run_test(size=(80, 5)) as pilot:
+    async with driven(app, size=(80, 5)) as pilot:
         banner = app.query_one(QuestionBanner)
         banner.announce(replace(QUESTION, kind=QuestionKind.APPROVAL, pages=(page,)))
         await pilot.pause()

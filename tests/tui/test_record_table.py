@@ -13,7 +13,8 @@ from mcpdesk.tui.results.records import as_csv, as_table, in_order, records_of
 from mcpdesk.tui.results.result_content import savables
 from mcpdesk.tui.results.result_view import ResultView
 from tests.support.frame import toasts
-from tests.support.widgets import staged, until
+from tests.support.patience import until
+from tests.support.widgets import staged
 from tests.support.workbench import bench
 from tests.tui.test_result_view import outcome
 
@@ -74,36 +75,36 @@ async def test_a_table_is_sorted_filtered_and_leads_to_the_object() -> None:
     async with staged(view, (60, 14)) as (stage, pilot):
         await view.show(outcome({"content": content}), {})
         table = view.query_one(RecordTable)
-        await until(pilot, lambda: table.size.height > 1 and "person 000" in stage.shown())
+        await until(lambda: table.size.height > 1 and "person 000" in stage.shown(), pilot)
         table.focus()
-        await until(pilot, lambda: table.has_focus)
+        await until(lambda: table.has_focus, pilot)
         await pilot.press("right", "s", "s")
-        await until(pilot, lambda: "age↓" in stage.shown() and "person 006" in stage.shown())
+        await until(lambda: "age↓" in stage.shown() and "person 006" in stage.shown(), pilot)
         await pilot.press("slash", *"19", "enter")
-        await until(pilot, lambda: "12 of 200 rows" in stage.shown() and "person 195" in stage.shown())
+        await until(lambda: "12 of 200 rows" in stage.shown() and "person 195" in stage.shown(), pilot)
         await pilot.click(table, offset=(3, 0))
-        await until(pilot, lambda: "name↑" in stage.shown())
+        await until(lambda: "name↑" in stage.shown(), pilot)
         await pilot.press("down", "enter")
-        await until(pilot, lambda: 'name: "person 119"' in stage.shown())
+        await until(lambda: 'name: "person 119"' in stage.shown(), pilot)
         await pilot.press("left_square_bracket")
-        await until(pilot, lambda: "12 of 200 rows" in stage.shown())
+        await until(lambda: "12 of 200 rows" in stage.shown(), pilot)
 
 
 async def test_the_tab_that_was_chosen_stays_and_a_result_without_a_list_has_no_table() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):
         await view.show(outcome({"content": [], "structuredContent": PEOPLE}), {})
-        await until(pilot, lambda: "Cy" in stage.shown())
+        await until(lambda: "Cy" in stage.shown(), pilot)
         view.action_show_tab(1)
         await view.show(outcome({"content": [], "structuredContent": PEOPLE}), {})
-        await until(pilot, lambda: "no content" in stage.shown() and "Table 4" in stage.shown())
+        await until(lambda: "no content" in stage.shown() and "Table 4" in stage.shown(), pilot)
         view.action_show_tab(-1)
         table = view.query_one(RecordTable)
-        await until(pilot, lambda: table.size.height > 1)
+        await until(lambda: table.size.height > 1, pilot)
         table.load(None)
         assert stage.shown(), "it may be drawn before it is hidden"
         await view.show(outcome({"content": [{"type": "text", "text": "plain"}]}), {})
-        await until(pilot, lambda: "plain" in stage.shown() and "Table" not in stage.shown())
+        await until(lambda: "plain" in stage.shown() and "Table" not in stage.shown(), pilot)
 
 
 @pytest.mark.slow

@@ -17,8 +17,9 @@ from mcpdesk.tui.results.result_view import (
     verdict,
 )
 from tests.support.fake_link import FakeCall
+from tests.support.patience import until
 from tests.support.pictures import encoded, packed, two_halves
-from tests.support.widgets import staged, until
+from tests.support.widgets import staged
 
 
 def outcome(
@@ -47,7 +48,7 @@ async def test_blocks_are_drawn_in_order() -> None:
     ]
     async with staged(view) as (stage, pilot):
         await view.show(outcome({"content": content}), {})
-        await until(pilot, lambda: "x://y" in stage.shown() and "Title" in stage.shown())
+        await until(lambda: "x://y" in stage.shown() and "Title" in stage.shown(), pilot)
         places = [stage.shown().index(words) for words in ("plain [b]text[/b] ␛[31m", "Title", "a: 1", "why")]
         assert places == sorted(places)
         view.query_one(LinkChip).focus()
@@ -61,7 +62,7 @@ async def test_an_image_is_drawn_below_what_is_said_about_it() -> None:
     image = {"type": "image", "data": encoded(packed(two_halves())), "mimeType": "image/png"}
     async with staged(view) as (stage, pilot):
         await view.show(outcome({"content": [{"type": "text", "text": "a flag"}, image]}), {})
-        await until(pilot, lambda: "▀▀" in stage.shown())
+        await until(lambda: "▀▀" in stage.shown(), pilot)
         places = [stage.shown().index(words) for words in ("a flag", "40 x 40 PNG · image/png", "▀▀")]
         assert places == sorted(places)
 
@@ -82,9 +83,9 @@ async def test_tabs_show_structured_content_and_the_raw_message() -> None:
         await view.show(outcome({"content": [], "structuredContent": {"n": 5}}), {("n",): "5 is too much"})
         view.content.focus()
         await pilot.press("right_square_bracket")
-        await until(pilot, lambda: "n: 5  ✗ 5 is too much" in stage.shown())
+        await until(lambda: "n: 5  ✗ 5 is too much" in stage.shown(), pilot)
         await pilot.press("right_square_bracket")
-        await until(pilot, lambda: 'jsonrpc: "2.0"' in stage.shown())
+        await until(lambda: 'jsonrpc: "2.0"' in stage.shown(), pilot)
 
 
 async def test_a_refusal_names_the_key_that_gives_a_token() -> None:
@@ -92,18 +93,18 @@ async def test_a_refusal_names_the_key_that_gives_a_token() -> None:
     async with staged(view) as (stage, pilot):
         for code, told in ((-32001, "T gives the desk a token"), (-32003, "T gives the desk another token")):
             await view.show(outcome(None, {"code": code, "message": "no"}), {})
-            await until(pilot, partial(lambda hint: hint in stage.shown(), told))
+            await until(partial(lambda hint: hint in stage.shown(), told), pilot)
         cannot = "Cannot send 'elicitation/create': this transport context has no back-channel."
         await view.show(outcome(None, {"code": -32600, "message": cannot}), {})
-        await until(pilot, lambda: "V speaks an older revision" in stage.shown())
+        await until(lambda: "V speaks an older revision" in stage.shown(), pilot)
         words = "Elicitation: server-initiated requests are unavailable on 2026-07-28 connections"
         failed = {"isError": True, "content": [{"type": "text", "text": words}]}
         await view.show(outcome(failed), {})
         await until(
-            pilot, lambda: "the tool reports" in stage.shown() and "V speaks an older" in stage.shown()
+            lambda: "the tool reports" in stage.shown() and "V speaks an older" in stage.shown(), pilot
         )
         await view.show(outcome(None, {"code": -32602, "message": "unknown"}), {})
-        await until(pilot, lambda: "unknown" in stage.shown())
+        await until(lambda: "unknown" in stage.shown(), pilot)
         assert "token" not in stage.shown()
 
 
@@ -111,7 +112,7 @@ async def test_errors_show_message_and_data() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):
         await view.show(outcome(None, {"code": -32602, "message": "bad [args]", "data": {"why": "so"}}), {})
-        await until(pilot, lambda: "bad [args]" in stage.shown() and 'why: "so"' in stage.shown())
+        await until(lambda: "bad [args]" in stage.shown() and 'why: "so"' in stage.shown(), pilot)
 
 
 @pytest.mark.slow
@@ -120,7 +121,7 @@ async def test_an_answer_that_is_no_json_is_shown_as_it_came() -> None:
     async with staged(view) as (stage, pilot):
         await view.show(CallOutcome(None, {"code": 1, "message": "x"}, b"<html>", 0.1), {})
         view.action_show_tab(-1)
-        await until(pilot, lambda: "<html>" in stage.shown())
+        await until(lambda: "<html>" in stage.shown(), pilot)
 
 
 @pytest.mark.slow
@@ -134,39 +135,39 @@ async def test_what_a_search_in_a_block_finds_is_on_the_screen() -> None:
     ]
     async with staged(view, (60, 12)) as (stage, pilot):
         await view.show(outcome({"content": content}), {})
-        await until(pilot, lambda: "line 8" in stage.shown())
+        await until(lambda: "line 8" in stage.shown(), pilot)
         view.query_one("JsonTree.block").focus()
         await pilot.press("slash", *"needle")
-        await until(pilot, lambda: "FOUND" in stage.shown())
+        await until(lambda: "FOUND" in stage.shown(), pilot)
         assert "/needle" in stage.shown(), "what is searched for is on the screen, too"
         view.content.scroll_home(animate=False)
         await pilot.press("enter", "n")
-        await until(pilot, lambda: "FOUND" in stage.shown())
+        await until(lambda: "FOUND" in stage.shown(), pilot)
 
 
 async def test_a_tab_without_anything_to_show_says_so_and_does_not_show_null() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):
         view.action_show_tab(1)
-        await until(pilot, lambda: "There is no message yet." in stage.shown())
+        await until(lambda: "There is no message yet." in stage.shown(), pilot)
         await view.show(outcome({"content": [{"type": "text", "text": "hi"}]}), {})
-        await until(pilot, lambda: "There is no structured content." in stage.shown())
+        await until(lambda: "There is no structured content." in stage.shown(), pilot)
         assert "null" not in stage.shown()
         await view.show(outcome({"content": [], "structuredContent": {"a": "there"}}), {})
-        await until(pilot, lambda: "there" in stage.shown())
+        await until(lambda: "there" in stage.shown(), pilot)
 
 
 async def test_progress_and_logs_appear_as_they_come() -> None:
     call = FakeCall("tools/call", {}, 1)
     async with staged(RunningView(call)) as (stage, pilot):
-        await until(pilot, lambda: "running …" in stage.shown())
+        await until(lambda: "running …" in stage.shown(), pilot)
         call.progress = Progress(1, 4, "one [b]of four")
         call.logs.append("\x1b[2Jfirst line")
-        await until(pilot, lambda: "25% (1 of 4)" in stage.shown())
+        await until(lambda: "25% (1 of 4)" in stage.shown(), pilot)
         assert "one [b]of four" in stage.shown()
         assert "␛[2Jfirst line" in stage.shown()
         call.progress = Progress(7)
-        await until(pilot, lambda: "25%" not in stage.shown() and "7" in stage.shown())
+        await until(lambda: "25%" not in stage.shown() and "7" in stage.shown(), pilot)
 
 
 def test_violations_are_found_at_their_path() -> None:

@@ -15,7 +15,7 @@ from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
 from tests.support.fake_link import FakeLink
 from tests.support.frame import quiet_link, running_frame, toasts
-from tests.support.widgets import until
+from tests.support.patience import until
 
 FAILED = UpstreamView(
     "npx -y \x1b[31msome-server",
@@ -59,7 +59,7 @@ def test_a_page_names_the_functions_that_are_helpers() -> None:
 async def test_a_server_that_cannot_be_reached_says_why_and_what_was_tried() -> None:
     async with running_frame(link_to(FAILED, "HTTP 500"), panes=PANES) as (app, pilot):
         lesson = app.screen.query_one(FirstToolLesson)
-        await until(pilot, lambda: lesson.is_on_screen and lesson.size.height > 1)
+        await until(lambda: lesson.is_on_screen and lesson.size.height > 1, pilot)
         told = "\n".join(line.text for line in lesson.render_lines(lesson.size.region))
         assert "✕ not connected" in told and "✕ HTTP 500" in told and "mcpdesk login" in told
         assert "initialize: HTTP 500" in told
@@ -97,18 +97,18 @@ def test_the_picker_gives_the_reason_why_a_server_is_down(
 async def test_the_picker_shows_a_long_reason_in_full_and_the_end_of_it_on_the_line() -> None:
     reason = "the program ended before it answered: " + "npm warn deprecated " * 4 + "E404 no such package"
     async with running_frame(link_to(FAILED, reason), size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: app.server == "profiles")
+        await until(lambda: app.server == "profiles", pilot)
         await pilot.press("S")
 
         def rows() -> list[str]:
             return [strip.text for strip in app.screen._compositor.render_strips()]
 
-        await until(pilot, lambda: any("profiles" in row and "such package" in row for row in rows()))
+        await until(lambda: any("profiles" in row and "such package" in row for row in rows()), pilot)
 
         def words() -> str:
             return " ".join(" ".join(rows()).replace("│", " ").split())
 
-        await until(pilot, lambda: "E404 no such package. Log in with" in words())
+        await until(lambda: "E404 no such package. Log in with" in words(), pilot)
         assert "the program ended before it answered: npm warn" in words()
 
 
@@ -116,21 +116,21 @@ async def test_the_picker_shows_a_long_reason_in_full_and_the_end_of_it_on_the_l
 async def test_another_revision_is_chosen_from_the_page_of_a_server() -> None:
     link = link_to(READY)
     async with running_frame(link, panes=PANES) as (app, pilot):
-        await until(pilot, lambda: app.server == "profiles")
+        await until(lambda: app.server == "profiles", pilot)
         await pilot.press("I")
-        await until(pilot, lambda: isinstance(app.screen, ServerScreen))
+        await until(lambda: isinstance(app.screen, ServerScreen), pilot)
         await pilot.press("V")
-        await until(pilot, lambda: isinstance(app.screen, Menu) and app.screen.listing.cursor == 1)
+        await until(lambda: isinstance(app.screen, Menu) and app.screen.listing.cursor == 1, pilot)
         await pilot.press("down", "enter")
-        await until(pilot, lambda: link.spoken == [("profiles", "2025-11-25")])
-        await until(pilot, lambda: toasts(app)[-1:] == ["Connecting to profiles again, in 2025-11-25."])
+        await until(lambda: link.spoken == [("profiles", "2025-11-25")], pilot)
+        await until(lambda: toasts(app)[-1:] == ["Connecting to profiles again, in 2025-11-25."], pilot)
 
 
 async def test_of_a_folder_the_setting_of_the_revision_is_named() -> None:
     async with running_frame(size=(80, 24)) as (app, pilot):
-        await until(pilot, lambda: app.server == "profiles")
+        await until(lambda: app.server == "profiles", pilot)
         await pilot.press("V")
-        await until(pilot, lambda: any("desk_revision" in text for text in toasts(app)))
+        await until(lambda: any("desk_revision" in text for text in toasts(app)), pilot)
 
 
 @pytest.mark.slow
@@ -138,10 +138,10 @@ async def test_of_a_folder_the_setting_of_the_revision_is_named() -> None:
 async def test_the_palette_finds_the_revision(words: str) -> None:
     link = link_to(READY)
     async with running_frame(link, panes=PANES) as (app, pilot):
-        await until(pilot, lambda: app.server == "profiles")
+        await until(lambda: app.server == "profiles", pilot)
         await pilot.press("ctrl+p")
-        await until(pilot, lambda: isinstance(app.screen, Palette) and app.screen.is_mounted)
+        await until(lambda: isinstance(app.screen, Palette) and app.screen.is_mounted, pilot)
         await pilot.press(*words)
         found = app.screen
         assert isinstance(found, Palette)
-        await until(pilot, lambda: "another revision" in str(found.listing.selected))
+        await until(lambda: "another revision" in str(found.listing.selected), pilot)

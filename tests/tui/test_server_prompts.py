@@ -22,7 +22,7 @@ from mcpdesk.tui.widgets.text_field import TextField
 from mcpdesk.tui.workbench.item_pane import FirstToolLesson
 from tests.support.fake_link import FakeLink
 from tests.support.frame import running_frame, toasts
-from tests.support.widgets import until
+from tests.support.patience import until
 
 
 def done(outcome: bool | ValueError) -> Future[bool]:
@@ -72,16 +72,16 @@ async def test_a_server_is_added_once_what_is_typed_can_be() -> None:
     link.asked = []
     async with running_frame(link, (80, 24)) as (app, pilot):
         await pilot.press("N")
-        await until(pilot, lambda: isinstance(app.screen, AddServerPrompt))
+        await until(lambda: isinstance(app.screen, AddServerPrompt), pilot)
         await pilot.press(*"x", "enter")
         told = app.screen.query_one("#trouble", Static)
-        await until(pilot, lambda: "no file 'x'" in str(told.visual))
+        await until(lambda: "no file 'x'" in str(told.visual), pilot)
         await pilot.press(
             "backspace", "minus", "minus", "space", *"npx", "space", *"some", "space", *"server"
         )
         assert not told.has_class("-shown")
         await pilot.press("enter")
-        await until(pilot, lambda: app.server == "profiles-2")
+        await until(lambda: app.server == "profiles-2", pilot)
         assert "profiles-2 is on the desk." in toasts(app)
 
 
@@ -93,43 +93,43 @@ def shows_server(app: DeskApp, name: str) -> bool:
 async def test_a_server_is_removed_once_its_losses_are_told() -> None:
     link = ChangingLink()
     async with running_frame(link, panes=PANES) as (app, pilot):
-        await until(pilot, lambda: isinstance(app.screen, QuestionScreen) and app.screen.takes_keys)
+        await until(lambda: isinstance(app.screen, QuestionScreen) and app.screen.takes_keys, pilot)
         await pilot.press("escape")
-        await until(pilot, lambda: app.server == "profiles" and app.screen is app.main)
+        await until(lambda: app.server == "profiles" and app.screen is app.main, pilot)
         await pilot.press("X")
-        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await until(lambda: isinstance(app.screen, Menu), pilot)
         menu = app.screen
         assert isinstance(menu, Menu)
         assert menu.choices[0].hint == "and lose 1 waiting question and 1 connected client"
         await pilot.press("n")
-        await until(pilot, lambda: app.screen is app.main)
+        await until(lambda: app.screen is app.main, pilot)
         assert len(link.core.servers) == 2
         first, second = (server.name for server in link.core.servers)
         for removed, following in ((first, second), (second, "")):
             assert app.server == removed
             await pilot.press("X")
-            await until(pilot, lambda: isinstance(app.screen, Menu))
+            await until(lambda: isinstance(app.screen, Menu), pilot)
             await pilot.press("r")
-            await until(pilot, partial(shows_server, app, following))
+            await until(partial(shows_server, app, following), pilot)
         lesson = app.screen.query_one(FirstToolLesson)
-        await until(pilot, lambda: "N adds one" in str(lesson.visual))
+        await until(lambda: "N adds one" in str(lesson.visual), pilot)
 
 
 async def test_the_log_level_is_chosen_and_shown() -> None:
     link = ChangingLink()
     link.asked = []
     async with running_frame(link, (80, 24)) as (app, pilot):
-        await until(pilot, lambda: app.server == "profiles")
+        await until(lambda: app.server == "profiles", pilot)
         await pilot.press("L")
-        await until(pilot, lambda: "profiles sends no log messages." in toasts(app))
+        await until(lambda: "profiles sends no log messages." in toasts(app), pilot)
         link.set_log_level("profiles", "notice")
         await pilot.press("L")
-        await until(pilot, lambda: isinstance(app.screen, Menu))
+        await until(lambda: isinstance(app.screen, Menu), pilot)
         assert isinstance(app.screen, Menu)
         hints = {choice.value: choice.hint for choice in app.screen.choices}
         assert hints == {**dict.fromkeys(LOG_LEVELS, ""), "debug": "everything"}
         await pilot.press("down", "enter")
-        await until(pilot, lambda: link.core.servers[0].log_level == "warning")
+        await until(lambda: link.core.servers[0].log_level == "warning", pilot)
         assert "log messages from warning on" in server_text(link.core.servers[0]).plain
 
 
@@ -139,19 +139,19 @@ async def test_roots_are_edited_and_what_is_none_is_told() -> None:
     link.core = replace(link.core, roots=("file:///srv",))
     async with running_frame(link, (80, 24)) as (app, pilot):
         await pilot.press("D")
-        await until(pilot, lambda: isinstance(app.screen, RootsPrompt))
+        await until(lambda: isinstance(app.screen, RootsPrompt), pilot)
         await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.main)
+        await until(lambda: app.screen is app.main, pilot)
         await pilot.press("D")
-        await until(pilot, lambda: isinstance(app.screen, RootsPrompt))
+        await until(lambda: isinstance(app.screen, RootsPrompt), pilot)
         field = app.screen.query_one(TextField)
         assert field.true_text == "file:///srv"
         field.move_cursor(field.document.end)
         await pilot.press("enter", *"oops", "ctrl+s")
         told = app.screen.query_one("#trouble", Static)
-        await until(pilot, lambda: "'oops' is no folder." in str(told.visual))
+        await until(lambda: "'oops' is no folder." in str(told.visual), pilot)
         await pilot.press(*("backspace",) * 4, "slash", "a", "ctrl+s")
-        await until(pilot, lambda: app.screen is app.main)
+        await until(lambda: app.screen is app.main, pilot)
         assert link.core.roots == ("file:///srv", "/a")
 
 
@@ -176,18 +176,18 @@ async def test_a_file_is_added_once_the_person_agrees_to_what_it_names() -> None
     link.asked = []
     async with running_frame(link, (80, 24)) as (app, pilot):
         await pilot.press("N")
-        await until(pilot, lambda: isinstance(app.screen, AddServerPrompt))
+        await until(lambda: isinstance(app.screen, AddServerPrompt), pilot)
         prompt = app.screen
         await pilot.press("x", "enter")
-        await until(pilot, lambda: isinstance(app.screen, TrustPrompt) and app.screen.is_mounted)
+        await until(lambda: isinstance(app.screen, TrustPrompt) and app.screen.is_mounted, pilot)
         shown = "\n".join(str(each.visual) for each in app.screen.query(Static))
         assert "/clone/.mcp.json" in shown and "evil: starts sh -c ␛[31mrm" in shown
         await pilot.press("enter", "escape")
         told = prompt.query_one("#trouble", Static)
-        await until(pilot, lambda: "not trusted" in str(told.visual))
+        await until(lambda: "not trusted" in str(told.visual), pilot)
         assert link.agreed is None and app.screen is prompt
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, TrustPrompt) and app.screen.is_mounted)
+        await until(lambda: isinstance(app.screen, TrustPrompt) and app.screen.is_mounted, pilot)
         await pilot.press("t")
-        await until(pilot, lambda: app.server == "profiles-2")
+        await until(lambda: app.server == "profiles-2", pilot)
         assert link.agreed == "f" * 64

@@ -17,9 +17,10 @@ from mcpdesk.tui.app import CaptureApp, DeskApp
 from mcpdesk.tui.render.amounts import chart
 from mcpdesk.tui.screens.statistics import StatisticsPane
 from tests.recorder.test_statistics import two_clients
+from tests.support.driven import driven
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
+from tests.support.patience import until
 from tests.support.traffic import IN, OPENED, OUT, call, connection, text
-from tests.support.widgets import until
 
 
 def lines(pane: StatisticsPane, width: int = 118) -> list[str]:
@@ -33,9 +34,9 @@ def detail(pane: StatisticsPane) -> str:
 
 
 async def shown(app: DeskApp, pilot: Pilot[None]) -> StatisticsPane:
-    await until(pilot, lambda: app.main.pane is not None)
+    await until(lambda: app.main.pane is not None, pilot)
     await pilot.press("6")
-    await until(pilot, lambda: any(pane.rows for pane in app.main.query(StatisticsPane)))
+    await until(lambda: any(pane.rows for pane in app.main.query(StatisticsPane)), pilot)
     return app.main.query_one(StatisticsPane)
 
 
@@ -75,7 +76,7 @@ async def test_the_table_is_exported_to_a_file(tmp_path: Path, monkeypatch: pyte
     async with running_frame() as (app, pilot):
         pane = await shown(app, pilot)
         await pilot.press("x", "j")
-        await until(pilot, lambda: any("written to" in toast for toast in toasts(app)))
+        await until(lambda: any("written to" in toast for toast in toasts(app)), pilot)
         (file,) = tmp_path.glob("mcpdesk-tools-*.json")
         assert [row["name"] for row in json.loads(file.read_text())] == [row.name for row in pane.rows]
 
@@ -84,7 +85,7 @@ async def test_on_a_large_screen_the_latest_calls_stand_below_the_charts() -> No
     async with running_frame(size=(200, 60)) as (app, pilot):
         pane = await shown(app, pilot)
         pane.listing.cursor = [line.split()[0] for line in lines(pane)].index("user-profile")
-        await until(pilot, lambda: "called by" in detail(pane))
+        await until(lambda: "called by" in detail(pane), pilot)
         *_, told = detail(pane).partition("\n\nlatest calls\n")
         assert "claude-code 2.1" in told and "userId is required" in told and "slow-report" not in told
         assert len(detail(pane).splitlines()) <= pane.query_one(".detail").content_size.height
@@ -108,9 +109,9 @@ async def test_a_capture_has_them_too(tmp_path: Path) -> None:
     two_clients(recording)
     recording.close()
     app = CaptureApp(CaptureLink(Archive(tmp_path / "one.jsonl")))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with driven(app, size=(100, 30)) as pilot:
         pane = await shown(app, pilot)
-        await until(pilot, lambda: len(pane.rows) == 3)
+        await until(lambda: len(pane.rows) == 3, pilot)
         assert [(row.name, row.calls, row.definition_tokens) for row in pane.rows] == [
             ("all calls", 10, 21),
             ("echo", 7, 21),
@@ -128,9 +129,9 @@ async def test_it_is_said_that_times_leave_out_what_a_call_waited_for_a_person(t
     recording.frame(1, OUT, text(1, "done"), at=OPENED + 10.5, phases=phases)
     recording.close()
     app = CaptureApp(CaptureLink(Archive(tmp_path / "one.jsonl")))
-    async with app.run_test(size=(100, 30)) as pilot:
+    async with driven(app, size=(100, 30)) as pilot:
         pane = await shown(app, pilot)
-        await until(pilot, lambda: "slowest 500 ms" in detail(pane))
+        await until(lambda: "slowest 500 ms" in detail(pane), pilot)
         assert "without 10.0 s of waiting for people and clients" in detail(pane)
 
 
@@ -141,7 +142,7 @@ async def test_before_any_call_the_screen_says_what_comes_here() -> None:
     async with running_frame(link) as (app, pilot):
         await pilot.press("6")
         pane = app.main.query_one(StatisticsPane)
-        await until(pilot, lambda: not pane.rows)
+        await until(lambda: not pane.rows, pilot)
 
 
 def test_a_chart_has_a_bar_a_cell_and_shows_everything_above_zero() -> None:

@@ -26,8 +26,10 @@ from textual.widgets import DataTable, Input, Label, OptionList, Select, Static,
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.results.terminal_graphics import Graphics, GraphicsKind, TerminalAnswers
 from mcpdesk.tui.terminal import KEY_POLL_S, DeskDriver, KeyQueue, TerminalGate, driver_of, graphics_of
+from tests.support.driven import driven
 from tests.support.frame import running_frame
 from tests.support.hostile import COMMANDS
+from tests.support.patience import until
 
 
 async def test_a_desk_without_a_terminal_draws_half_blocks() -> None:
@@ -80,12 +82,10 @@ class Opening(App[None]):
 
 async def test_a_key_waits_until_the_focus_has_moved() -> None:
     app = Opening()
-    async with app.run_test() as pilot:
+    async with driven(app) as pilot:
         await pilot.press("x")
         app.call_later(app.open)
-        async with asyncio.timeout(10):
-            while not any(field.value for field in app.query(Input)):
-                await pilot.pause()
+        await until(lambda: any(field.value for field in app.query(Input)), pilot)
         assert app.query_one("#after", Input).value == "x"
 
 
@@ -141,7 +141,7 @@ class Careless(App[None]):
 
 
 async def test_no_widget_of_the_toolkit_draws_a_control_character() -> None:
-    async with Careless().run_test(size=(120, 80)) as pilot:
+    async with driven(Careless(), size=(120, 80)) as pilot:
         await pilot.pause()
         lines = [
             line

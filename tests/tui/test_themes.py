@@ -16,7 +16,7 @@ from mcpdesk.tui.widgets.menu import Choice, Menu
 from tests.support.contact_sheets import cells_of, faint
 from tests.support.contrast import contrast
 from tests.support.frame import running_frame, toasts
-from tests.support.widgets import until
+from tests.support.patience import until
 from tests.support.workbench import bench
 
 OURS, PROBLEMS = load_themes([package_themes()])
@@ -139,7 +139,7 @@ def test_ansi_theme_is_completed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("theme", ["ansi-light", "ansi-dark", "terminal", "night"])
 async def test_the_chosen_line_of_a_menu_with_a_filter_is_seen_in_every_theme(theme: str) -> None:
     async with running_frame() as (app, pilot):
-        await until(pilot, lambda: theme in app.available_themes)
+        await until(lambda: theme in app.available_themes, pilot)
         app.theme = theme
         menu = Menu("Which", [Choice("first", 1), Choice("second", 2)], filtered=True)
         await app.push_screen(menu)
@@ -197,7 +197,7 @@ async def test_person_s_own_theme_is_offered_and_a_broken_one_named(own_folders:
     (folder / "mine.toml").write_text('primary = "#ff0000"\n')
     (folder / "broken.toml").write_text('primary = "#ff0000"\ncolour = 1\n')
     async with running_frame(theme="mine") as (app, pilot):
-        await until(pilot, lambda: bool(toasts(app)))
+        await until(lambda: bool(toasts(app)), pilot)
         assert app.theme == "mine" and "mine" in app.available_themes
         assert "broken.toml:2: unknown key 'colour'" in toasts(app)[-1]
 
@@ -237,7 +237,7 @@ async def test_what_is_worn_first(
     (own_folders / "state").mkdir()
     (own_folders / "state" / "theme").write_bytes(memory)
     async with running_frame(theme=wanted) as (app, pilot):
-        await until(pilot, lambda: set(OURS) <= set(app.available_themes))
+        await until(lambda: set(OURS) <= set(app.available_themes), pilot)
         assert app.theme == worn and toasts(app) == said
 
 
@@ -248,7 +248,7 @@ async def test_a_theme_of_any_name_is_remembered(name: str, own_folders: Path) -
     file = folder / ("other.toml" if name == "named_otherwise" else f"{name}.toml")
     file.write_text(f'name = "{name}"\nprimary = "#224466"\n')
     async with running_frame() as (app, pilot):
-        await until(pilot, lambda: name in app.available_themes)
+        await until(lambda: name in app.available_themes, pilot)
         app.themes.use(app, name)
     async with running_frame() as (app, _):
         assert app.theme == name

@@ -18,8 +18,9 @@ from mcpdesk.tui.render.amounts import since, since_lasts
 from mcpdesk.tui.screens.clients import ClientsPane
 from mcpdesk.tui.screens.statistics import LOOK_S, StatisticsPane
 from mcpdesk.tui.traffic.colour_rules import PERIOD_S
-from tests.support.activity import activity, callback, job, link_with, plan, todo, until
+from tests.support.activity import activity, callback, job, link_with, plan, todo
 from tests.support.frame import quiet_link, running_frame
+from tests.support.patience import until
 from tests.support.traffic import IN, OUT, busy_recording, call, connection, notification, settle, text
 from tests.tui.test_traffic_pane import running
 
@@ -46,7 +47,7 @@ async def test_activity_refreshes_what_runs_or_waits_and_ages_in_minutes_once_a_
 
         async def ticks(name: str) -> float | None:
             pane.show_section(name)
-            await until(pilot, lambda: pane.shown == name)
+            await until(lambda: pane.shown == name, pilot)
             pane.show_view(link.view())
             return pane.tick_s()
 
@@ -56,7 +57,7 @@ async def test_activity_refreshes_what_runs_or_waits_and_ages_in_minutes_once_a_
         assert await ticks("tasks") is None
         assert await ticks("plan") == PLAN_REST_S
         await ticks("jobs")
-        await until(pilot, lambda: pane.tick_s() is None)  # its output was read to the end
+        await until(lambda: pane.tick_s() is None, pilot)  # its output was read to the end
 
         link.asked[0] = structs.replace(link.asked[0], state=QuestionState.WAITING, ended=None)
         link.core = replace(link.core, questions_version=link.core.questions_version + 1)
@@ -70,7 +71,7 @@ async def test_activity_refreshes_what_runs_or_waits_and_ages_in_minutes_once_a_
         link.outputs["profiles:sleep"] = b"one"
         await ticks("jobs")
         panel = pane.query_one(JobPanel)
-        await until(pilot, lambda: panel.output.rows == ["one"] and pane.tick_s() == TICK_S)
+        await until(lambda: panel.output.rows == ["one"] and pane.tick_s() == TICK_S, pilot)
 
 
 @pytest.mark.slow
@@ -106,7 +107,7 @@ async def test_statistics_rest_once_all_calls_are_shown() -> None:
     async with running_frame(link) as (app, pilot):
         await pilot.press("6")
         pane = app.main.query_one(StatisticsPane)
-        await until(pilot, lambda: len(pane.rows) > 1 and pane.tick_s() is None)
+        await until(lambda: len(pane.rows) > 1 and pane.tick_s() is None, pilot)
         pane._looked = time.monotonic() + 3600
         recording.frame(1, IN, call(2, "price"))
         recording.frame(1, OUT, text(2, "3"))
@@ -126,7 +127,7 @@ async def test_ages_of_clients_are_drawn_without_a_new_layout() -> None:
     async with running_frame(link) as (app, pilot):
         await pilot.press("4")
         pane = app.main.query_one(ClientsPane)
-        await until(pilot, lambda: pane.rows)
+        await until(lambda: pane.rows, pilot)
         tick_s = pane.tick_s()
         assert tick_s is not None and 30 < tick_s <= 60
         version = pane.version_of(link.view())

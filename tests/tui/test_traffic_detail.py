@@ -13,7 +13,8 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.results.json_tree import JsonTree
 from mcpdesk.tui.traffic.traffic_detail import TrafficDetail
 from mcpdesk.tui.widgets.choice_box import TabStrip
-from tests.support.activity import until
+from tests.support.driven import driven
+from tests.support.patience import until
 from tests.support.traffic import (
     IN,
     OUT,
@@ -58,7 +59,7 @@ class DetailApp(App[None]):
 
 async def test_it_says_how_to_choose_a_line_first() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test():
+    async with driven(app):
         assert app.query_one(".nothing").display and not app.query_one(".title").display
         app.detail.update_exchange()
 
@@ -66,7 +67,7 @@ async def test_it_says_how_to_choose_a_line_first() -> None:
 @pytest.mark.slow
 async def test_both_messages_are_trees_with_secrets_masked() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("user-profile")
         await pilot.pause()
         assert 'password: "••••"' in app.tree_text(".request") and "hunter2" not in app.tree_text(".request")
@@ -78,7 +79,7 @@ async def test_both_messages_are_trees_with_secrets_masked() -> None:
 @pytest.mark.slow
 async def test_what_a_person_looks_for_stands_first_and_the_envelope_is_folded() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("user-profile")
         await pilot.pause()
         request = app.tree_text(".request").splitlines()
@@ -94,7 +95,7 @@ async def test_long_texts_are_wrapped_in_the_width_there_is() -> None:
     recording.frame(1, IN, call(1, "echo", text="It was the best of times, it was the worst of times. " * 3))
     settle(recording)
     app = DetailApp(recording)
-    async with app.run_test(size=(80, 40)) as pilot:
+    async with driven(app, size=(80, 40)) as pilot:
         app.show("echo")
         await pilot.pause()
         wide = app.tree_text(".request")
@@ -116,16 +117,16 @@ async def test_a_failed_call_shows_what_it_logged() -> None:
     settle(recording)
     line = LogLine(1, 0.0, "error", "tool", "KeyError: 'tea'", "tools/shop.py:7", call=(1, 0))
     app = DetailApp(recording, logged=[line])
-    async with app.run_test(size=(80, 40)) as pilot:
+    async with driven(app, size=(80, 40)) as pilot:
         app.show("price0")
         await pilot.pause()
         said = "\n".join(str(each.content) for each in app.query(".log Static").results(Static))
         assert "KeyError: 'tea'" in said and app.query_one(".log").display
         assert app.text(".failure") == "✗ done"
         app.set_focus(None)
-        await until(pilot, lambda: app.text(".place") == "tools/shop.py:7 · ⏎, then E opens it")
+        await until(lambda: app.text(".place") == "tools/shop.py:7 · ⏎, then E opens it", pilot)
         app.detail.focus_first()
-        await until(pilot, lambda: app.text(".place") == "tools/shop.py:7 · E opens it")
+        await until(lambda: app.text(".place") == "tools/shop.py:7 · E opens it", pilot)
         app.show("price1")
         await pilot.pause()
         for part in (".log", ".failure", ".place"):
@@ -154,7 +155,7 @@ def traceback(number: int, frames: int) -> LogLine:
 @pytest.mark.slow
 async def test_the_log_of_each_call_begins_where_it_tells_of_the_failure() -> None:
     app = DetailApp(failing_recording("first", "second", "third"))
-    async with app.run_test(size=(80, 30)) as pilot:
+    async with driven(app, size=(80, 30)) as pilot:
         log = app.query_one(".log")
         for number, name, frames in ((0, "first", 30), (1, "second", 40)):
             app.logged = [
@@ -162,14 +163,14 @@ async def test_the_log_of_each_call_begins_where_it_tells_of_the_failure() -> No
                 LogLine(9, 0.0, "info", "tool", "sorry", call=(1, number)),
             ]
             app.show(name)
-            await until(pilot, lambda: 0 < log.max_scroll_y - 1 <= log.scroll_y)
+            await until(lambda: 0 < log.max_scroll_y - 1 <= log.scroll_y, pilot)
             assert f"tools/shop.py:{app.logged[0].where[-2:]}" in app.text(".place")
             assert "return float(text)" in app.text(".place")
             log.scroll_to(y=3, animate=False, immediate=True)
         said = "\n".join(f"step {number}" for number in range(40))
         app.logged = [LogLine(10, 0.0, "info", "tool", said, call=(1, 2))]
         app.show("third")
-        await until(pilot, lambda: log.max_scroll_y > 3 and log.scroll_y == 0)
+        await until(lambda: log.max_scroll_y > 3 and log.scroll_y == 0, pilot)
 
 
 @pytest.mark.slow
@@ -177,17 +178,17 @@ async def test_the_lines_of_a_traceback_are_not_broken() -> None:
     long = 'raise ValueError("so long that it stands in no narrow pane of the screen whatsoever")'
     said = f'  File "tools/shop.py", line 3, in price\n    {long}\n    ^^^^^'
     app = DetailApp(failing_recording("price"), [LogLine(1, 0.0, "error", "tool", said, "tools/shop.py:3")])
-    async with app.run_test(size=(47, 40)) as pilot:
+    async with driven(app, size=(47, 40)) as pilot:
         app.show("price")
-        await until(pilot, lambda: app.query_one(".log").display)
-        await until(pilot, lambda: app.query_one(".log Static").size.height == 4)
+        await until(lambda: app.query_one(".log").display, pilot)
+        await until(lambda: app.query_one(".log Static").size.height == 4, pilot)
         assert app.query_one(".log").max_scroll_x > 0
 
 
 @pytest.mark.slow
 async def test_a_call_without_events_is_shown_from_its_first_tab() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("slow-report")
         app.detail.action_show_tab(-1)
         await pilot.pause()
@@ -201,7 +202,7 @@ async def test_a_call_without_events_is_shown_from_its_first_tab() -> None:
 @pytest.mark.slow
 async def test_http_is_shown_masked_with_its_status() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("initialize")
         app.detail.action_show_tab(1)
         await pilot.pause()
@@ -214,7 +215,7 @@ async def test_http_is_shown_masked_with_its_status() -> None:
 
 async def test_progress_is_an_event_of_its_call() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("slow-report")
         app.detail.action_show_tab(-1)
         await pilot.pause()
@@ -231,7 +232,7 @@ async def test_a_response_fills_in_when_it_comes() -> None:
     recording.frame(1, IN, call(1, "echo", _meta={"progressToken": 1}))
     settle(recording)
     app = DetailApp(recording)
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("echo")
         await pilot.pause()
         assert "no response yet" in app.tree_text(".response") and "pending" in app.text(".title")
@@ -248,7 +249,7 @@ async def test_a_response_fills_in_when_it_comes() -> None:
 
 async def test_a_malformed_frame_is_text_with_the_reason() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("malformed")
         await pilot.pause()
         assert "cannot be read" in app.text(".request .problem")
@@ -257,7 +258,7 @@ async def test_a_malformed_frame_is_text_with_the_reason() -> None:
 
 async def test_a_notification_has_no_response() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("notifications/initialized")
         await pilot.pause()
         assert not app.query_one(".response").display
@@ -266,7 +267,7 @@ async def test_a_notification_has_no_response() -> None:
 @pytest.mark.slow
 async def test_tabs_are_reached_by_mouse_and_keep_the_focus_inside() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("initialize")
         app.detail.focus_first()
         await pilot.pause()
@@ -281,7 +282,7 @@ async def test_tabs_are_reached_by_mouse_and_keep_the_focus_inside() -> None:
 
 async def test_nothing_chosen_empties_it() -> None:
     app = DetailApp(busy_recording())
-    async with app.run_test():
+    async with driven(app):
         app.show("initialize")
         app.detail.show(None)
         assert app.query_one(".nothing").display and app.detail.shown is None
@@ -290,7 +291,7 @@ async def test_nothing_chosen_empties_it() -> None:
 @pytest.mark.slow
 async def test_an_operation_is_shown_in_steps_with_question_and_answer() -> None:
     app = DetailApp(asking_recording())
-    async with app.run_test(size=(100, 60)) as pilot:
+    async with driven(app, size=(100, 60)) as pilot:
         app.show("book-flight")
         await pilot.pause()
         assert app.query_one(ContentSwitcher).current == "steps"
@@ -310,7 +311,7 @@ async def test_an_operation_is_shown_in_steps_with_question_and_answer() -> None
 @pytest.mark.slow
 async def test_steps_are_for_operations_only() -> None:
     app = DetailApp(asking_recording())
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("plan-party")
         await pilot.pause()
         assert app.query_one(ContentSwitcher).current == "steps"
@@ -324,7 +325,7 @@ async def test_steps_are_for_operations_only() -> None:
 async def test_a_part_is_shown_as_a_step_of_its_whole() -> None:
     recording = asking_recording()
     app = DetailApp(recording)
-    async with app.run_test(size=(100, 60)) as pilot:
+    async with driven(app, size=(100, 60)) as pilot:
         app.detail.show(2)
         await pilot.pause()
         tree = app.query_one("#steps JsonTree", JsonTree)
@@ -345,7 +346,7 @@ async def test_a_round_more_is_shown_as_it_comes() -> None:
     recording.frame(1, OUT, asks(1, "s", account="Which account?"))
     settle(recording)
     app = DetailApp(recording)
-    async with app.run_test(size=(100, 40)) as pilot:
+    async with driven(app, size=(100, 40)) as pilot:
         app.show("pay")
         await pilot.pause()
         assert "asks the client" in app.text(".title") and "Which account?" in app.tree_text(".response")

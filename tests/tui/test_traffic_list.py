@@ -20,6 +20,7 @@ from mcpdesk.recorder.index.query import parse
 from mcpdesk.tui.traffic import traffic_list
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.traffic_pane import counts, mode
+from tests.support.driven import driven
 from tests.support.traffic import (
     IN,
     OUT,
@@ -87,7 +88,7 @@ async def running(
     recording: Recording, *, size: tuple[int, int] = (80, 12), compact: bool = False
 ) -> AsyncIterator[tuple[ListApp, Pilot[None]]]:
     app = ListApp(recording, compact=compact)
-    async with app.run_test(size=size) as pilot:
+    async with driven(app, size=size) as pilot:
         app.listing.focus()
         app.listing.update_lines(1)
         await pilot.pause()
@@ -415,7 +416,7 @@ async def sort_by(pilot: Pilot[None], app: ListApp, title: str) -> None:
 
 async def test_the_columns_sort_from_left_to_right_and_then_the_lines_are_as_they_came() -> None:
     app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
-    async with app.run_test(size=(120, 12)) as pilot:
+    async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines()
         await pilot.pause()
         for title in ("peer↑", "message↑", "id↑", "status↑", "took↓", "size↓"):
@@ -429,7 +430,7 @@ async def test_the_columns_sort_from_left_to_right_and_then_the_lines_are_as_the
 async def test_lines_are_sorted_by_a_column_and_stay_in_their_order() -> None:
     recording = taking([0.2, 5.0, 0.1, 3.0])
     app = ListApp(recording)
-    async with app.run_test(size=(120, 12)) as pilot:
+    async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines()
         await sort_by(pilot, app, "took↓")
         assert tools(app) == ["tool-1", "tool-3", "tool-0", "tool-2"]
@@ -451,7 +452,7 @@ async def test_the_server_is_named_where_there_are_several_and_room(width: int) 
     recording.connect(connection(1, server="weather"))
     recording.frame(1, IN, call(1, "tool-1"))
     app = ListApp(recording)
-    async with app.run_test(size=(width, 12)) as pilot:
+    async with driven(app, size=(width, 12)) as pilot:
         app.listing.update_lines()
         assert "server" not in app.shown()[0] and "weather" not in app.shown()[1]
         recording.connect(connection(2, server="shop"))
@@ -466,7 +467,7 @@ async def test_the_server_is_named_where_there_are_several_and_room(width: int) 
 
 async def test_a_click_on_a_title_sorts_and_on_it_again_turns_the_order() -> None:
     app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
-    async with app.run_test(size=(120, 12)) as pilot:
+    async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines()
         await pilot.pause()
         title = app.shown()[0].index("took")
@@ -480,7 +481,7 @@ async def test_a_click_on_a_title_sorts_and_on_it_again_turns_the_order() -> Non
 
 async def test_a_filter_and_a_choice_from_elsewhere_go_with_an_order() -> None:
     app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
-    async with app.run_test(size=(120, 12)) as pilot:
+    async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines()
         await sort_by(pilot, app, "took↓")
         app.listing.filter(parse(">1s", 0.0))
@@ -495,7 +496,7 @@ async def test_a_filter_and_a_choice_from_elsewhere_go_with_an_order() -> None:
 async def test_the_line_of_a_time_is_gone_to() -> None:
     recording = taking([0.001, 0.002, 0.001, 0.002])
     app = ListApp(recording)
-    async with app.run_test(size=(120, 12)) as pilot:
+    async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines()
         await pilot.press("greater_than_sign")
         started = [recording.index.exchange(number).started for number in range(4)]
@@ -527,7 +528,7 @@ LONGEST_FIRST = sorted(range(40), key=lambda number: -DURATIONS[number])
 @pytest.mark.parametrize("key", ["g", "G"])
 async def test_very_many_lines_are_sorted_behind_the_screen(key: str) -> None:
     app = ListApp(taking(DURATIONS))
-    async with app.run_test(size=(120, 12)) as pilot:
+    async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines(1)
         app.listing.sort_by("took")
         assert "sorting 5%" in counts(app.listing) and "took↓" in app.shown()[0] and tools(app)
@@ -546,7 +547,7 @@ async def test_very_many_lines_are_sorted_behind_the_screen(key: str) -> None:
 async def test_another_order_ends_a_sort_and_a_chosen_line_stays_chosen() -> None:
     recording = taking(DURATIONS)
     app = ListApp(recording)
-    async with app.run_test(size=(120, 12)) as pilot:
+    async with driven(app, size=(120, 12)) as pilot:
         app.listing.update_lines(1)
         app.listing.sort_by("took")
         app.listing.sort_by("size")
@@ -567,7 +568,7 @@ async def test_another_order_ends_a_sort_and_a_chosen_line_stays_chosen() -> Non
 @pytest.mark.parametrize("width", [60, 120])
 async def test_times_count_from_a_chosen_exchange(width: int) -> None:
     app = ListApp(taking([0.2, 5.0, 0.1, 3.0]))
-    async with app.run_test(size=(width, 12)) as pilot:
+    async with driven(app, size=(width, 12)) as pilot:
         app.listing.update_lines()
         before = app.shown()
         await pilot.press("g", "down", "z")

@@ -29,9 +29,9 @@ from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.workbench import WorkbenchPane
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane, counts, how_to_connect, pointing_at
 from mcpdesk.tui.widgets import menu
-from tests.support.activity import until
 from tests.support.fake_link import FakeLink
 from tests.support.frame import STUBS, quiet_link, running_frame, toasts
+from tests.support.patience import until
 from tests.support.picture import shows
 from tests.support.traffic import (
     IN,
@@ -132,7 +132,7 @@ async def test_a_small_screen_shows_why_a_call_failed_with_what_and_where() -> N
         cast("FakeLink", pane.link).log_lines.append(line)
         await pilot.press("enter")
         seen = ("article", "pieces", "price failed: ValueError", "shop.py:11", "the last line")
-        await until(pilot, lambda: all(shows(pilot, words) for words in seen))
+        await until(lambda: all(shows(pilot, words) for words in seen), pilot)
         assert pane.listing.size.height == 5 and pane.detail.query_one(".facts").size.height <= 2
 
 
@@ -157,14 +157,14 @@ async def test_the_code_is_edited_where_the_traceback_on_stderr_says_the_call_fa
         logs = cast("FakeLink", pane.link).log_lines
         logs.append(line)
         await pilot.press("g", "enter", "enter")
-        await until(pilot, lambda: shows(pilot, "server.py:3") and shows(pilot, "E opens it"))
+        await until(lambda: shows(pilot, "server.py:3") and shows(pilot, "E opens it"), pilot)
         await pilot.press("E")
-        await until(pilot, lambda: opened == [(code, 3)])
+        await until(lambda: opened == [(code, 3)], pilot)
         await pilot.press("escape", "j", "enter", "E")
-        await until(pilot, lambda: any("did not fail" in each for each in toasts(app)))
+        await until(lambda: any("did not fail" in each for each in toasts(app)), pilot)
         logs.remove(line)
         await pilot.press("escape", "j", "enter", "E")
-        await until(pilot, lambda: any("names no file" in each for each in toasts(app)))
+        await until(lambda: any("names no file" in each for each in toasts(app)), pilot)
         assert opened == [(code, 3)]
 
 
@@ -184,19 +184,19 @@ async def test_a_raw_frame_is_shown_whole_paged_and_copied_without_secrets(
     whole = frames[0].decode().replace("ghp_secret", MASK)
     async with running(recording) as (app, pilot, pane):
         await pilot.press("b", "g", "enter")
-        await until(pilot, lambda: [each.text for each in pane.detail.query(LongText)] == [whole])
+        await until(lambda: [each.text for each in pane.detail.query(LongText)] == [whole], pilot)
         await pilot.press("enter", "z", "G")
-        await until(pilot, lambda: shows(pilot, "word899"))
+        await until(lambda: shows(pilot, "word899"), pilot)
         await pilot.press("z", "v", "y", "f")
-        await until(pilot, lambda: app.clipboard == whole)
+        await until(lambda: app.clipboard == whole, pilot)
         assert paged == [whole]
         await pilot.press("escape", "j")
         await until(
-            pilot, lambda: [each.text for each in pane.detail.query(LongText)] == [frames[1].decode()]
+            lambda: [each.text for each in pane.detail.query(LongText)] == [frames[1].decode()], pilot
         )
-        await until(pilot, lambda: shows(pilot, "word1 ") and not shows(pilot, "word899"))
+        await until(lambda: shows(pilot, "word1 ") and not shows(pilot, "word899"), pilot)
         await pilot.press("b")
-        await until(pilot, lambda: pane.detail.frame is None and not shows(pilot, "as it passed"))
+        await until(lambda: pane.detail.frame is None and not shows(pilot, "as it passed"), pilot)
         await pilot.press("v")
         assert "request:" in paged[1]
 
@@ -209,10 +209,10 @@ async def test_any_part_of_the_details_gives_all_of_them_the_screen_and_says_how
         for page, back in zip(pages, ("z", "escape"), strict=True):
             app.main.set_focus(page)
             await pilot.press("z")
-            await until(pilot, lambda: pane.detail.size.height > 15 and shows(pilot, "z: back to the list"))
+            await until(lambda: pane.detail.size.height > 15 and shows(pilot, "z: back to the list"), pilot)
             assert app.main.maximized is pane.detail and shows(pilot, "initialize")
             await pilot.press(back)
-            await until(pilot, lambda: pane.detail.size.height < 15)
+            await until(lambda: pane.detail.size.height < 15, pilot)
             pane.detail.action_show_tab(1)
             await pilot.pause()
         assert not shows(pilot, "z: back to the list") and pane.detail.display

@@ -9,6 +9,7 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import phases_in_words
+from tests.support.driven import driven
 from tests.support.traffic import IN, OPENED, OUT, call, connection, notification, settle, text
 
 
@@ -44,7 +45,7 @@ class BarsApp(App[None]):
 @pytest.mark.parametrize("width", [80, 120, 200])
 async def test_bars_share_an_axis_and_are_split_into_phases(width: int) -> None:
     app = BarsApp(measured())
-    async with app.run_test(size=(width, 12)) as pilot:
+    async with driven(app, size=(width, 12)) as pilot:
         await pilot.press("w")
         head, long, asks, outside, message = app.lines()
         assert head.endswith("+10.0 s") and "tea" in long
@@ -59,7 +60,7 @@ async def test_bars_share_an_axis_and_are_split_into_phases(width: int) -> None:
 
 async def test_the_axis_is_zoomed_around_the_line_and_back() -> None:
     app = BarsApp(measured())
-    async with app.run_test(size=(100, 12)) as pilot:
+    async with driven(app, size=(100, 12)) as pilot:
         await pilot.press("w", "g", "j", "plus")
         head, long, asks, *_ = app.lines()
         assert head.endswith("+2.5 s") and long.count("▓") and not long.count("█") and asks.count("░") > 15

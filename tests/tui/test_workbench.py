@@ -24,12 +24,11 @@ from mcpdesk.tui.widgets import menu
 from mcpdesk.tui.widgets.menu import Menu
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList
 from tests.support.desk import running_desk
-from tests.support.desk import until as desk_until
+from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
 from tests.support.folders import save, write
 from tests.support.lingering import Lingering
-from tests.support.patience import WITHIN_S
-from tests.support.widgets import until
+from tests.support.patience import until, within
 from tests.support.workbench import Bench, bench, link_with, tool
 
 
@@ -54,7 +53,7 @@ async def test_the_catalogue_is_there_first_and_keys_wait_for_what_comes_beside_
         link = FakeLink()
         link.asked = []
         app = DeskApp(cast(Link, link))
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with driven(app, size=(120, 40)) as pilot:
             it = Bench(app, pilot, link)
             await it.until(lambda: "user-profile" in it.shown())
             assert not app.screen.query(ResultView) and not app.screen.query(TrafficList)
@@ -425,7 +424,7 @@ async def test_an_empty_server_teaches_how_to_add_a_tool() -> None:
     link = link_with()
     link.asked = []
     app = DeskApp(link)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with driven(app, size=(80, 24)) as pilot:
         await pilot.pause(0.1)
         it = Bench(app, pilot, link)
         await it.until(lambda: "tools/hello.py" in it.shown())
@@ -492,20 +491,20 @@ async def test_the_strip_is_as_high_as_its_lines_and_the_result_has_the_rest(tmp
     folder = write(tmp_path, {"mcp.json": '{"name": "own"}', "tools/a.py": tool})
     async with running_desk(folder) as link:
         app = DeskApp(link)
-        async with app.run_test(size=(120, 48)) as pilot:
-            await until(pilot, lambda: bool(app.screen.query("#workbench TrafficList")))
+        async with driven(app, size=(120, 48)) as pilot:
+            await until(lambda: bool(app.screen.query("#workbench TrafficList")), pilot)
             pane = app.screen.query_one(WorkbenchPane)
             strip, upper = pane.query_one("#strip"), pane.query_one("#upper")
 
             def heights() -> tuple[int, int]:
                 return strip.outer_size.height, strip.outer_size.height + upper.outer_size.height
 
-            await until(pilot, lambda: heights() == (2, pane.size.height))
+            await until(lambda: heights() == (2, pane.size.height), pilot)
             for calls, height in ((1, 2), (2, 3), (20, pane.size.height // 4)):
                 for _ in range(calls - len(link.traffic.exchanges)):
                     await asyncio.wrap_future(link.request("own", "tools/call", {"name": "greet"}).outcome)
                 wanted = (height, pane.size.height)
-                await until(pilot, partial(lambda wanted: heights() == wanted, wanted))
+                await until(partial(lambda wanted: heights() == wanted, wanted), pilot)
 
 
 @pytest.mark.slow
@@ -517,7 +516,7 @@ async def test_a_real_core_is_called_and_its_traffic_shown(tmp_path: Path) -> No
     )
     async with running_desk(tmp_path) as link:
         app = DeskApp(link)
-        async with app.run_test(size=(120, 40)) as pilot:
+        async with driven(app, size=(120, 40)) as pilot:
             it = Bench(app, pilot, link)
             await it.until(
                 lambda: bool(app.screen.query("WorkbenchPane ItemPane")) and it.pane.item is not None
@@ -541,14 +540,14 @@ async def test_a_line_of_the_strip_opens_on_the_traffic_screen(tmp_path: Path) -
     folder = write(tmp_path, {"mcp.json": '{"name": "own"}', "tools/a.py": tool})
     async with running_desk(folder) as link:
         app = DeskApp(link)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await until(pilot, lambda: bool(app.screen.query("#workbench TrafficList")))
+        async with driven(app, size=(120, 40)) as pilot:
+            await until(lambda: bool(app.screen.query("#workbench TrafficList")), pilot)
             await asyncio.wrap_future(link.request("own", "tools/call", {"name": "greet"}).outcome)
             strip = app.screen.query_one("#workbench TrafficList", TrafficList)
-            await until(pilot, lambda: len(strip.view.lines) == 1)
+            await until(lambda: len(strip.view.lines) == 1, pilot)
             strip.focus()
             await pilot.press("enter")
-            await until(pilot, lambda: bool(app.screen.query("TrafficPane.-detail")))
+            await until(lambda: bool(app.screen.query("TrafficPane.-detail")), pilot)
             assert app.main.shown == "traffic"
 
 
@@ -560,7 +559,7 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_shown_and_picked_up_on
     folder = write(tmp_path, {"mcp.json": '{"name": "own",\n "tols": []}', "tools/a.py": tool})
     async with running_desk(folder, watch=True, waits=True) as link:
         app = DeskApp(link)
-        async with app.run_test(size=(80, 24)) as pilot:
+        async with driven(app, size=(80, 24)) as pilot:
             it = Bench(app, pilot, link)
             await it.until(
                 lambda: bool(app.screen.query("WorkbenchPane ItemPane")) and it.pane.item is not None
@@ -581,12 +580,12 @@ async def test_a_result_that_arrives_while_the_last_one_goes_is_shown_and_the_sc
         slow = Lingering()
         await it.pane.query_one(ResultContent).mount(slow)
         it.pane.action_call()
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await slow.leaves.wait()
         draft = it.pane.draft
         assert draft is not None
-        await desk_until(lambda: draft.outcome is not None)
-        await desk_until(lambda: sum(each.group == "result" for each in it.app.workers) == 2)
+        await until(lambda: draft.outcome is not None)
+        await until(lambda: sum(each.group == "result" for each in it.app.workers) == 2)
         slow.may_go.set()
         await it.until(lambda: "✓ ok" in it.title and not slow.is_attached)
         await it.pilot.press("slash")

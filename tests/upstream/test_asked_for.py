@@ -10,8 +10,9 @@ import pytest
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
+from tests.support.patience import until
 from tests.upstream.test_upstream import odd, upstream, view
 
 FILES = {

@@ -25,8 +25,8 @@ from mcpdesk.paths import sample_servers
 from mcpdesk.upstream import channel_pass_through, passed_channel
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
-from tests.support.desk import RunningDesk, running_desk, until
-from tests.support.patience import WITHIN_S
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import until, within
 from tests.upstream.test_upstream import upstream
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ async def test_the_official_client_calls_asks_and_hears_progress(way: str, revis
         summed = await client.call_tool("add", {"a": 2, "b": 3})
         assert summed.structured_content == {"sum": 5}
         await client.call_tool("steps", {}, progress_callback=heard.on_progress)
-        await heard.until(lambda: len(heard.progress) == 3)
+        await heard.sees(lambda: len(heard.progress) == 3)
         told = await client.call_tool("ask", {})
         assert "Ada" in str(told.content) and answers.asked == ["Who are you?"]
         desk.traffic.catch_up()
@@ -350,7 +350,7 @@ async def test_what_belongs_to_no_request_comes_on_the_standing_stream(tmp_path:
                 assert second.status == 409
             async with http.delete(url, headers=headers) as ended:
                 assert ended.status == 204
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 assert await stream.content.read() == b""
         async with http.get(url, headers=headers) as gone:
             assert gone.status == 404

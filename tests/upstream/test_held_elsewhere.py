@@ -18,8 +18,9 @@ from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
+from tests.support.patience import until
 from tests.upstream.test_channel_pass_through import NEWEST, official_at
 from tests.upstream.test_pass_through import ASKED, JSON, Elsewhere, through
 from tests.upstream.test_upstream import names, odd, upstream

@@ -19,7 +19,7 @@ from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.http_client import http_client
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 
 CALL = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x","arguments":{}}}'
 NOTIFICATION = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
@@ -82,7 +82,7 @@ async def desk_before(answer: Answer, reach: Reach | None = None, **flags: Any) 
     async with TestServer(app) as server, http_client(headers={CLIENT: "1"}) as client:
         plan = UpstreamPlan("there", UrlTarget(str(server.make_url("/mcp"))), reach or Reach())
         async with (
-            asyncio.timeout(WITHIN_S),
+            within(),
             running_desk(upstreams=[plan], http=True, **flags) as desk,
         ):
             yield Reached(client, desk.host.url("there"), received, desk)

@@ -20,8 +20,8 @@ import pytest
 from mcpdesk.client.targets import CommandTarget
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import odd_server
-from tests.support.desk import running_desk, until
-from tests.support.patience import WITHIN_S
+from tests.support.desk import running_desk
+from tests.support.patience import WITHIN_S, until
 from tests.support.processes import gone
 
 BOTH = "application/json, text/event-stream"

@@ -20,12 +20,12 @@ from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import tokens
 from tests.support.desk import RunningDesk, running_desk
-from tests.support.desk import until as wait_until
+from tests.support.driven import driven
 from tests.support.folders import write
 from tests.support.guarded_server import Document, GuardedServer
+from tests.support.patience import until
 from tests.support.tokens import SECRET
 from tests.support.trusting import agree
-from tests.support.widgets import until
 
 pytestmark = pytest.mark.slow
 
@@ -78,13 +78,13 @@ async def test_the_newest_error_of_a_login_is_on_the_screen(tmp_path: Path) -> N
         running_desk(upstreams=[UpstreamPlan("far", UrlTarget(server.url))], state_dir=tmp_path) as desk,
     ):
         app = DeskApp(desk)
-        async with app.run_test(size=(120, 40)) as pilot:
-            await until(pilot, lambda: "HTTP 401" in shown(app))
+        async with driven(app, size=(120, 40)) as pilot:
+            await until(lambda: "HTTP 401" in shown(app), pilot)
             assert "a token with the scope read" in " ".join(shown(app).split())
             for word in ("the-first", "the-second"):
                 server.changes["registration"] = partial(refused, word)
                 await pilot.press("T")
-                await until(pilot, partial(is_shown, app, word))
+                await until(partial(is_shown, app, word), pilot)
             assert "the-first" not in shown(app) and "✕ HTTP 401" not in shown(app)
 
             def broken(document: Document) -> web.Response:
@@ -92,15 +92,15 @@ async def test_the_newest_error_of_a_login_is_on_the_screen(tmp_path: Path) -> N
 
             server.changes["resource"] = broken
             await pilot.press("T")
-            await until(pilot, lambda: "HTTP 500" in shown(app) or "nowhere" in shown(app))
+            await until(lambda: "HTTP 500" in shown(app) or "nowhere" in shown(app), pilot)
             assert "the-second" not in shown(app)
             server.changes.clear()
             await pilot.press("T")
-            await until(pilot, lambda: bool(desk.questions()))
+            await until(lambda: bool(desk.questions()), pilot)
             link = desk.questions()[0].pages[0].link
             async with aiohttp.ClientSession() as browser, browser.get(link) as page:
                 assert "You are logged in" in await page.text()
-            await until(pilot, lambda: desk.view().servers[0].problems == ())
+            await until(lambda: desk.view().servers[0].problems == (), pilot)
 
 
 async def test_an_entry_of_a_configuration_says_how_the_desk_logs_in(tmp_path: Path) -> None:
@@ -115,16 +115,16 @@ async def test_an_entry_of_a_configuration_says_how_the_desk_logs_in(tmp_path: P
         config.write_text(json.dumps({"mcpServers": entries}))
         plans = desk_targets([str(config)], Reach(), agree=agree).upstreams
         async with running_desk(upstreams=plans, state_dir=tmp_path / "state") as desk:
-            await wait_until(lambda: states(desk) == {"machine": "ready", "person": "failed"})
+            await until(lambda: states(desk) == {"machine": "ready", "person": "failed"})
             assert [each["grant_type"] for each in server.token_requests] == ["client_credentials"]
             desk.log_in("person")
-            await wait_until(desk.questions)
+            await until(desk.questions)
             link = desk.questions()[0].pages[0].link
             async with aiohttp.ClientSession() as browser, browser.get(link) as page:
                 assert "You are logged in" in await page.text()
-            await wait_until(lambda: states(desk) == {"machine": "ready", "person": "ready"})
+            await until(lambda: states(desk) == {"machine": "ready", "person": "ready"})
             assert (server.authorizations[0]["client_id"], server.registrations) == ("me", [])
-            await wait_until(lambda: remarked_steps(desk))
+            await until(lambda: remarked_steps(desk))
             ((step, remark),) = remarked_steps(desk)
             assert step == f"GET {server.origin}/.well-known/oauth-authorization-server"
             assert (remark.kind, "does not mention PKCE" in remark.text) == ("oauth", True)
@@ -142,19 +142,19 @@ async def test_a_server_with_tokens_of_its_own_names_the_missing_scope_and_has_n
         plan = UpstreamPlan("far", UrlTarget(url))
         async with running_desk(upstreams=[plan], state_dir=tmp_path / "b") as desk:
             app = DeskApp(desk)
-            async with app.run_test(size=(120, 40)) as pilot:
-                await until(pilot, lambda: "missing JWT" in shown(app))
+            async with driven(app, size=(120, 40)) as pilot:
+                await until(lambda: "missing JWT" in shown(app), pilot)
                 text = " ".join(shown(app).split())
                 assert "It needs a token with the scope notes:read: give it to `mcpdesk`" in text
                 await pilot.press("T")
-                await until(pilot, lambda: "there is no login" in shown(app))
+                await until(lambda: "there is no login" in shown(app), pilot)
                 assert "a token with the scope notes:read" in " ".join(shown(app).split())
                 for given in ("wrong", tokens.token("HS256", scope="notes:read")):
                     await pilot.press("T")
-                    await until(pilot, lambda: isinstance(app.screen, TokenPrompt))
+                    await until(lambda: isinstance(app.screen, TokenPrompt), pilot)
                     app.screen.query_one(TokenInput).value = given
                     await pilot.press("enter")
                     if given == "wrong":
-                        await until(pilot, lambda: "HTTP 401" in str(desk.view().servers[0].problems))
-                await wait_until(lambda: states(desk) == {"far": "ready"})
+                        await until(lambda: "HTTP 401" in str(desk.view().servers[0].problems), pilot)
+                await until(lambda: states(desk) == {"far": "ready"})
             assert not list((tmp_path / "b").rglob("tokens.json"))

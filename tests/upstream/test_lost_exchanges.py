@@ -14,7 +14,8 @@ from mcpdesk.client.targets import CommandTarget, UrlTarget
 from mcpdesk.recorder import readable_message
 from mcpdesk.recorder.index.exchange import Exchange, Status
 from mcpdesk.upstream.upstream import UpstreamPlan
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import until
 from tests.support.ports import free_port
 from tests.upstream.test_upstream import call, odd, upstream
 

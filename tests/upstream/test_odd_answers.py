@@ -14,7 +14,8 @@ from mcpdesk.client.targets import CommandTarget
 from mcpdesk.protocol.reading.remark import RemarkKind
 from mcpdesk.recorder import readable_message
 from mcpdesk.recorder.index.exchange import Status
-from tests.support.desk import RunningDesk, until
+from tests.support.desk import RunningDesk
+from tests.support.patience import until
 from tests.upstream.test_channel_pass_through import BOTH, passing
 from tests.upstream.test_upstream import upstream
 
@@ -143,7 +144,7 @@ async def test_the_desk_s_own_call_is_recorded_with_its_bytes_and_the_remark(
     async with passing(saying(answer)) as desk:
         await until(lambda: upstream(desk, "far").state == "ready")
         running = desk.request("far", "tools/call", {"name": "t", "arguments": {}})
-        await until(lambda: running.outcome.done())
+        await until(running.outcome.done)
         await until(lambda: remarks(desk, True) == [kind])
         [one] = [each for each in desk.traffic.exchanges if each.method == "tools/call"]
         assert one.response is not None
@@ -162,7 +163,7 @@ async def test_what_a_server_sends_by_itself_is_recorded_byte_for_byte() -> None
     async with passing(saying(answer)) as desk:
         await until(lambda: upstream(desk, "far").state == "ready")
         running = desk.request("far", "tools/call", {"name": "t", "arguments": {}})
-        await until(lambda: running.outcome.done())
+        await until(running.outcome.done)
 
         def seen() -> list[bytes]:
             index = desk.traffic

@@ -23,9 +23,9 @@ from mcpdesk.transports.http.passing import passed_clients
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
 from tests.support.http_client import http_client
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 
 ROOT = Path(__file__).parents[2]
 ASKED = b'{"jsonrpc": "2.0",  "id":7, "method":"tools/call", "params":{"name":"x","arguments":{}}}'
@@ -101,7 +101,7 @@ async def through(way: str, use: Any, reach: Reach | None = None, **flags: Any) 
         async with running_desk(upstreams=[plan], http=True, **flags) as desk:
             url = desk.host.url("there")
             assert desk.view().servers[0].url == url
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 await use(session, url, there, desk)
 
 

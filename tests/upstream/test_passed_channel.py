@@ -16,7 +16,7 @@ from mcpdesk.upstream import passed_channel
 from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 from mcpdesk.upstream.channels import Heard, ProgramChannel
 from mcpdesk.upstream.passed_channel import ClientStream, PassedChannel, Waiting, in_event
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 
 
 class Server:
@@ -92,7 +92,7 @@ async def test_a_stream_whose_client_leaves_too_much_unread_ends(monkeypatch: py
     assert not stream.is_broken
     stream.put(b"b" * 60)
     assert stream.is_broken
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         assert len([each async for each in stream.pieces()]) == 2
 
 
@@ -111,13 +111,12 @@ async def test_messages_of_a_batch_pass_byte_for_byte() -> None:
         before = len(server.sent)
 
         async def play() -> None:
-            while len(server.sent) == before:  # noqa: ASYNC110 (sending reports nothing)
-                await asyncio.sleep(0)
+            await until(lambda: len(server.sent) != before)
             for each in answers:
                 server.say(each)
 
         playing = asyncio.create_task(play())
-        async with asyncio.timeout(WITHIN_S), passed.ask("POST", headers, body) as answer:
+        async with within(), passed.ask("POST", headers, body) as answer:
             whole = b"".join([piece async for piece in answer.chunks()])
         await playing
         return whole, dict(answer.headers).get("mcp-session-id", "")

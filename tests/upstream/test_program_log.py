@@ -10,7 +10,7 @@ from mcpdesk.client.targets import CommandTarget
 from mcpdesk.upstream import program_log
 from mcpdesk.upstream.program_log import ProgramLog, level_of
 from mcpdesk.upstream.target_transport import guarded_program
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 TRACEBACK = """Traceback (most recent call last):
   File "weather.py", line 30, in current
@@ -95,7 +95,7 @@ async def test_an_entry_is_kept_soon_after_its_last_line(monkeypatch: pytest.Mon
     log = ProgramLog(lambda level, entry, at: kept.put_nowait(entry))
     log.feed("WARNING: slow")
     assert kept.empty()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         assert await kept.get() == "WARNING: slow"
 
 

@@ -19,7 +19,7 @@ from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import running_desk
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 from tests.upstream.test_channel_pass_through import BOTH, NEWEST, answer, noting, official_at, passing
 
 FILES = {
@@ -59,7 +59,7 @@ async def test_a_stream_that_broke_off_goes_on_behind_the_last_event_its_client_
     way: str, tmp_path: Path
 ) -> None:
     async with (
-        asyncio.timeout(2 * WITHIN_S),
+        within(within_s=2 * WITHIN_S),
         asking(way, tmp_path) as target,
         passing(target) as desk,
         aiohttp.ClientSession(headers=BOTH) as http,

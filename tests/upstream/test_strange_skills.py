@@ -10,7 +10,8 @@ import pytest
 from mcpdesk.client.targets import CommandTarget
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import skill_server
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import until
 from tests.support.skill_server import FORM, MAIN
 
 

@@ -23,9 +23,10 @@ from mcpdesk.paths import sample_servers
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import odd_server
-from tests.support.desk import RunningDesk, running_desk, until
+from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
 from tests.support.guarded_server import GuardedServer
+from tests.support.patience import until
 from tests.support.trusting import agree
 
 HELLO = sample_servers() / "hello"

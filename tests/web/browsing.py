@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import re
 import subprocess
@@ -18,7 +17,7 @@ from playwright.async_api import Browser, Page, async_playwright
 
 from mcpdesk.tools.web.browser import find_browser
 from tests.support.dashboard import OPERATOR_KEY, Dashboard
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until
 
 BROWSER = find_browser()
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no browser on this machine")
@@ -101,11 +100,12 @@ class Surfer:
         await self.page.locator("#server-list .server").first.wait_for()
 
     async def until(self, condition: Callable[[], Awaitable[Any]]) -> Any:
-        """Wait for something of the page to hold."""
-        async with asyncio.timeout(WITHIN_S):
-            while not (found := await condition()):  # noqa: ASYNC110 (the page tells nobody)
-                await asyncio.sleep(0.03)
-            return found
+        """Wait until a condition of the page is true, and return its value."""
+        try:
+            return await until(condition, within_s=WITHIN_S)
+        except AssertionError as error:
+            error.add_note(await self.page.inner_text("body"))
+            raise
 
     async def text(self, selector: str) -> str:
         """What is written in an element."""

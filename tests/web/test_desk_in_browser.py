@@ -23,9 +23,8 @@ import pytest
 from aiohttp import WSMsgType
 from playwright.async_api import ConsoleMessage, Request, WebSocket
 
-from tests.support.desk import until
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.ports import free_port
 from tests.support.terminal import Desk
 from tests.web.browsing import chromium, needs_browser
@@ -123,7 +122,7 @@ class Page:
 
     async def see(self, words: str) -> str:
         """Wait until the screen has them."""
-        async with asyncio.timeout(WITHIN_S * 2):
+        async with within(within_s=WITHIN_S * 2):
             while words not in (text := "\n".join(self.screen.display)):
                 message = await self.ws.receive()
                 assert message.type in (WSMsgType.BINARY, WSMsgType.TEXT), f"{message}\n{text}"
@@ -287,7 +286,7 @@ async def test_chromium_shows_the_desk_and_what_a_key_changes(show: Callable[...
         before = await page.screenshot()
         await page.keyboard.press("2")  # nobody has to click into it first
         await until(lambda: "No message has passed yet" in text())
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (after := await page.screenshot()) == before:
                 await page.wait_for_timeout(50)
         assert len(after) > 5_000

@@ -54,7 +54,7 @@ class Looker:
 
     async def answer(self, **given: Any) -> int:
         """Answer the question that waits."""
-        asked = (await self.events.until("questions", lambda told: told["waiting"]))["waiting"][0]
+        asked = (await self.events.event("questions", lambda told: told["waiting"]))["waiting"][0]
         body = {"question": asked["id"], **given}
         headers = {"Origin": self.url, **self.operator}
         async with self.client.post(f"{self.url}/dashboard/answer", json=body, headers=headers) as answer:
@@ -72,7 +72,7 @@ async def looking(url: str, state: Path) -> AsyncIterator[Looker]:
     ):
         assert stream.status == 200
         events = Events(stream)
-        await events.until("core")
+        await events.event("core")
         yield Looker(client, url, events, operator)
 
 

@@ -95,8 +95,15 @@ class HostSharing:
         """Metrics of the engine and of the other replicas."""
         differing = Counter(server for _, server in self._differing)
         mismatches = [Sample(differing[name], {"server": name}) for name in self._host.folders]
-        told = "Replicas whose copy of a server's folder has other files than here."
-        return [*self.group.figures, Figure("folder_mismatches", "gauge", told, mismatches)]
+        return [
+            *self.group.figures,
+            Figure(
+                "folder_mismatches",
+                "gauge",
+                "Replicas whose copy of a server's folder has other files than here.",
+                mismatches,
+            ),
+        ]
 
     async def start(self) -> None:
         """Join the other replicas. The engine need not be available yet."""

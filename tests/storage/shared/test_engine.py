@@ -34,9 +34,8 @@ from mcpdesk.storage.shared.engine_database import EngineDatabase
 from mcpdesk.storage.shared.engine_jobs import EngineJobTable
 from mcpdesk.storage.shared.event_bus import EventBus
 from mcpdesk.transports.base import SharedSession
-from tests.support.desk import until
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.ports import free_port
 
 pytestmark = needs_engine
@@ -68,7 +67,7 @@ async def test_an_engine_that_ended_is_an_error_at_once_and_used_again_when_it_i
         await engine.run(lambda client: client.get("a"))
     assert not engine.status.is_up and engine.status.reason
     server.start()
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         await back.wait()
     assert await engine.run(lambda client: client.get("a")) is None
     assert engine.status.is_up
@@ -309,7 +308,7 @@ async def test_a_reader_ends_in_whatever_moment_it_is_closed(engine: Engine) -> 
         await bus.start()
         for _ in range(turns):
             await asyncio.sleep(0)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await bus.close()
 
 

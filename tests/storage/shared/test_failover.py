@@ -12,8 +12,8 @@ from mcpdesk.storage import facts
 from mcpdesk.storage.shared.engine import Engine, EngineAway
 from mcpdesk.storage.shared.engine_database import EngineDatabase
 from tests.load.faults import EngineLine
-from tests.support.desk import until
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
+from tests.support.patience import until
 
 __all__ = ["shared_engine"]
 

@@ -26,9 +26,8 @@ from mcpdesk.storage.shared import engine_streams
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_streams import BIGGEST, EngineStreams
 from tests.load.faults import EngineLine
-from tests.support.desk import until
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until
 
 __all__ = ["shared_engine"]
 

@@ -17,10 +17,9 @@ import pytest
 from mcpdesk.errors import DeskUserError
 from mcpdesk.storage.shared.engine import Engine, EngineAway, connect
 from mcpdesk.storage.shared.event_bus import EventBus
-from tests.support.desk import until
 from tests.support.engine import EngineServer, engine_server, needs_engine
 from tests.support.http_client import http_client
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until
 from tests.support.ports import free_port
 from tests.support.replicas import ServedReplica
 from tests.support.session_client import calculator

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcpdesk.tools.web.browser import guarding_proxy
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, within
 from tests.tools.web.pages import Site, site
 
 
@@ -24,7 +24,7 @@ async def through(proxy: str, request: str) -> bytes:
     host, port = proxy.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(request.replace("\n", "\r\n").encode())
-    answer = await asyncio.wait_for(reader.read(), WITHIN_S)
+    answer = await in_time(reader.read())
     writer.close()
     return answer
 
@@ -102,8 +102,8 @@ async def test_connections_that_are_open_at_the_end_end_without_a_word(served: S
     async with guarding_proxy(private=False) as proxy:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
         writer.write(f"CONNECT {place} HTTP/1.1\r\n\r\n".encode())
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert b"200" in await reader.readuntil(b"\r\n\r\n")
-    assert await asyncio.wait_for(reader.read(), WITHIN_S) == b""
+    assert await in_time(reader.read()) == b""
     writer.close()
     assert complaints == []

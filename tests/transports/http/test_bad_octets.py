@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.support.gateway import gateway
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 
 CALL = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
 BAD = (b"\x92h", b"\xff\xfe", b"\xed\xa0\x80", b"\xc3")
@@ -30,7 +30,7 @@ PATHS = (
 async def _status(url: str, request: bytes) -> tuple[int, bytes]:
     """The status and the body of the answer to a raw request."""
     place = urlsplit(url)
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         reader, writer = await asyncio.open_connection(place.hostname, place.port)
         writer.write(request)
         head = await reader.readuntil(b"\r\n\r\n")

@@ -18,8 +18,8 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections, http_service
 from mcpdesk.transports.http.connections import HttpConnections
-from tests.support.patience import WITHIN_S
-from tests.support.rude import HEAD, all_of, connected, posted, turn
+from tests.support.patience import until, within
+from tests.support.rude import HEAD, all_of, connected, posted
 from tests.support.site import Served, serving
 
 HASTY = Rules(request_timeout_s=0.2)
@@ -70,7 +70,7 @@ async def test_a_large_body_gets_the_time_it_needs() -> None:
         asyncio.get_running_loop().call_later(0.4, swept.set)
         await swept.wait()
         writer.write(body[size:])
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert b"200" in await reader.readline()
 
 
@@ -81,7 +81,7 @@ async def test_a_connection_that_has_been_served_may_be_idle() -> None:
             writer.write(head)
             await writer.drain()
             writer.write(body)
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 length = 0
                 while line := (await reader.readline()).strip():
                     if line.lower().startswith(b"content-length"):
@@ -129,7 +129,7 @@ async def test_a_client_that_reads_no_answer_is_given_up(monkeypatch: pytest.Mon
         named = b"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: flood\r\n"
         async with connected(served) as (_, writer):
             writer.write(HEAD + named + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            async with asyncio.timeout(WITHIN_S):
+            async with within():
                 await gone.wait()
         assert len(gone_after) < 2_000
 
@@ -147,9 +147,7 @@ async def unread(served: Served) -> AsyncIterator[HttpConnections]:
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "much"}})
     async with connected(served) as (_, writer):
         writer.write(posted(body))
-        async with asyncio.timeout(WITHIN_S):
-            while not any(each.is_write_paused for each in open_ones.connections):
-                await turn()
+        await until(lambda: any(each.is_write_paused for each in open_ones.connections))
         yield open_ones
 
 
@@ -158,11 +156,10 @@ async def test_a_client_that_was_disconnected_and_reads_nothing_is_given_up(
 ) -> None:
     monkeypatch.setattr(connections, "UNREAD_S", 0.1)
     monkeypatch.setattr(connections, "SWEEP_S", 0.05)
-    async with serving() as served, unread(served) as open_ones, asyncio.timeout(WITHIN_S):
+    async with serving() as served, unread(served) as open_ones, within():
         (number,) = served.recorder.connections
         assert served.service.hang_up(number)
-        while open_ones.connections:
-            await turn()
+        await until(lambda: not (open_ones.connections))
 
 
 async def test_a_client_that_leaves_before_its_answer_begins_is_no_news_for_the_log(
@@ -173,8 +170,7 @@ async def test_a_client_that_leaves_before_its_answer_begins_is_no_news_for_the_
     async def late(socket: Any, request: Any) -> Any:
         came.set()
         try:
-            while request.transport is not None:
-                await turn()
+            await until(lambda: request.transport is None)
             return await prepare(socket, request)
         finally:
             over.set()
@@ -182,7 +178,7 @@ async def test_a_client_that_leaves_before_its_answer_begins_is_no_news_for_the_
     monkeypatch.setattr(web.WebSocketResponse, "prepare", late)
     upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     key = b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
         async with connected(served) as (_, writer):
             writer.write(b"GET /mcp/sample/ws HTTP/1.1\r\nHost: 127.0.0.1\r\n" + upgrade + key)
             await came.wait()
@@ -215,7 +211,7 @@ async def lose(served: Served, shop: Workshop, named: bytes, meta: bytes) -> Non
     body = CALL % meta
     async with connected(served) as (_, writer):
         writer.write(HEAD + named + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await shop.began.wait()
 
 
@@ -229,14 +225,12 @@ async def test_a_sessionless_call_of_the_handshake_era_goes_on_without_its_conne
         await lose(served, shop, named, b"")
         open_ones = served.service._listener
         assert open_ones is not None
-        async with asyncio.timeout(WITHIN_S):
-            while open_ones.connections:
-                await turn()
+        async with within():
+            await until(lambda: not (open_ones.connections))
             shop.may_end.set()
             await shop.over.wait()
             assert shop.finished
-            while served.hosted.dialogues:
-                await turn()
+            await until(lambda: not (served.hosted.dialogues))
 
 
 @pytest.mark.requirement("5.10")
@@ -246,7 +240,7 @@ async def test_a_stateless_call_ends_with_its_connection() -> None:
     async with serving() as served:
         shop = Workshop(served)
         await lose(served, shop, named, meta)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await shop.over.wait()
         assert not shop.finished
 
@@ -271,9 +265,7 @@ async def test_calls_without_a_client_are_bounded(monkeypatch: pytest.MonkeyPatc
         for _ in range(5):
             shop.began.clear()
             await lose(served, shop, b"", b"")
-        async with asyncio.timeout(WITHIN_S):
-            while running > 2:
-                await turn()
+        await until(lambda: running <= 2)
         assert running == 2
 
 
@@ -307,7 +299,7 @@ async def test_the_longest_idle_connection_makes_room() -> None:
                 other.write(ASK)
                 newest.write(ASK)
                 for reader in (second, third):
-                    async with asyncio.timeout(WITHIN_S):
+                    async with within():
                         while b"HTTP/1.1 200" not in await reader.readline():
                             pass
 
@@ -349,12 +341,11 @@ async def test_a_body_that_came_whole_is_held_no_longer_than_its_request(header:
     async with serving() as served, connected(served) as (reader, writer):
         listener = served.service._listener
         assert listener is not None
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             for _ in range(3):
                 writer.write(posted(ping, header))
                 await reader.readuntil(b'"result":{}}')
-                while listener.budget.held:
-                    await turn()
+                await until(lambda: not (listener.budget.held))
 
 
 async def test_unfinished_bodies_are_bounded_together_and_given_back() -> None:
@@ -366,9 +357,7 @@ async def test_unfinished_bodies_are_bounded_together_and_given_back() -> None:
         for each in holding:
             _, writer = await each.__aenter__()
             writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1])
-        async with asyncio.timeout(WITHIN_S):
-            while listener.budget.held < 2 * LARGE:
-                await turn()
+        await until(lambda: listener.budget.held >= 2 * LARGE)
         async with connected(served) as (reader, writer):
             writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
             assert b"200" in await reader.readline()
@@ -380,9 +369,7 @@ async def test_unfinished_bodies_are_bounded_together_and_given_back() -> None:
         assert (await served.modern("tools/list")).status == 200
         for each in holding:
             await each.__aexit__(None, None, None)
-        async with asyncio.timeout(WITHIN_S):
-            while listener.budget.held:
-                await turn()
+        await until(lambda: not (listener.budget.held))
 
 
 async def test_a_body_that_does_not_arrive_makes_room_for_a_newcomer() -> None:
@@ -390,12 +377,10 @@ async def test_a_body_that_does_not_arrive_makes_room_for_a_newcomer() -> None:
         writer.write(HEAD + b"Content-Length: 1000\r\n\r\n{")
         listener = served.service._listener
         assert listener is not None
-        async with asyncio.timeout(WITHIN_S):
-            while not any(each.body_since is not None for each in listener.connections):
-                await turn()
+        async with within():
+            await until(lambda: any(each.body_since is not None for each in listener.connections))
             began = listener.loop.time()
-            while listener.loop.time() - began <= connections.SWEEP_S:
-                await turn()
+            await until(lambda: listener.loop.time() - began > connections.SWEEP_S)
         async with connected(served) as (reader, newcomer):
             newcomer.write(ASK)
             assert b"200" in await reader.readline()
@@ -405,6 +390,6 @@ async def test_a_body_that_does_not_arrive_makes_room_for_a_newcomer() -> None:
 
 async def test_the_end_waits_for_nobody_who_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_service, "SHUTDOWN_S", 0.1)
-    async with serving() as served, unread(served) as open_ones, asyncio.timeout(WITHIN_S):
+    async with serving() as served, unread(served) as open_ones, within():
         await served.service.close()
         assert open_ones.connections == []

@@ -20,9 +20,8 @@ from mcpdesk.transports.http.dashboard.dashboard_routes import MEDIA_TYPES
 from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES
 from tests.support.callers import checking, good_headers
 from tests.support.dashboard import AS_OPERATOR, DRAW, KEY, OPERATOR_KEY, Dashboard, Events, dashboard
-from tests.support.desk import until
 from tests.support.folders import write
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.site import serving
 
 CONFIG = "/dashboard/config?server=shop&client=curl"
@@ -153,7 +152,7 @@ async def test_a_call_that_needs_approval_is_refused_until_the_operator_is_there
         page = await shown.sign_in()
         async with shown.events(**page) as events:
             call = asyncio.create_task(bash())
-            (asked,) = (await events.until("questions", lambda told: told["waiting"]))["waiting"]
+            (asked,) = (await events.event("questions", lambda told: told["waiting"]))["waiting"]
             given = {
                 "question": asked["id"],
                 "answers": [{"selected": [asked["pages"][0]["options"][0]["label"]]}],
@@ -213,7 +212,7 @@ async def test_only_the_operators_key_and_a_fresh_link_sign_in(shown: Dashboard)
 
 
 async def _ended(events: Events) -> None:
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while await events.next() is not None:
             pass
 
@@ -294,7 +293,7 @@ async def test_bad_bodies_are_refused_by_name(shown: Dashboard, monkeypatch: pyt
 
 async def test_a_page_is_told_everything_once_and_then_what_changes(shown: Dashboard) -> None:
     async with shown.events(**AS_OPERATOR) as events:
-        traffic = await events.until("traffic")
+        traffic = await events.event("traffic")
         assert traffic["all"] and traffic["filter"] == ""
         assert {name for name, _ in events.seen} == {
             "hello", "core", "clients", "questions", "jobs", "callbacks", "logs", "statistics", "rate",
@@ -303,12 +302,12 @@ async def test_a_page_is_told_everything_once_and_then_what_changes(shown: Dashb
         (server,) = events.last("core")["servers"]
         assert server["name"] == "shop" and server["counts"]["tool"] == 8
         await shown.called("echo", text="hello")
-        news = await events.until("traffic", has_row("echo"))
+        news = await events.event("traffic", has_row("echo"))
         assert "all" not in news
         row = next(row for row in news["rows"] if row["name"] == "echo")
         assert row["n"] in news["lines"] and row["peer"] == "desk"
         before = len(events.seen)
-        await events.until("rate")
+        await events.event("rate")
         assert {name for name, _ in events.seen[before:]} <= {"rate", "traffic", "clients"}
 
 
@@ -320,9 +319,9 @@ async def test_each_page_sees_the_traffic_through_its_own_filter(shown: Dashboar
             status, told = await watch(shown, first, wrong)
             assert status == 422 and words in told["error"]
         assert (await watch(shown, first, "apple"))[0] == 200
-        seen = await first.until("traffic", lambda told: told["filter"] == "apple" and told["done"] == 1)
+        seen = await first.event("traffic", lambda told: told["filter"] == "apple" and told["done"] == 1)
         assert seen["all"] and seen["shown"] == len(seen["lines"]) == 2 < seen["total"]
-        everything = await second.until("traffic", lambda told: told["shown"] == told["total"] > 2)
+        everything = await second.event("traffic", lambda told: told["shown"] == told["total"] > 2)
         assert everything["filter"] == ""
         older = await shown.get(f"/dashboard/older?filter=apple&before={seen['lines'][0]}", **AS_OPERATOR)
         assert [row["n"] for row in (await older.json())["rows"]] == [seen["lines"][1]]
@@ -340,7 +339,7 @@ async def test_open_pages_are_an_audience_and_closed_ones_are_not(shown: Dashboa
 async def test_a_question_is_answered_and_the_first_answer_wins(shown: Dashboard) -> None:
     async with shown.events(**AS_OPERATOR) as events:
         call = shown.call("AskUserQuestion", questions_json=TWO_QUESTIONS)
-        asked = (await events.until("questions", lambda told: told["waiting"]))["waiting"][0]
+        asked = (await events.event("questions", lambda told: told["waiting"]))["waiting"][0]
         assert [page["question"] for page in asked["pages"]] == ["Which?", "More?"]
         number, good = asked["id"], [{"selected": ["b"]}, {"selected": [], "other": "neither"}]
         status, told = await shown.told("answer", {"question": number, "answers": good[:1]}, **AS_OPERATOR)
@@ -360,7 +359,7 @@ async def test_a_question_is_answered_and_the_first_answer_wins(shown: Dashboard
         for late, given in (("answer", {"answers": good}), ("decline", {})):
             status, told = await shown.told(late, {"question": number, **given}, **AS_OPERATOR)
             assert status == 409 and "answered by dashboard already" in told["error"]
-        ended = await events.until("questions", lambda told: told["ended"])
+        ended = await events.event("questions", lambda told: told["ended"])
         assert ended["ended"][0]["by"] == "dashboard" and ended["waiting"] == []
         assert (await shown.told("decline", {"question": 999}, **AS_OPERATOR))[0] == 404
 
@@ -370,7 +369,7 @@ async def test_a_question_answered_at_the_desk_is_over_here(shown: Dashboard) ->
         shown.call("AskUserQuestion", questions_json=TWO_QUESTIONS)
         number = await shown.question()
         await asyncio.wrap_future(shown.desk.decline(number, "not now"))
-        ended = await events.until("questions", lambda told: told["ended"])
+        ended = await events.event("questions", lambda told: told["ended"])
         assert ended["ended"][0]["word"] == "declined" and ended["ended"][0]["reason"] == "not now"
         status, told = await shown.told("answer", {"question": number, "answers": [{}, {}]}, **AS_OPERATOR)
         assert (status, told["error"]) == (409, "the question was declined by desk already")
@@ -379,7 +378,7 @@ async def test_a_question_answered_at_the_desk_is_over_here(shown: Dashboard) ->
 async def test_a_form_of_a_tool_is_dismissed(shown: Dashboard) -> None:
     async with shown.events(**AS_OPERATOR) as events:
         call = shown.call("order")
-        asked = (await events.until("questions", lambda told: told["waiting"]))["waiting"][0]
+        asked = (await events.event("questions", lambda told: told["waiting"]))["waiting"][0]
         assert asked["may_cancel"] and asked["pages"][0]["rules"]["maximum"] == 9
         assert (await shown.told("dismiss", {"question": asked["id"]}, **AS_OPERATOR))[0] == 200
         outcome = await asyncio.wrap_future(call.outcome)
@@ -389,28 +388,28 @@ async def test_a_form_of_a_tool_is_dismissed(shown: Dashboard) -> None:
 async def test_jobs_are_followed_and_cancelled(shown: Dashboard) -> None:
     async with shown.events(**AS_OPERATOR) as events:
         await shown.called("BackgroundBash", command="echo begun; sleep 60")
-        job = (await events.until("jobs", lambda told: told["running"]))["jobs"][0]
+        job = (await events.event("jobs", lambda told: told["running"]))["jobs"][0]
         await watch(shown, events, job=job["id"])
-        output = await events.until("output", lambda told: "begun" in told["text"])
+        output = await events.event("output", lambda told: "begun" in told["text"])
         assert output["job"] == job["id"] and not output["last"]
         assert (await shown.told("cancel-job", {"job": job["id"]}, **AS_OPERATOR))[0] == 200
-        ended = await events.until("jobs", lambda told: told["jobs"][0]["over"])
+        ended = await events.event("jobs", lambda told: told["jobs"][0]["over"])
         assert ended["running"] == 0 and ended["jobs"][0]["state"] in ("killed", "failed")
         assert (await shown.told("cancel-job", {"job": job["id"]}, **AS_OPERATOR))[0] == 409
         assert (await shown.told("cancel-job", {"job": "shop:99"}, **AS_OPERATOR))[0] == 404
         for nothing in ("shop:99", "shop:\u00b2", "shop:" + "9" * 5000):
             await watch(shown, events, job=nothing)
-            assert (await events.until("output", partial(_is_of, nothing)))["none"]
+            assert (await events.event("output", partial(_is_of, nothing)))["none"]
 
 
 async def test_calls_that_became_jobs_are_there_with_what_they_are_at(shown: Dashboard) -> None:
     async with shown.events(**AS_OPERATOR) as events:
         job = await shown.job("echo", text="x")
-        told = await events.until("jobs", lambda told: told["jobs"] and told["jobs"][0]["over"])
+        told = await events.event("jobs", lambda told: told["jobs"] and told["jobs"][0]["over"])
         assert (told["jobs"][0]["id"], told["jobs"][0]["kind"]) == (job, "call")
         assert told["jobs"][0]["state"] == "succeeded" and told["jobs"][0]["has_output"]
         await watch(shown, events, job=job)
-        assert (await events.until("output"))["last"]
+        assert (await events.event("output"))["last"]
 
 
 async def ticket(shown: Dashboard, job: str) -> tuple[str, dict[str, str]]:
@@ -424,7 +423,7 @@ async def test_what_a_job_made_is_downloaded_by_a_link_of_the_page(drawing: Dash
     job = await drawing.job("draw", names=["map.png", "log.txt"])
     place, signed_in = await ticket(drawing, job)
     async with drawing.events(**AS_OPERATOR) as events:
-        told = (await events.until("jobs", lambda told: told["jobs"]))["jobs"][0]
+        told = (await events.event("jobs", lambda told: told["jobs"]))["jobs"][0]
     assert told["made"] == [{"name": "map.png", "size": 7}, {"name": "log.txt", "size": 7}]
     answer = await drawing.get(f"{place}&file=log.txt", **signed_in)
     assert (answer.status, await answer.text()) == (200, "log.txt")
@@ -468,12 +467,12 @@ async def test_what_a_job_made_is_for_the_operator(drawing: Dashboard) -> None:
 async def test_callbacks_fire_and_are_cancelled(shown: Dashboard) -> None:
     async with shown.events(**AS_OPERATOR) as events:
         await shown.called("SetCallback", action="set", message="Look", delay_seconds=900, repeat_count=2)
-        callback = (await events.until("callbacks", lambda told: told["callbacks"]))["callbacks"][0]
+        callback = (await events.event("callbacks", lambda told: told["callbacks"]))["callbacks"][0]
         named = {"server": "shop", "callback": callback["id"]}
         assert (await shown.told("fire-callback", named, **AS_OPERATOR))[0] == 200
-        await events.until("callbacks", lambda told: told["callbacks"][0]["fired"] == 1)
+        await events.event("callbacks", lambda told: told["callbacks"][0]["fired"] == 1)
         assert (await shown.told("cancel-callback", named, **AS_OPERATOR))[0] == 200
-        await events.until("callbacks", lambda told: told["callbacks"][0]["cancelled"])
+        await events.event("callbacks", lambda told: told["callbacks"][0]["cancelled"])
         assert (await shown.told("cancel-callback", named, **AS_OPERATOR))[0] == 409
         gone = {"server": "none", "callback": 1}
         assert (await shown.told("cancel-callback", gone, **AS_OPERATOR))[0] == 404
@@ -491,12 +490,12 @@ async def test_a_client_is_disconnected(shown: Dashboard) -> None:
     async with shown.events(**AS_OPERATOR) as events:
         headers = {"X-API-Key": KEY, "Accept": "application/json, text/event-stream"}
         await shown.client.post(f"{shown.url}/mcp/shop", json=hello, headers=headers)
-        seen = await events.until(
+        seen = await events.event(
             "clients", lambda told: any(one["name"] == "visitor 3" for one in told["clients"])
         )
         number = next(one["connection"] for one in seen["clients"] if one["name"] == "visitor 3")
         assert (await shown.told("disconnect", {"connection": number}, **AS_OPERATOR))[0] == 200
-        told = await events.until("clients", lambda told: any(one["left"] for one in told["clients"]))
+        told = await events.event("clients", lambda told: any(one["left"] for one in told["clients"]))
         assert [one["name"] for one in told["clients"] if one["left"]] == ["visitor 3"]
         assert told["count"] == 0
         assert (await shown.told("disconnect", {"connection": number}, **AS_OPERATOR))[0] == 404
@@ -516,7 +515,7 @@ async def test_an_exchange_is_shown_with_its_secrets_masked(shown: Dashboard) ->
     async with shown.client.post(f"{shown.url}/mcp/shop", json=body, headers={"X-API-Key": KEY}) as mcp:
         assert mcp.status == 200
     async with shown.events(**AS_OPERATOR) as events:
-        told = await events.until("traffic", has_row("hush"))
+        told = await events.event("traffic", has_row("hush"))
         number = next(row["n"] for row in told["rows"] if row["name"] == "hush")
         text = await (await shown.get(f"/dashboard/exchange?number={number}", **AS_OPERATOR)).text()
         assert "open-sesame" not in text and KEY not in text
@@ -549,30 +548,30 @@ async def test_what_no_json_can_say_keeps_nothing_from_being_shown(shown: Dashbo
             await writer.wait_closed()
         count = shown.desk.host.recording.index.frame_count
         assert count >= len(ODD)
-        told = await events.until("traffic", lambda told: told["total"] >= len(ODD) and not told["behind"])
+        told = await events.event("traffic", lambda told: told["total"] >= len(ODD) and not told["behind"])
         for number in told["lines"]:
             answer = await shown.get(f"/dashboard/exchange?number={number}", **AS_OPERATOR)
             assert answer.status == 200, await answer.text()
         await shown.called("echo", text="still")
-        await events.until("traffic", has_row("echo"))
+        await events.event("traffic", has_row("echo"))
 
 
 async def test_a_page_too_many_closes_the_oldest(shown: Dashboard) -> None:
     async with AsyncExitStack() as stack:
         opened = stack.enter_async_context
         pages = [await opened(shown.events(**AS_OPERATOR)) for _ in range(MAX_PAGES + 1)]
-        closed = await pages[0].until("closed")
+        closed = await pages[0].event("closed")
         assert closed == {"pages": MAX_PAGES} and await pages[0].next() is None
         await shown.called("echo", text="still seen")
         for events in (pages[1], pages[-1]):
-            await events.until("traffic", has_row("echo"))
+            await events.event("traffic", has_row("echo"))
 
 
 async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
     shown: Dashboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with shown.events(**AS_OPERATOR) as events:
-        await events.until("traffic")
+        await events.event("traffic")
         monkeypatch.setattr("mcpdesk.transports.http.dashboard.page_updates.MAX_UNREAD", -1)
         await shown.called("echo", text="unseen")
         routes = shown.desk.host.http._dashboard._routes  # type: ignore[union-attr]
@@ -581,7 +580,7 @@ async def test_a_page_that_reads_nothing_is_told_nothing_and_then_everything(
         await until(lambda: not page.knows_core and not page.knows_lines)
         monkeypatch.undo()
         has_core = has_lines = False
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while not (
                 has_core and has_lines
             ):  # in either order: it may keep up again in the middle of a beat
@@ -601,7 +600,7 @@ async def test_a_stopping_core_ends_its_pages(tmp_path: Path) -> None:
         assert host.http is not None
         stopped = asyncio.run_coroutine_threadsafe(host.http.close(), host._loop)  # type: ignore[arg-type]
         await asyncio.wrap_future(stopped)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert b"event: hello" in await reading
 
 

@@ -18,7 +18,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.http import event_stream as module
 from mcpdesk.transports.http.event_stream import EventStream
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 from tests.support.site import Served, events, serving
 from tests.transports.http.listening import listening
 from tests.transports.http.test_session_outlet import Workshop, event, message, rest
@@ -38,7 +38,7 @@ async def test_a_peer_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyP
         over.set()
         return await stream.finish()
 
-    async with listening(flood) as connect, asyncio.timeout(WITHIN_S):
+    async with listening(flood) as connect, within():
         _, writer = await connect()
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         await over.wait()
@@ -51,7 +51,7 @@ async def test_one_message_may_be_of_any_size() -> None:
         stream.put(b"x" * (module.UNREAD_LIMIT + 1))
         return await stream.finish()
 
-    async with listening(answer) as connect, asyncio.timeout(WITHIN_S):
+    async with listening(answer) as connect, within():
         reader, writer = await connect()
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         seen = 0
@@ -114,11 +114,10 @@ async def test_what_a_busy_handler_reports_arrives_while_it_is_at_it() -> None:
                 return "seen"
         return "not seen"
 
-    async with reporting(busy) as (served, answer):
-        async with asyncio.timeout(WITHIN_S):
-            assert b"data: " in await answer.content.readuntil(b"\n\n")
-            seen.set()
-            text = await answer.text()
+    async with reporting(busy) as (served, answer), within():
+        assert b"data: " in await answer.content.readuntil(b"\n\n")
+        seen.set()
+        text = await answer.text()
     assert '"text":"seen"' in text
     sent = [orjson.loads(frame) for way, frame in served.recorder.seen if way is Direction.OUT]
     numbers = [each["params"]["progress"] for each in sent[:-1]]
@@ -198,7 +197,7 @@ async def test_a_silent_call_of_a_client_that_names_no_stream_is_answered_by_pla
 async def test_a_listener_is_shown_life() -> None:
     async with serving() as served:
         answer = await served.modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while not (await answer.content.readline()).startswith(b":"):
                 pass
         answer.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from random import Random
 from typing import Any
 
@@ -14,7 +13,7 @@ from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.transports.base import Rules
 from tests.support.gateway import Gateway, gateway
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, within
 
 KEYED = Rules(api_key="open-sesame")
 
@@ -135,7 +134,7 @@ async def test_a_session_has_its_standing_stream_and_its_end() -> None:
         assert standing.status == 200 and standing.content_type == "text/event-stream"
         server = gate.served.peer.server
         server.tools.replace(list(server.tools)[:3])
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while b"list_changed" not in (line := await standing.content.readline()):
                 assert line
         gone = await gate.client.delete(f"{gate.url}/v1/mcp", headers=session)
@@ -222,7 +221,7 @@ async def test_whatever_is_sent_gets_an_answer_of_the_protocol(seed: int) -> Non
                 assert body["jsonrpc"] == "2.0" and ("result" in body) != ("error" in body)
             await ws.send_str(orjson.dumps(message).decode())
         await ask(ws, "statusReport", number="last")
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (await message_of(ws)).get("id") != "last":
                 continue
         await ws.close()

@@ -16,7 +16,7 @@ from aiohttp import web
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.site import Served, serving
 from tests.transports.http.listening import listening
 
@@ -34,7 +34,7 @@ class Wire:
 
     async def answer(self) -> tuple[bytes, bytes]:
         """The head and the body of the next answer."""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             head = await self.reader.readuntil(b"\r\n\r\n")
             lengths = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
             size = int(lengths[0].partition(b":")[2]) if lengths else 0
@@ -49,7 +49,7 @@ class Wire:
 
     async def is_closed(self) -> bool:
         """Whether the server ends the connection without a further word."""
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             return await self.reader.read() == b""
 
 
@@ -143,7 +143,7 @@ async def test_connection_close_is_heeded_and_said() -> None:
 async def test_head_has_no_body() -> None:
     async with serving() as served, wired(served) as wire:
         wire.writer.write(b"HEAD /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert (await wire.reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
         wire.post("next")
         assert await wire.text() == "next"
@@ -184,7 +184,7 @@ async def test_who_expects_continue_is_told_to() -> None:
         whole = call("expected", "Expect: 100-continue")
         above, below = whole.split(b"\r\n\r\n", 1)
         wire.writer.write(above + b"\r\n\r\n")
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert await wire.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         wire.writer.write(below)
         assert await wire.text() == "expected"
@@ -193,7 +193,7 @@ async def test_who_expects_continue_is_told_to() -> None:
 async def test_nonsense_is_refused_and_the_connection_closed() -> None:
     async with serving() as served, wired(served) as wire:
         wire.writer.write(b"\x16\x03\x01 nothing of HTTP\r\n\r\n")
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert (await wire.reader.read()).startswith(b"HTTP/1.")
 
 
@@ -224,7 +224,7 @@ async def test_a_handler_that_does_not_end_is_cancelled_when_the_listener_stops(
             ended.set()
         raise AssertionError
 
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         async with listening(stubborn, patience_s=0.05) as connect:
             reader, writer = await connect()
             Wire(reader, writer).post("anything")
@@ -240,7 +240,7 @@ async def test_a_client_that_reads_nothing_is_not_written_to_without_end() -> No
     async with serving() as served, wired(served) as wire:
         reading(wire).pause_reading()
         text, sent = "x" * 20_000, 0
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while not wire.writer.transport.get_write_buffer_size() and sent < 10_000:
                 wire.post(text)
                 sent += 1

@@ -22,8 +22,7 @@ from mcpdesk.transports.http import http_sessions, session_records
 from mcpdesk.transports.http.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
 from tests.support.blocking import blocking_calls
-from tests.support.patience import WITHIN_S
-from tests.support.rude import turn
+from tests.support.patience import until, within
 from tests.support.served import Peer
 from tests.support.site import serving
 
@@ -33,9 +32,7 @@ async def test_an_unused_session_expires(monkeypatch: pytest.MonkeyPatch) -> Non
     kept = HttpSessions(ttl_s=0.0)
     session = HttpSession(Peer().endpoint, "t")
     kept.keep(session)
-    async with asyncio.timeout(WITHIN_S):
-        while not session.is_closed:
-            await turn()
+    await until(lambda: session.is_closed)
     assert len(kept) == 0
 
 
@@ -217,7 +214,7 @@ async def test_a_locked_file_holds_up_nobody(tmp_path: Path) -> None:
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     async with (
         serving(state_dir=tmp_path) as served,
-        asyncio.timeout(WITHIN_S),
+        within(),
         locked(folder / session_records.FILE) as holder,
     ):
         asking = [served.post(ping, Mcp_Session_Id=f"{number:048x}") for number in range(40)]
@@ -237,10 +234,10 @@ async def test_a_session_behind_a_locked_file_is_asked_for_again_and_not_lost(
     monkeypatch.setattr(session_records, "WRITE_PATIENCE_S", 0.05)
     folder, identifier = tmp_path / session_records.FOLDER, "ab" * 24
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    async with serving(state_dir=tmp_path) as first, asyncio.timeout(WITHIN_S):
+    async with serving(state_dir=tmp_path) as first, within():
         begun = await first.post(INITIALIZE)
         identifier = begun.headers["Mcp-Session-Id"]
-    async with serving(state_dir=tmp_path) as served, asyncio.timeout(WITHIN_S):
+    async with serving(state_dir=tmp_path) as served, within():
         async with locked(folder / session_records.FILE):
             asking = [served.post(ping, Mcp_Session_Id=identifier) for _ in range(4)]
             for answer in await asyncio.gather(*asking):
@@ -253,13 +250,12 @@ async def test_a_session_behind_a_locked_file_is_asked_for_again_and_not_lost(
 async def test_an_unknown_session_opens_no_file_on_the_loop(tmp_path: Path) -> None:
     left(tmp_path / session_records.FOLDER, record("other"))
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-    async with serving(state_dir=tmp_path) as served, asyncio.timeout(WITHIN_S):
+    async with serving(state_dir=tmp_path) as served, within():
         with blocking_calls() as seen:
             assert (await served.post(ping, Mcp_Session_Id="0" * 48)).status == 404
             begun = await served.post(INITIALIZE)
             written = tmp_path / session_records.FOLDER / f"{session_records.FILE}-wal"
-            while not written.exists():
-                await turn()
+            await until(written.exists)
             assert (await served.post(ping, Mcp_Session_Id=begun.headers["Mcp-Session-Id"])).status == 200
         await served.service.close()
         assert seen == []

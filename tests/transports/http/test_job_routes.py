@@ -24,9 +24,8 @@ from mcpdesk.jobs.downloads import Download
 from mcpdesk.server.background import job_work
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.job_routes import disposition, send, wanted
-from tests.support.desk import until
 from tests.support.gateway import gateway, sent
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 from tests.transports.http.listening import listening
 
 KEYED = Rules(api_key="open-sesame")
@@ -36,7 +35,7 @@ STATES = ["queued", "running", "succeeded", "failed", "canceled"]
 async def heard(ws: Any) -> list[dict[str, Any]]:
     """Everything a job's WebSocket says until it closes."""
     said = []
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         async for came in ws:
             said.append(orjson.loads(came.data))
     return said
@@ -77,7 +76,7 @@ async def test_any_tool_runs_as_a_job() -> None:
 async def test_the_output_of_a_program_is_told_while_it_runs_and_not_twice() -> None:
     async with gateway() as gate:
         job = await gate.begin("deep-talk")
-        await until(lambda: gate.gates.started.is_set())
+        await until(gate.gates.started.is_set)
         assert (await gate.get(job["poll"]))["stdout"] == "line 0\nline 1\nline 2\n"
         gate.gates.go_on.set()
         facts = await gate.over(job)

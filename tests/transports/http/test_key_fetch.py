@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from mcpdesk.transports.http import key_fetch
 from mcpdesk.transports.http.key_fetch import fetch_document
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.scripted import Seen, http, scripted
 
 
@@ -43,7 +41,7 @@ async def test_a_place_that_does_not_answer_is_given_up(monkeypatch: pytest.Monk
     async with scripted(lambda seen: None) as place:
         with pytest.raises(OSError, match=r"did not answer within 0\.05 s"):
             await fetch_document(place.url, 100)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await place.left.wait()
 
 

@@ -17,7 +17,7 @@ from mcpdesk.recorder.record import Direction
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.http_service import HttpService, PortTaken
 from tests.support.callers import checking, good_headers, guarding
-from tests.support.patience import WITHIN_S
+from tests.support.patience import in_time, within
 from tests.support.site import events, serving
 
 CALL = {
@@ -154,7 +154,7 @@ async def test_the_standing_stream_carries_list_changes_and_may_be_opened_again_
         assert first.status == 200 and await first.content.readline() == b"id: 0:0\n"
         assert (await served.client.get(url, headers=asked)).status == 409
         first.close()
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while (again := await served.client.get(url, headers=asked)).status == 409:
                 pass
             served.peer.server.tools.replace([])
@@ -318,7 +318,7 @@ async def test_a_socket_whose_owner_accepts_nobody_is_left_to_it_at_once(
             # Beside the loop: what blocks would keep any time from being up.
             listening = asyncio.to_thread(asyncio.run, HttpService(served).listen_unix(path))
             with pytest.raises(TransportError, match="served by another process"):
-                await asyncio.wait_for(listening, WITHIN_S)
+                await in_time(listening)
 
 
 async def test_the_unix_socket_serves_the_same(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -357,7 +357,7 @@ async def test_clients_that_vanish_leave_no_dialogue_behind() -> None:
             _, writer = await asyncio.open_connection(host, int(port))
             writer.write(head.encode() + body[:cut])
             writer.transport.abort() if cut % 2 else writer.close()
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert (await served.modern("tools/list")).status == 200
             while len(served.hosted.dialogues) > 1:
                 assert (await served.client.get(f"{served.url}/health")).status == 200

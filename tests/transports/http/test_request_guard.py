@@ -13,7 +13,7 @@ import pytest
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import request_guard
 from tests.support.callers import call, checking, guarding
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.site import Served, serving
 from tests.support.tokens import token
 
@@ -118,7 +118,7 @@ async def test_foreign_pages_and_foreign_names_are_refused_as_ever() -> None:
     ],
 )
 async def test_a_balancer_may_ask_how_we_are_without_naming_a_host(path: str, host: str, status: int) -> None:
-    async with serving() as served, asyncio.timeout(WITHIN_S):
+    async with serving() as served, within():
         reader, writer = await asyncio.open_connection("127.0.0.1", int(served.url.rpartition(":")[2]))
         writer.write(f"GET {path} HTTP/1.0\r\n{host}\r\n".encode())
         assert int((await reader.read()).split()[1]) == status
@@ -180,7 +180,7 @@ async def test_bytes_of_a_head_that_are_no_text_are_shown_as_question_marks(
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /mcp/sample HTTP/1.1\r\nHost: %b\r\nUser-Agent: x\xff\r\n" % host.encode())
         writer.write(b"Content-Type: text/plain\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert b" 415 " in await reader.readline()
         writer.close()
     (line,) = [record.getMessage() for record in caplog.records if record.name == "mcpdesk.http"]

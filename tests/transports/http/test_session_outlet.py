@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcpdesk.protocol.event_store import EventStore, SharedEventBudget
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from tests.support.patience import WITHIN_S
+from tests.support.patience import within
 from tests.support.site import Served, serving
 
 
@@ -58,7 +58,7 @@ class Workshop:
 async def event(answer: aiohttp.ClientResponse) -> dict[str, str]:
     """The next event's fields; empty at the end of the stream."""
     fields: dict[str, str] = {}
-    async with asyncio.timeout(WITHIN_S):
+    async with within():
         while line := (await answer.content.readline()).decode():
             if line == "\n" and fields:
                 return fields
@@ -200,7 +200,7 @@ async def test_the_official_client_comes_back_after_a_cut_and_after_being_let_go
         async with (
             streamable_http_client(f"{served.url}/mcp/sample") as (read, write),
             ClientSession(read, write) as session,
-            asyncio.timeout(20),
+            within(),
         ):
             await session.initialize()
             result = await session.call_tool("leave", {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,8 +13,7 @@ from mcp.client.session import ClientSession
 from mcp.client.sse import sse_client
 
 from mcpdesk.transports.base import Rules
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.site import Served, serving
 
 
@@ -30,7 +28,7 @@ class Stream:
     async def event(self) -> tuple[str, str]:
         """The next event's name and data; comments are skipped."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             while line := (await self.answer.content.readline()).decode():
                 if line == "\n" and fields:
                     return fields["event"], fields["data"]

@@ -20,8 +20,7 @@ from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import websocket as module
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.site import Served, serving
 
 Socket: TypeAlias = "aiohttp.ClientWebSocketResponse[Literal[True]]"
@@ -230,7 +229,7 @@ async def test_a_peer_that_reads_nothing_is_held_back(monkeypatch: pytest.Monkey
         for number in range(400):
             body = orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
             writer.write(b"\x81\xfe" + len(body).to_bytes(2, "big") + b"\0\0\0\0" + body)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             await paused.wait()
         before = len(served.recorder.seen)
         for _ in range(200):

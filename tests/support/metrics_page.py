@@ -1,0 +1,57 @@
+"""The page of metrics, made from every `Figure` of the program."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = Path(__file__).parents[2] / "mcpdesk"
+NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+KINDS = ("counter", "gauge", "summary", "histogram")
+METRICS = """\
+# Metrics
+
+{made}
+
+`/metrics` has these for Prometheus, each with the prefix `mcpdesk_`, and `process_*` of the process.
+[In production](production.md#alive-ready-counted) explains the labels and what needs the key.
+Metrics of the engine and of replicas are there when [replicas](many-machines.md#watch-it) share an engine,
+`otel_*` with an OpenTelemetry collector.
+"""
+
+
+class MetricRow(NamedTuple):
+    """One metric in the source."""
+
+    name: str
+    kind: str
+    help: str
+
+
+def metric_rows() -> list[MetricRow]:
+    """Every metric by its name."""
+    rows = {
+        row.name: row
+        for path in PACKAGE.rglob("*.py")
+        if "Figure" in (text := path.read_text())
+        for row in _rows(ast.parse(text))
+    }
+    return [rows[name] for name in sorted(rows)]
+
+
+def _rows(tree: ast.Module) -> Iterator[MetricRow]:
+    """Calls of `Figure`, and rows of the tables that figures are made of: name, perhaps kind, and help."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="Figure"), args=values) | ast.Tuple(elts=values):
+                texts = [each.value for each in values if isinstance(each, ast.Constant)]
+            case _:
+                continue
+        match [each for each in texts if isinstance(each, str)]:
+            case [name, kind, help] if kind in KINDS and NAME.fullmatch(name):
+                yield MetricRow(name, kind, help)
+            case [name, help] if help.endswith(".") and NAME.fullmatch(name):
+                yield MetricRow(name, "counter" if name.endswith("_total") else "gauge", help)
