@@ -5,9 +5,10 @@ Source: MCP basic/versioning, basic/patterns/mrtr, client/sampling, client/elici
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 from msgspec import Struct
@@ -103,6 +104,27 @@ _KEPT: dict[str, frozenset[str]] = {
     "array": _NAMING | {"minItems", "maxItems", "items"},
 }
 """Keywords that a client knows, by type of a field; others are removed."""
+_WORDS: dict[str, Callable[[Any], str]] = {
+    "pattern": lambda pattern: f"Must match the pattern {pattern}.",
+    "exclusiveMinimum": lambda bound: f"Must be more than {bound}.",
+    "exclusiveMaximum": lambda bound: f"Must be less than {bound}.",
+    "multipleOf": lambda step: f"Must be a multiple of {step}.",
+    "uniqueItems": lambda _: "Must have no item twice.",
+}
+"""Keywords that forms lack, as sentences for the description of a field."""
+_NUMERIC = frozenset({"exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_HIDDEN: dict[str, tuple[frozenset[str], Callable[[Any], bool]]] = {
+    "string": (frozenset({"pattern"}), lambda value: isinstance(value, str)),
+    "number": (_NUMERIC, lambda value: _is_number(value)),
+    "integer": (frozenset({"multipleOf"}), lambda value: _is_number(value)),
+    "array": (frozenset({"uniqueItems"}), lambda value: value is True),
+}
+"""Constraints that forms cannot express, and whether a value of one is valid, by type of a field."""
+_INCLUSIVE: dict[str, tuple[str, Callable[[float], int], Callable[[list[float]], float]]] = {
+    "exclusiveMinimum": ("minimum", lambda bound: math.floor(bound) + 1, max),
+    "exclusiveMaximum": ("maximum", lambda bound: math.ceil(bound) - 1, min),
+}
+"""Exclusive bounds of an integer: the inclusive keyword, its value, and the stricter one of several."""
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 _WORD = re.compile(r"(?<=[a-z])([A-Z])")
 _SECRET = re.compile(
@@ -113,6 +135,8 @@ _SECRET = re.compile(
 
 def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
     """Return the schema of a form as a revision expresses it. References into `$defs` are replaced.
+
+    Constraints that forms cannot express are in the descriptions of the fields; see `strict_schema`.
 
     Raises: ValueError that names the field that is not a primitive, asks for a secret, or cannot be expressed
     in the revision.
@@ -127,8 +151,42 @@ def flat_schema(schema: Mapping[str, Any], revision: Revision) -> JSONObject:
     return flat | {"required": required} if required else flat
 
 
+def strict_schema(flat: JSONObject, schema: Mapping[str, Any]) -> JSONObject:
+    """Return the schema `flat` of a form with the constraints of `schema` that forms cannot express."""
+    definitions = schema.get("$defs") or {}
+    wires = schema["properties"]
+    fields = {
+        name: field | _hidden(_resolved(wires[name], definitions))
+        for name, field in flat["properties"].items()
+    }
+    return flat | {"properties": fields}
+
+
+def _resolved(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:
+    return _typed(_placed(_present(_placed(wire, definitions)), definitions))
+
+
+def _hidden(field: JSONObject) -> JSONObject:
+    """Return the constraints of a field that forms cannot express."""
+    if field["type"] not in _HIDDEN:
+        return {}
+    keywords, is_valid = _HIDDEN[field["type"]]
+    return {keyword: value for keyword, value in field.items() if keyword in keywords and is_valid(value)}
+
+
+def _described(kept: JSONObject, hidden: JSONObject) -> JSONObject:
+    """Return a field whose description ends with the constraints that forms cannot express."""
+    sentences = [_WORDS[keyword](value) for keyword, value in hidden.items()]
+    if not sentences:
+        return kept
+    text = str(kept.get("description") or "").rstrip()
+    if text and text[-1] not in ".!?:;)":
+        text += "."
+    return kept | {"description": " ".join([text, *sentences] if text else sentences)}
+
+
 def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revision) -> JSONObject:
-    field = _typed(_placed(_present(_placed(wire, definitions)), definitions))
+    field = _resolved(wire, definitions)
     kind = field.get("type")
     if kind == "array":
         field["items"] = _items(name, _placed(field.get("items"), definitions))
@@ -143,6 +201,7 @@ def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revis
         kept.pop("format", None)
     if kept.get("default", ...) is None:
         del kept["default"]
+    kept = _described(kept, _hidden(field))
     return kept if revision.has_elicitation_modes else _plain(name, kept, revision)
 
 
@@ -180,13 +239,19 @@ def _typed(field: JSONObject) -> JSONObject:
     """Return a field with its type added to an enum of texts, and exclusive integer bounds made inclusive."""
     if "const" in field:
         field = {**field, "enum": [field["const"]]}
-    for beyond, bound, step in (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)):
-        if field.get("type") == "integer" and isinstance(field.get(beyond), int):
-            field = {bound: field[beyond] + step, **field}
+    if field.get("type") == "integer":
+        for beyond, (bound, rounded, stricter) in _INCLUSIVE.items():
+            if _is_number(field.get(beyond)):
+                limits = [rounded(field[beyond]), *([field[bound]] if _is_number(field.get(bound)) else [])]
+                field = {**field, bound: stricter(limits)}
     texts = field.get("enum")
     if "type" not in field and isinstance(texts, list) and all(isinstance(each, str) for each in texts):
         return {"type": "string"} | field
     return field
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _items(name: str, items: JSONObject) -> JSONObject:

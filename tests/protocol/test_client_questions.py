@@ -38,8 +38,52 @@ def test_the_primitives_go_as_they_are(field: dict[str, Any], revision: Revision
 
 
 def test_what_clients_do_not_know_stays_behind() -> None:
-    field = {"type": "string", "pattern": "a+", "format": "hostname", "default": None, "x-own": 1}
+    field = {"type": "string", "format": "hostname", "default": None, "x-own": 1}
     assert one(field) == {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("field", "description"),
+    [
+        ({"type": "string", "pattern": "^a+$"}, "Must match the pattern ^a+$."),
+        ({"type": "string", "pattern": "^a+$", "description": "A code"},
+         "A code. Must match the pattern ^a+$."),
+        ({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1.5, "description": "Rate?"},
+         "Rate? Must be more than 0. Must be less than 1.5."),
+        ({"type": "integer", "multipleOf": 5}, "Must be a multiple of 5."),
+        ({"type": "array", "items": {"enum": ["a"]}, "uniqueItems": True}, "Must have no item twice."),
+        ({"anyOf": [{"type": "number", "multipleOf": 0.5}, {"type": "null"}]}, "Must be a multiple of 0.5."),
+        ({"type": "array", "items": {"enum": ["a"]}, "uniqueItems": False}, None),
+        ({"type": "number", "exclusiveMinimum": True, "pattern": "a"}, None),
+        ({"type": "boolean", "pattern": "a"}, None),
+    ],
+)  # fmt: skip
+def test_a_constraint_that_clients_do_not_know_is_in_the_description(
+    field: dict[str, Any], description: str | None
+) -> None:
+    for revision in (V2025_06_18, V2026_07_28) if field.get("type") != "array" else (V2026_07_28,):
+        sent = one(field, revision)
+        assert sent.get("description") == description
+        assert not sent.keys() & {
+            "pattern",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+            "uniqueItems",
+        }
+
+
+@pytest.mark.parametrize(
+    ("bounds", "sent"),
+    [
+        ({"exclusiveMinimum": 0}, {"minimum": 1}),
+        ({"exclusiveMinimum": 5, "minimum": 0}, {"minimum": 6}),
+        ({"exclusiveMinimum": 1.5, "exclusiveMaximum": 8.5}, {"minimum": 2, "maximum": 8}),
+        ({"exclusiveMaximum": 10, "maximum": 7}, {"maximum": 7}),
+    ],
+)
+def test_exclusive_bounds_of_integers_become_inclusive(bounds: dict[str, Any], sent: dict[str, Any]) -> None:
+    assert one({"type": "integer"} | bounds) == {"type": "integer"} | sent
 
 
 def test_the_first_revision_has_fewer_words() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import pytest
+from msgspec import Meta, Struct
 
 from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol.client_questions import Terms
-from mcpdesk.protocol.revisions import V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28
+from mcpdesk.protocol.revisions import V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28, Revision
 from mcpdesk.server.asks import question_wording
 from mcpdesk.server.asks.question_wording import Root, read_roots, read_sampled
+from mcpdesk.server.schemas.hints import schema_of
 
 TERMS = {each: Terms(each) for each in (V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28)}
 IMAGE = {"type": "image", "data": "", "mimeType": "image/png"}
@@ -106,3 +108,30 @@ def test_roots_are_values() -> None:
 def test_what_are_no_roots_is_refused(result: Any) -> None:
     with pytest.raises(ValueError, match="roots"):
         read_roots(result)
+
+
+class Order(Struct):
+    code: Annotated[str, Meta(pattern="^[A-Z]{3}$", description="Code of the shop")]
+    number: Annotated[int, Meta(multiple_of=5)] = 5
+
+
+@pytest.mark.parametrize("revision", [V2025_06_18, V2025_11_25, V2026_07_28])
+@pytest.mark.parametrize("schema", [Order, schema_of(Order)])
+def test_what_clients_do_not_check_is_checked_here_and_named(schema: Any, revision: Revision) -> None:
+    form = question_wording.form("?", schema, TERMS[revision])
+    fields = form.params["requestedSchema"]["properties"]
+    assert fields["code"]["description"] == "Code of the shop. Must match the pattern ^[A-Z]{3}$."
+    assert fields["number"]["description"] == "Must be a multiple of 5."
+    assert form.read({"action": "accept", "content": {"code": "ABC", "number": 10}}).accepted
+    for content, reason in (
+        ({"code": "abc"}, r"code must match the pattern \^\[A-Z\]\{3\}\$"),
+        ({"code": "ABC", "number": 7}, "number must be a multiple of 5"),
+    ):
+        with pytest.raises(ValueError, match=reason):
+            form.read({"action": "accept", "content": content})
+
+
+def test_a_pattern_that_is_no_json_schema_is_not_checked() -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": r"(?P<a>x)\Z(("}}}
+    form = question_wording.form("?", schema, TERMS[V2026_07_28])
+    assert form.read({"action": "accept", "content": {"x": "any"}}).accepted

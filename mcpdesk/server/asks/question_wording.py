@@ -14,10 +14,16 @@ from msgspec import Struct
 
 from mcpdesk.errors import ClientError, MissingCapability
 from mcpdesk.protocol import client_questions, content
-from mcpdesk.protocol.client_questions import Terms, check_turns, flat_schema, read_answer
+from mcpdesk.protocol.client_questions import (
+    Terms,
+    check_turns,
+    flat_schema,
+    read_answer,
+    strict_schema,
+)
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.server.schemas.hints import HintError, from_json, schema_of
-from mcpdesk.server.schemas.validation import compile_schema
+from mcpdesk.server.schemas.validation import SchemaError, Validator, compile_schema
 
 T = TypeVar("T")
 Messages = str | Sequence[str | Mapping[str, Any]]
@@ -102,8 +108,12 @@ class ClientQuestion(Struct, Generic[T], frozen=True):
 def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> ClientQuestion[Elicited[Any]]:
     """Build a question with a form. Raises: ValueError if the schema is not flat."""
     as_type = schema if isinstance(schema, type) else None
-    wire = _form_of(as_type, terms) if as_type else flat_schema(_mapping(schema), terms.revision)
-    validator = compile_schema(wire)
+    given = _mapping(schema) if as_type is None else _schema_of_form(as_type)
+    try:
+        wire = flat_schema(given, terms.revision)
+    except ValueError as error:
+        raise ValueError(f"{as_type.__name__} cannot be a form: {error}" if as_type else str(error)) from None
+    validator = _validator(wire, given)
     fields: dict[str, JSONObject] = wire["properties"]
 
     def unfit(filled: Any) -> str:
@@ -169,15 +179,23 @@ def _answered(action: str, content: T, id: str = "") -> Elicited[T]:
     return Declined(id=id) if action == "decline" else Cancelled(id=id)
 
 
-def _form_of(as_type: type, terms: Terms) -> JSONObject:
-    """Return the form schema of a class.
+def _schema_of_form(as_type: type) -> JSONObject:
+    """Return the schema of a class. Raises: ValueError with the class and the field that cannot be used."""
+    try:
+        return schema_of(as_type)
+    except HintError as error:
+        raise ValueError(f"{as_type.__name__} cannot be a form: {error}") from None
 
-    Raises: ValueError with the class and the field that cannot be used.
+
+def _validator(wire: JSONObject, schema: Mapping[str, Any]) -> Validator:
+    """Return the validator of a form with its constraints that clients do not know.
+
+    A pattern that JSON Schema does not support is not checked.
     """
     try:
-        return flat_schema(schema_of(as_type), terms.revision)
-    except (HintError, ValueError) as error:
-        raise ValueError(f"{as_type.__name__} cannot be a form: {error}") from None
+        return compile_schema(strict_schema(wire, schema))
+    except SchemaError:
+        return compile_schema(wire)
 
 
 def _whole(value: Any, field: JSONObject) -> Any:

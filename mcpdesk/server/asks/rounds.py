@@ -102,6 +102,8 @@ class Round:
         """Answers in the client's state. A handler that runs again may not have reached all of them."""
         self._questions = dict(state.questions)
         self._pending: dict[str, _Pending] = {}
+        self._problems: dict[str, str] = {}
+        """Reasons why the last answers to pending questions were not accepted."""
         self._keys: Counter[str] = Counter()
         self._stirred = asyncio.Event()
         self._task: asyncio.Task[JSONObject] | None = None
@@ -141,6 +143,7 @@ class Round:
         finally:
             timer.cancel()
             self._pending.pop(name, None)
+            self._problems.pop(name, None)
             self._notify_follower()
 
     @property
@@ -174,7 +177,9 @@ class Round:
 
     def requests(self) -> JSONObject:
         """Pending questions in wire form, by key."""
-        return {name: _request(asking) for name, asking in self.questions().items()}
+        return {
+            name: _request(asking, self._problems.get(name, "")) for name, asking in self.questions().items()
+        }
 
     def accept(self, answers: dict[str, Any]) -> None:
         """Accept answers to pending questions; other answers are ignored.
@@ -320,6 +325,7 @@ class Round:
         except MissingCapability as error:
             pending.answer.set_exception(error)
         except ValueError as error:
+            self._problems[name] = str(error)
             _log.warning(
                 "%s: an invalid answer to %s is asked for again: %s",
                 self.server or self.call.method,
@@ -542,6 +548,10 @@ class Rounds:
             operation.end(reason)
 
 
-def _request(asking: ClientQuestion[Any]) -> JSONObject:
+def _request(asking: ClientQuestion[Any], problem: str) -> JSONObject:
+    """Return a question in wire form. Its message ends with the reason why it is asked again."""
+    params = asking.params
+    if problem and isinstance(params.get("message"), str):
+        params = params | {"message": f"{params['message']}\n\nThe last answer was not accepted: {problem}"}
     request: JSONObject = {"method": asking.method}
-    return request | {"params": asking.params} if asking.params else request
+    return request | {"params": params} if params else request
