@@ -56,6 +56,8 @@ async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_
     async with own_loops() as (loops, context):
         loop = await loops.run(loop_of, context)
         may_end = threading.Event()
+        place = (1, "queued")
+        RUNNING.set(place)
         second = asyncio.create_task(loops.run(loop_of, context))
         await asyncio.sleep(0)  # it has asked whether the loop responds
         loop.call_soon_threadsafe(may_end.wait, WITHIN_S)
@@ -64,6 +66,7 @@ async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_
             second.cancel()
             await asyncio.wait({second})
             assert second.cancelled()
+            assert not LEFT.has(place), "its handler does not run"
         finally:
             may_end.set()
         await until(lambda: loops.calls == 0)

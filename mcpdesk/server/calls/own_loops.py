@@ -131,8 +131,13 @@ class _LoopThread:
         result: asyncio.Future[tuple[T | None, BaseException | None]] = core.create_future()
         running: list[asyncio.Task[tuple[T | None, BaseException | None]]] = []
         place, waiting = RUNNING.get(), asyncio.current_task()
+        has_begun = is_abandoned = False
 
         async def settle() -> tuple[T | None, BaseException | None]:
+            nonlocal has_begun
+            has_begun = True
+            if is_abandoned:  # while it waited for its turn on the loop
+                return None, asyncio.CancelledError()
             try:
                 return await work(), None
             except BaseException as raised:  # hosted code may raise anything, and the loop continues
@@ -158,9 +163,11 @@ class _LoopThread:
         try:
             value, error = await asyncio.shield(result)
         except asyncio.CancelledError:
+            is_abandoned = True
             self._loop.call_soon_threadsafe(cancel)
-            await asyncio.wait({result}, timeout=HEED_S)
-            if place is not None and not result.done():
+            if has_begun:
+                await asyncio.wait({result}, timeout=HEED_S)
+            if has_begun and place is not None and not result.done():
                 LEFT.add(place)
                 result.add_done_callback(lambda _: LEFT.remove(place))
             raise

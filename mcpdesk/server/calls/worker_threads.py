@@ -90,9 +90,10 @@ class ThreadedCall:
 
     def run(self) -> None:
         """Run the function and pass on its outcome. Call it in the thread."""
-        if self.is_abandoned:
-            return
-        self.has_begun = True
+        with self._lock:
+            if self.is_abandoned:
+                return
+            self.has_begun = True
         self.thread_id = threading.get_ident()
         try:
             value, error = self._context.run(self._function), None
