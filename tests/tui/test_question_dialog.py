@@ -12,8 +12,9 @@ from rich.cells import cell_len
 from textual.content import Content
 from textual.widgets import Static
 
+from mcpdesk.inbox.answers import problem as answers_problem
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
-from mcpdesk.tui.forms import question_dialog
+from mcpdesk.tui.forms import question_dialog, question_page
 from mcpdesk.tui.forms.form import Form
 from mcpdesk.tui.forms.question_dialog import question_keys
 from mcpdesk.tui.forms.question_page import OptionRow, OwnWords
@@ -453,12 +454,21 @@ async def test_the_fields_of_a_form_are_on_one_page(size: tuple[int, int]) -> No
 
 
 @pytest.mark.slow
-async def test_a_fault_in_a_form_is_named_at_its_field() -> None:
+async def test_a_fault_in_a_form_is_named_at_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Page] = []
+
+    def problem(page: Page, answer: Answer) -> str:
+        checked.append(page)
+        return answers_problem(page, answer)
+
+    monkeypatch.setattr(question_page, "problem", problem)
     async with asked(CODE, *FORM[1:], EXTRAS, is_form=True) as desk:
         assert "three letters" in desk.shown() and "ctrl+s answers" in desk.shown()
         await desk.press("ctrl+s")
         assert "✗ write something" in desk.shown() and "1 field does not fit yet." in desk.shown()
+        checked.clear()
         await desk.press(*"lis", "tab", "tab", *"100")
+        assert checked == [CODE] * 3 + [FORM[2]] * 3, "only the changed field is checked"
         assert "✗ the text must match ^[A-Z]{3}$" in desk.shown() and "✗ at most 99" in desk.shown()
         await desk.press("ctrl+s")
         assert "2 fields do not fit yet." in desk.shown() and desk.link.answers == []

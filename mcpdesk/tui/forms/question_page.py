@@ -38,6 +38,8 @@ class AnswerDraft:
         """Indexes of the selected options."""
         self.other = ""
         """Free answer, even if it is not selected."""
+        self._checked: tuple[Answer, str] | None = None
+        """Answer that was checked last, and its error."""
         self.write(filled.other)
 
     def toggle(self, index: int) -> None:
@@ -68,8 +70,11 @@ class AnswerDraft:
 
     @property
     def problem(self) -> str:
-        """Reason why the page cannot be answered yet; empty if it can."""
-        return problem(self.page, self.answer)
+        """Reason why the page cannot be answered yet; empty if it can. An answer is checked once."""
+        answer = self.answer
+        if self._checked is None or self._checked[0] != answer:
+            self._checked = answer, problem(self.page, answer)
+        return self._checked[1]
 
     def mark(self, index: int) -> str:
         """Return the glyph before an option or the free answer."""
