@@ -9,6 +9,7 @@ import pytest
 
 from mcpdesk.recorder import archive, record
 from mcpdesk.recorder.archive import Archive
+from mcpdesk.recorder.capture import recording as capture_recording
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import pairing
 from mcpdesk.recorder.index.exchange import ExchangeKind
@@ -61,3 +62,18 @@ def test_log_lines_of_a_capture_have_a_limit(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(archive, "MOST_LOGS", 3)
     read = Archive(recording.path)
     assert [each.text for each in read.call_logs] == ["line 0", "line 1", "line 2"]
+
+
+def test_of_log_lines_that_wait_for_the_file_the_oldest_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_recording, "_MOST_LOGS", 3)
+    recording = Recording(tmp_path / "c.jsonl")
+    recording.connect(ConnectionInfo(1, "s", "stdio", "c", "2025-06-18", time()))
+    recording.frame(1, Direction.IN, CALL, True)
+    for number in range(5):
+        recording.log(CallLog(1, 1, time(), "info", "print", f"line {number}"))
+    recording.start()
+    recording.close()
+    assert recording.path is not None
+    assert [each.text for each in Archive(recording.path).call_logs] == ["line 2", "line 3", "line 4"]

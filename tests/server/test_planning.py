@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import StorageError
 from mcpdesk.server.offer.tool import Tool
+from mcpdesk.server.state import server_state
+from mcpdesk.server.state.callback_timers import CoreMark
 from mcpdesk.server.state.server_state import PLAN_KEY, Plan, ServerState, end_plan, refused, remember
-from mcpdesk.storage.facts import keep
+from mcpdesk.storage.facts import facts, keep
 from tests.support.policies import next_policy
 
 PLAN = Plan("Move house", "/tmp/plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
@@ -117,3 +120,27 @@ async def test_a_forgotten_plan_stays_forgotten(home: ServerState) -> None:
 async def test_a_server_that_keeps_nothing_makes_no_file(home: ServerState) -> None:
     await home.wake()
     assert not home.state.exists()
+
+
+async def test_only_the_newest_plans_are_stored(home: ServerState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_state, "MOST_PLANS", 2)
+    for day in (3, 1, 2):
+        await remember(home, replace(PLAN, since=f"2026-08-0{day}T10:00:00+00:00"), f"session:{day}")
+    assert set(await home.data.run(lambda connection: facts(connection, PLAN_KEY))) == {
+        "session:2",
+        "session:3",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.process
+async def test_only_the_newest_programs_are_told_to_the_other_replicas(
+    home: ServerState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_state, "MOST_PROGRAMS", 2)
+    for _ in range(3):
+        await home.programs.start(["true"], "true", tmp_path, dict(os.environ), "peer")
+    here, there = (CoreMark(mark, lambda mark: True) for mark in ("a", "b"))
+    await server_state.remember_programs(home, here)
+    newest = sorted(each.id for each in home.programs.all())[-2:]
+    assert [each.id for each in await server_state.recall_programs(home, there)] == newest

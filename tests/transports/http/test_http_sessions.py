@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
@@ -16,13 +17,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from mcpdesk.auth.principal import Principal
+from mcpdesk.errors import StorageError
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import http_sessions, session_records
 from mcpdesk.transports.http.http_sessions import HttpSession, HttpSessions
 from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
 from tests.support.blocking import blocking_calls
-from tests.support.patience import until, within
+from tests.support.patience import WITHIN_S, until, within
 from tests.support.served import Peer
 from tests.support.site import serving
 
@@ -259,3 +262,23 @@ async def test_an_unknown_session_opens_no_file_on_the_loop(tmp_path: Path) -> N
             assert (await served.post(ping, Mcp_Session_Id=begun.headers["Mcp-Session-Id"])).status == 200
         await served.service.close()
         assert seen == []
+
+
+async def test_only_so_many_sessions_are_looked_up_on_disk_at_once(
+    tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_sessions, "MOST_RESUMING", 2)
+    records, may_end = opened(tmp_path), threading.Event()
+    monkeypatch.setattr(records, "may_have", lambda *_: not may_end.wait(WITHIN_S))
+    kept = HttpSessions(ttl_s=60, records=records)
+    endpoint, caller = Peer().endpoint, Principal("open")
+    try:
+        looking = [asyncio.create_task(kept.resume(f"{n:048x}", endpoint, "t", caller)) for n in (1, 2, 2)]
+        await asyncio.sleep(0)  # until each of them looks
+        with pytest.raises(StorageError, match="2 sessions are looked up on disk already"):
+            await kept.resume(f"{3:048x}", endpoint, "t", caller)
+    finally:
+        may_end.set()
+    assert await asyncio.gather(*looking) == [None] * 3
+    assert await kept.resume(f"{3:048x}", endpoint, "t", caller) is None
+    kept.close()
