@@ -135,9 +135,12 @@ async def positional(value: int, /) -> None: ...
 @pytest.mark.parametrize(
     ("function", "complaint"),
     [
-        (bad_parameter, "the type of parameter odd has no JSON Schema"),
+        (
+            bad_parameter,
+            r"the type of parameter odd has no JSON Schema: .*; use INPUT_SCHEMA and handler\(args",
+        ),
         (bad_union, "the type of parameter value has no JSON Schema"),
-        (bad_return, "the return type has no JSON Schema"),
+        (bad_return, "the return type has no JSON Schema: .*; omit the annotation if clients do not need it"),
         (unknown_name, "'Nowhere' is not defined"),
         (many, r"parameter \*values.* cannot be given by name"),
         (keywords, r"parameter \*\*values.* cannot be given by name"),
@@ -206,7 +209,9 @@ def test_bounds_of_fields_of_a_dataclass_are_honoured() -> None:
 def test_an_alias_is_refused_because_arguments_have_the_names_of_parameters() -> None:
     async def put(row: Annotated[int, pydantic.Field(alias="zeile")]) -> None: ...
 
-    with pytest.raises(RegistrationError, match=r"parameter row: Field.alias"):
+    with pytest.raises(
+        RegistrationError, match=r"parameter row: Field.* is not supported: an argument has the name"
+    ):
         read_signature(put, "a.py:1")
 
 

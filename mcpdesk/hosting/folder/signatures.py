@@ -18,10 +18,10 @@ from mcpdesk.server.schemas.hints import (
     described,
     field_default,
     from_json,
+    has_no_structure,
     is_field,
-    is_text_or_nothing,
+    is_too_general,
     read_docstring,
-    says_nothing,
     schema_of,
     split,
     translated,
@@ -33,7 +33,7 @@ PLAIN_CONTEXT = "mcpdesk.server.calls.sync_context"
 OWN_CONTEXTS = ("mcpdesk.server.calls.context", PLAIN_CONTEXT)
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
 """Packages whose `Context` only works with their own servers."""
-INSTEAD = "write INPUT_SCHEMA and handler(args, context) for what hints cannot say"
+INSTEAD = "use INPUT_SCHEMA and handler(args, context) instead"
 NOT_GIVEN = inspect.Parameter.empty
 UNFIT = re.compile(r"(.+) - at `\$\.?(.+)`", re.DOTALL)
 """A message of msgspec, and the path to the value."""
@@ -129,7 +129,7 @@ def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
     except NameError as error:
         raise RegistrationError(f"a type hint cannot be read: {error}", place) from error
     except (TypeError, SyntaxError) as error:
-        raise RegistrationError(f"a type hint is not a type: {error}", place) from error
+        raise RegistrationError(f"invalid type hint: {error}", place) from error
 
 
 def _context_name(
@@ -238,12 +238,10 @@ def _default(value: Any) -> dict[str, Any]:
 def _output_schema(hint: Any, place: str) -> dict[str, Any] | None:
     if get_origin(hint) is ToolResult:
         (hint,) = get_args(hint)
-    if says_nothing(hint) or is_text_or_nothing(hint):
+    if is_too_general(hint) or has_no_structure(hint):
         return None
     try:
         return schema_of(described(split(translated(hint))[0], ""))
     except HintError as error:
-        reason = (
-            f"the return type has no JSON Schema: {error}; leave the annotation out if it is not for clients"
-        )
+        reason = f"the return type has no JSON Schema: {error}; omit the annotation if clients do not need it"
         raise RegistrationError(reason, place) from error

@@ -1,8 +1,8 @@
-"""Type hints as self-contained JSON Schema. Knows types only, no functions or files.
+"""Conversion of type hints to self-contained JSON Schema.
 
-This module adds what msgspec leaves out: texts in `Annotated`, descriptions in docstrings, the author's order
-of the values of a `Literal` or an enum, and bounds in annotations of other libraries. Those are pydantic's
-`Field` and `annotated_types`, which are read by their attributes to avoid importing them.
+msgspec generates the schemas. This module adds the texts in `Annotated`, the descriptions in docstrings,
+the author's order of the values of a `Literal` or an enum, and the bounds in annotations of pydantic
+(`Field`) and `annotated_types`. Their attributes are read without importing these libraries.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ OPEN = (Any, object, dict, list, tuple, inspect.Signature.empty)
 
 
 class HintError(Exception):
-    """JSON Schema cannot express a type; the message names the type."""
+    """A type has no JSON Schema. The message names the type."""
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
     """Return the schema of a type, with its named parts under `$defs`. Raises: HintError."""
     try:
         (root,), defs = msgspec.json.schema_components(
-            [hint], ref_template=DEFS + "{name}", schema_hook=_foreign_schema
+            [hint], ref_template=DEFS + "{name}", schema_hook=_other_schema
         )
     except (TypeError, ValueError, NameError) as error:
         raise HintError(str(error).splitlines()[-1]) from error
@@ -84,73 +84,73 @@ def field_default(value: Any) -> Callable[[], Any] | None:
 
 
 def translated(hint: Any) -> Any:
-    """Return the hint with annotations of other libraries converted to `msgspec.Meta`, at any depth.
+    """Return the hint with the annotations of other libraries as `msgspec.Meta`, at any depth.
 
-    Raises: HintError for a `Field` with an alias, because arguments have the names of parameters.
+    Raises: HintError for a `Field` with an alias.
     """
     base, notes = split(hint)
     parts = get_args(base)
     if parts and get_origin(base) is not Literal:
         base = _rebuilt(base, parts, tuple(each if each is ... else translated(each) for each in parts))
     for note in notes:
-        base = Annotated[base, _ours(note, base)]
+        base = Annotated[base, _as_meta(note, base)]
     return base
 
 
 def _rebuilt(base: Any, parts: tuple[Any, ...], wanted: tuple[Any, ...]) -> Any:
-    """Return a generic type or union with its parts replaced."""
+    """Return a generic type or union with other type arguments."""
     if parts == wanted:
         return base
     origin = get_origin(base)
     return Union[wanted] if origin in (Union, UnionType) else GenericAlias(origin, wanted)  # noqa: UP007
 
 
-def _ours(note: Any, base: Any) -> Any:
-    """Convert an annotation to `msgspec.Meta`. Texts and annotations irrelevant to schemas stay unchanged."""
+def _as_meta(note: Any, base: Any) -> Any:
+    """Return an annotation as `msgspec.Meta`, or as it is if it is a text or has no schema keywords."""
     if isinstance(note, str | msgspec.Meta):
         return note
-    said = _keywords(note, base)
+    keywords = _keywords(note, base)
     text = getattr(note, "description", None) if is_field(note) else getattr(note, "documentation", None)
     text = text if isinstance(text, str) and text else None
-    return msgspec.Meta(description=text, extra_json_schema=said or None) if text or said else note
+    return msgspec.Meta(description=text, extra_json_schema=keywords or None) if text or keywords else note
 
 
 def _keywords(note: Any, base: Any) -> dict[str, Any]:
-    """Return the JSON Schema keywords for another library's annotation on a value of type `base`."""
-    said: dict[str, Any] = {}
+    """Return the JSON Schema keywords of another library's annotation for a value of type `base`."""
+    keywords: dict[str, Any] = {}
     for attribute, keyword in BOUNDS.items():
         bound = getattr(note, attribute, None)
         if isinstance(bound, int | float | Decimal) and not isinstance(bound, bool):
-            said[keyword] = float(bound) if isinstance(bound, Decimal) else bound
+            keywords[keyword] = float(bound) if isinstance(bound, Decimal) else bound
     for index, attribute in enumerate(("min_length", "max_length")):
         length = getattr(note, attribute, None)
         if isinstance(length, int) and (length > 0 or index):
-            said |= {words[index]: length for words in _lengths(base)}
+            keywords |= {words[index]: length for words in _lengths(base)}
     pattern = getattr(note, "pattern", None)
     if pattern is not None:
-        said["pattern"] = getattr(pattern, "pattern", pattern)
-    return said | _field_keywords(note, base) if is_field(note) else said
+        keywords["pattern"] = getattr(pattern, "pattern", pattern)
+    return keywords | _field_keywords(note, base) if is_field(note) else keywords
 
 
 def _field_keywords(note: Any, base: Any) -> dict[str, Any]:
     if getattr(note, "validation_alias", None) or getattr(note, "alias", None):
-        raise HintError("Field(alias=...) cannot be used: arguments have the names of the parameters")
-    said: dict[str, Any] = {}
+        raise HintError("Field(alias=...) is not supported: an argument has the name of its parameter")
+    keywords: dict[str, Any] = {}
     for each in note.metadata:
-        said |= _keywords(each, base)
+        keywords |= _keywords(each, base)
     if isinstance(note.title, str) and note.title:
-        said["title"] = note.title
+        keywords["title"] = note.title
     if note.examples:
-        said["examples"] = list(note.examples)
+        keywords["examples"] = list(note.examples)
     if getattr(note, "deprecated", None):
-        said["deprecated"] = True
+        keywords["deprecated"] = True
     if isinstance(note.json_schema_extra, Mapping):
-        said |= note.json_schema_extra
-    return said
+        keywords |= note.json_schema_extra
+    return keywords
 
 
 def _lengths(base: Any) -> set[tuple[str, str]]:
-    """Return the JSON Schema keywords for the length of a type; for a union, of all its members."""
+    """Return the JSON Schema keywords for the length of a type, or of each member of a union."""
     base, _ = split(base)
     if get_origin(base) in (Union, UnionType):
         return {words for part in get_args(base) for words in _lengths(part)}
@@ -162,9 +162,9 @@ def _lengths(base: Any) -> set[tuple[str, str]]:
 
 
 def described(hint: Any, description: str) -> Any:
-    """Return the hint with a description, unless it has one.
+    """Return the hint with a description.
 
-    A text in `Annotated` counts as a description.
+    A description in `msgspec.Meta` and a text in `Annotated` take precedence over `description`.
     """
     base, notes = split(hint)
     texts = [note for note in notes if isinstance(note, str)]
@@ -191,53 +191,53 @@ def split(hint: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def without_none(hint: Any) -> Any:
-    """Return a hint without None, because a parameter that may be omitted need not accept null."""
+    """Return a hint without None. A parameter that may be omitted need not accept null."""
     base, notes = split(hint)
     parts = [part for part in get_args(base) if part is not NoneType]
     if get_origin(base) not in (Union, UnionType) or len(parts) == len(get_args(base)):
         return hint
-    base = Union[tuple(parts)]  # noqa: UP007 (of as many as there are)
+    base = Union[tuple(parts)]  # noqa: UP007 (their number varies)
     for note in notes:
         base = Annotated[base, note]
     return base
 
 
-def says_nothing(hint: Any) -> bool:
-    """Return True if a hint is too general for a schema, like `Any`, `dict` or `list[dict]`."""
+def is_too_general(hint: Any) -> bool:
+    """Return True if a hint is too general for a schema, such as `Any`, `dict` or `list[dict]`."""
     base, _ = split(hint)
     if base in OPEN or getattr(base, "__name__", "") == "ToolResult":
         return True
     arguments = get_args(base)
     if get_origin(base) in (Union, UnionType):
-        return any(says_nothing(each) for each in arguments)
-    return bool(arguments) and get_origin(base) in (list, dict, tuple) and says_nothing(arguments[-1])
+        return any(is_too_general(each) for each in arguments)
+    return bool(arguments) and get_origin(base) in (list, dict, tuple) and is_too_general(arguments[-1])
 
 
-def is_text_or_nothing(hint: Any) -> bool:
-    """Return True if a hint allows plain text, raw bytes or None, which need no structure."""
+def has_no_structure(hint: Any) -> bool:
+    """Return True if a hint allows text, bytes or None, which have no structure."""
     base, _ = split(hint)
     if get_origin(base) in (Union, UnionType):
-        return any(is_text_or_nothing(each) for each in get_args(base))
+        return any(has_no_structure(each) for each in get_args(base))
     return base in (str, bytes, None, NoneType)
 
 
 def from_json(wanted: type, value: Any) -> Any:
-    """Convert types that msgspec does not know: paths, and models with their own validation."""
+    """Convert a JSON value to a path, or to a model of another library."""
     if wanted is Path:
         return Path(value)
     if hasattr(wanted, "model_validate"):
         return wanted.model_validate(value)
-    # A hook must raise this for unknown types. `schema_of` rejects such types earlier.
-    raise NotImplementedError(f"{wanted} cannot be made from JSON")
+    # msgspec requires this exception for unknown types. `schema_of` has rejected them before.
+    raise NotImplementedError(f"JSON cannot be converted to {wanted}")
 
 
-def _foreign_schema(wanted: type) -> dict[str, Any]:
+def _other_schema(wanted: type) -> dict[str, Any]:
     if wanted is Path:
         return {"type": "string"}
     if hasattr(wanted, "model_json_schema"):
         schema: dict[str, Any] = wanted.model_json_schema(ref_template=DEFS + "{model}")
         return schema
-    # msgspec expects NotImplementedError, but then accepts a mere description as the schema.
+    # After NotImplementedError, msgspec would accept a description alone as the schema.
     raise HintError(f"type {wanted} is not supported")
 
 
@@ -272,7 +272,7 @@ def _describe(owner: Any, schema: dict[str, Any]) -> None:
         if name not in properties:
             continue
         base, notes = split(hint)
-        for note in (_ours(each, base) for each in notes):
+        for note in (_as_meta(each, base) for each in notes):
             if isinstance(note, msgspec.Meta) and note.extra_json_schema:
                 properties[name] |= note.extra_json_schema
             text = note.description if isinstance(note, msgspec.Meta) else note
