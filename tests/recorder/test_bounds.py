@@ -64,7 +64,7 @@ def test_log_lines_of_a_capture_have_a_limit(tmp_path: Path, monkeypatch: pytest
     assert [each.text for each in read.call_logs] == ["line 0", "line 1", "line 2"]
 
 
-def test_of_log_lines_that_wait_for_the_file_the_oldest_are_lost(
+def test_of_log_lines_that_wait_for_the_file_the_oldest_are_dropped_and_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(capture_recording, "_MOST_LOGS", 3)
@@ -76,4 +76,6 @@ def test_of_log_lines_that_wait_for_the_file_the_oldest_are_lost(
     recording.start()
     recording.close()
     assert recording.path is not None
-    assert [each.text for each in Archive(recording.path).call_logs] == ["line 2", "line 3", "line 4"]
+    first, *others = [each.text for each in Archive(recording.path).call_logs]
+    assert first == "2 log lines before this one are missing: the disk is too slow"
+    assert others == ["line 2", "line 3", "line 4"]

@@ -18,6 +18,8 @@ from threading import Event, Lock, Thread
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.recorder.capture.capture_file import CaptureFile, PartGone, Taken
 from mcpdesk.recorder.capture.capture_lines import GROUP_BYTES, make_a_run
@@ -132,6 +134,8 @@ class Recording:
         self._mark_bytes = 0
         self._new_remarks: deque[RecordedRemark] = deque(maxlen=MOST_REMARKS)
         self._new_logs: deque[CallLog] = deque(maxlen=_MOST_LOGS)
+        self._lost_logs = 0
+        """Number of log lines that were dropped before the first one of `_new_logs`."""
         self._wake = Event()
         self._stirred = Event()
         """Ends the writer's rest."""
@@ -307,9 +311,12 @@ class Recording:
 
     def log(self, log: CallLog) -> None:
         """Write a log line of the code of a call to the file. Thread-safe."""
-        if self._wanted is not None:
+        if self._wanted is None:
+            return
+        with self._lock:
+            self._lost_logs += len(self._new_logs) == self._new_logs.maxlen
             self._new_logs.append(log)
-            self._end_rest()
+        self._end_rest()
 
     def start(self) -> None:
         """Open the file and start the writer. Never raises; problems are reported in `error`."""
@@ -406,6 +413,16 @@ class Recording:
         waiting = (self._new_connections, self._new_marks, self._new_remarks, self._new_logs)
         return any(waiting) or self._closing
 
+    def _take_logs(self) -> list[CallLog]:
+        """Remove and return the log lines for the file. The first one gives the number of missing lines."""
+        with self._lock:
+            logs, lost, self._lost_logs = list(self._new_logs), self._lost_logs, 0
+            self._new_logs.clear()
+        if lost:
+            text = f"{lost} log lines before this one are missing: the disk is too slow"
+            logs.insert(0, structs.replace(logs[0], level="warning", source="recorder", text=text, where=""))
+        return logs
+
     def _finish(self) -> None:
         """Write the remaining data and close the file."""
         while not self._write_some(in_a_hurry=True):
@@ -461,8 +478,8 @@ class Recording:
                 file.add_mark(mark)
             while self._new_remarks:
                 file.add_remark(self._new_remarks.popleft())
-            while self._new_logs:
-                file.add_log(self._new_logs.popleft())
+            for log in self._take_logs():
+                file.add_log(log)
         encoder.encode(count if in_a_hurry else min(count, latest), _TURN_BYTES)
         was_taken = self._flush()
         while self._release_oldest():  # no other thread waits for this
