@@ -18,6 +18,7 @@ import yaml
 from mcpdesk.auth.http_origin import check_host
 from mcpdesk.cli.serve import GRACE_S
 from mcpdesk.settings import BY_VARIABLE, SETTINGS
+from tests.support.dockerfile import IMAGE
 from tests.support.engine import EngineServer, needs_engine, shared_engine
 from tests.support.haproxy import PAGE, block, haproxy, needs_haproxy
 from tests.support.patience import WITHIN_S
@@ -55,8 +56,9 @@ def test_the_compose_file_starts_what_there_is_with_settings_there_are() -> None
     compose: dict[str, Any] = yaml.safe_load(block("compose.yaml"))
     service = compose["services"]["mcpdesk"]
     assert set(service["environment"]) <= set(BY_VARIABLE)
-    (command,) = re.findall(r"CMD (\[.*\])", service["build"]["dockerfile_inline"])
-    assert yaml.safe_load(command)[:2] == ["mcpdesk", "serve"]
+    assert service["build"] == "."  # the image of the Dockerfile
+    assert service["read_only"] and service["tmpfs"] == ["/tmp"] and service["cap_drop"] == ["ALL"]
+    assert service["volumes"] == [volume for each in IMAGE.values("VOLUME") for volume in json.loads(each)]
     assert "--appendonly yes" in compose["services"]["engine"]["command"]
 
 
@@ -78,6 +80,20 @@ def test_the_pods_have_settings_there_are_and_probes_of_endpoints_there_are() ->
     assert budget["kind"] == "PodDisruptionBudget" and budget["spec"]["selector"]["matchLabels"] == labels
     assert 0 < budget["spec"]["minAvailable"] < deployment["spec"]["replicas"]
     assert container["resources"]["requests"].keys() >= {"cpu", "memory"}
+
+
+def test_the_pods_run_the_image_as_it_is_made() -> None:
+    deployment, _ = pods()
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert IMAGE.last("USER") == "{0}:{0}".format(pod["securityContext"]["runAsUser"])
+    assert container["args"] == json.loads(IMAGE.last("CMD"))
+    assert [str(each["containerPort"]) for each in container["ports"]] == IMAGE.values("EXPOSE")
+    values = {each["name"]: each.get("value") for each in container["env"]}
+    assert {name: values[name] for name in IMAGE.environment if name in values} == {
+        name: value for name, value in IMAGE.environment.items() if name in values
+    }
+    assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
 def test_the_pods_write_to_volumes_and_end_in_the_time_that_their_settings_take() -> None:
