@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 import yaml
 
 from mcpdesk.cli.main import COMMANDS
-from mcpdesk.version import __version__
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "mcpdesk"
@@ -71,19 +69,16 @@ def test_no_file_is_large_or_generated() -> None:
 
 @pytest.mark.process
 def test_workflows_run_what_is_there() -> None:
-    """Every command of ours in a workflow exists, and a release compares its tag with the version."""
+    """Every command of ours in a workflow exists."""
     files = (ROOT / ".github" / "workflows").glob("*.yml")
     flows = {path.stem: yaml.safe_load(path.read_text()) for path in files}
     assert set(flows) == {"ci", "release"}
-    steps = [step for flow in flows.values() for job in flow["jobs"].values() for step in job["steps"]]
+    jobs = [job for flow in flows.values() for job in flow["jobs"].values()]
+    steps = [step for job in jobs for step in job.get("steps", ())]
     runs = [step["run"] for step in steps if "run" in step]
     for command in runs:
         words = command.split()
         assert words[0] != "mcpdesk" or words[1] in COMMANDS, command
         assert words[0] != ".ci/run" or (ROOT / ".ci/run").exists()
-    [compares] = [run for run in runs if "GITHUB_REF_NAME" in run]
-    for tag, code in ((f"v{__version__}", 0), ("v0.0.0", 1)):
-        environ = {**os.environ, "GITHUB_REF_NAME": tag}
-        assert subprocess.run(["bash", "-c", compares], cwd=ROOT, env=environ, check=False).returncode == code
     for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
         yaml.safe_load(form.read_text())
