@@ -201,7 +201,17 @@ def capture_link(archive: Archive, told: str = "") -> CaptureLink:
 
 
 def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs the same server.") -> None:
-    """Raise DeskUserError, with `instead` as hint, without a terminal for drawing and reading keys."""
+    """Raise DeskUserError, with `instead` as hint, without a terminal for drawing and reading keys.
+
+    Also raised without the library of the screen, which bundles do not have.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("textual") is None:
+        raise DeskUserError(
+            "The desk needs textual, which is not installed.",
+            "Install mcpdesk itself: the mcpdesk in a bundle only serves the bundle.",
+        )
     is_typed, is_shown, is_drawn = (
         each is not None and each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)
     )

@@ -318,7 +318,7 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     requires = list(manifest.requires)
     for path in chosen.files.values():
         requires += script_requirements(path.read_bytes()) if path.suffix == ".py" else []
-    data = pack(manifest.name, manifest.version, chosen.files, described, requires)
+    data = pack(manifest.name, manifest.version, chosen.files, described, requires, manifest.builtins)
     digest = sha256(data).hexdigest()
     where = url or publish.bundle or download_url(publication, file.name)
     entry = registry_entry(publication, where or file.name, digest, variables)

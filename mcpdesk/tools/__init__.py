@@ -27,6 +27,30 @@ BUILTINS = {
     "WebSearch": "mcpdesk.tools.web.search",
 }
 """Module that contains a tool, by the tool's name in `builtins` of `mcp.json`."""
+EXTRA = "tools"
+INSTALL = f"pip install 'mcpdesk[{EXTRA}]'"
+LIBRARIES = {
+    "ReadDocs": {"bs4": "beautifulsoup4", "markdownify": "markdownify"},
+    "ReadImage": {"PIL": "pillow"},
+}
+"""Libraries of the extra that a tool needs, by the name of the tool: modules with their packages."""
+
+
+def missing_libraries(tool: str) -> str:
+    """Return a message about libraries that a built-in tool needs and lacks; empty if there are none."""
+    from importlib.util import find_spec
+
+    missing = [package for module, package in LIBRARIES.get(tool, {}).items() if find_spec(module) is None]
+    if not missing:
+        return ""
+    what = "which are not installed" if len(missing) > 1 else "which is not installed"
+    return f"{tool} needs {' and '.join(missing)}, {what}: {INSTALL}"
+
+
+def check_libraries(tool: str) -> None:
+    """Raises: HandlerError if a library that a built-in tool needs is not installed."""
+    if message := missing_libraries(tool):
+        raise HandlerError(message)
 
 
 def given(parameter: str, value: str | None, limit: int) -> str:

@@ -17,13 +17,13 @@ from msgspec import Struct, json
 from mcpdesk.byte_size import size_text
 from mcpdesk.errors import HandlerError
 from mcpdesk.jobs.output import Output, Stream
+from mcpdesk.tools import INSTALL
 from mcpdesk.tools.file_reader import OUT_OF_MEMORY
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.process import ProgramEnd
 
 Form = Literal["pdf-text", "pdf", "svg", "heic"]
-INSTALL = "pip install 'mcpdesk[tools]'"
 MOST_AT_ONCE = 2
 """Maximum number of conversions that run at once on a loop; others wait for their turn."""
 MOST_BYTES = 40 << 20

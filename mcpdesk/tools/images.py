@@ -15,6 +15,7 @@ from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.tools import check_libraries
 from mcpdesk.tools.conversion import Converted, Form, converted, form_of
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ async def read_image(file_path: str, ctx: Context) -> ToolResult[Picture]:
     Args:
         file_path: The absolute path to the image file
     """
+    check_libraries("ReadImage")
     data = await asyncio.to_thread(_bytes_of, file_path)
     form = form_of(data)
     if form is None:

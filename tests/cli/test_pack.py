@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,11 @@ PUBLISH = {
     "license": "MIT",
     "repository": "https://github.com/ada/tea",
 }
+
+
+EXTRA = {"PIL": "pillow", "bs4": "beautifulsoup4", "markdownify": "markdownify"}
+"""Modules and packages of the extra that a bundle has only for the built-in tools that need them."""
+OF_TOOLS = re.compile(r"""extra == ["']tools["']""")
 
 
 @pytest.fixture
@@ -169,6 +175,23 @@ def test_manifest_and_registry_entry_are_what_their_schemas_say(mcpdesk: Run, te
         assert read_project["tool"]["uv"]["sources"]["mcpdesk"]["path"] in archive.namelist()
 
 
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("builtins", "needed"), [(["Bash"], "mcpdesk"), (["Bash", "ReadImage"], "mcpdesk[tools]")]
+)
+def test_a_bundle_needs_the_libraries_of_its_built_in_tools_alone(
+    mcpdesk: Run, tmp_path: Path, builtins: list[str], needed: str
+) -> None:
+    folder = tmp_path / "tea"
+    folder.mkdir()
+    manifest = {"name": "tea", "version": "1.0.0", "builtins": builtins, "publish": PUBLISH}
+    (folder / "mcp.json").write_text(json.dumps(manifest))
+    file, _ = packed(mcpdesk, folder)
+    with zipfile.ZipFile(file) as archive:
+        project = tomllib.loads(archive.read("pyproject.toml").decode())
+    assert project["project"]["dependencies"] == [needed]
+
+
 def unpacked(file: Path, place: Path) -> Path:
     """A bundle as a client unpacks it; returns the wheel in it."""
     with zipfile.ZipFile(file) as archive:
@@ -191,10 +214,12 @@ def empty_environment(place: Path, wheel: Path) -> Path:
         archive.extractall(site)
         (info,) = (name for name in archive.namelist() if name.endswith("METADATA"))
         required = archive.read(info).decode()
-    for name in ("textual", "rich", "prometheus_client"):
-        assert f"Requires-Dist: {name.replace('_', '-')}" not in required
+    for name in ("textual", "rich", "prometheus_client", *EXTRA):
+        lines = [line for line in required.splitlines() if f"Requires-Dist: {EXTRA.get(name, name)}" in line]
+        assert lines == [] or (name in EXTRA and all(OF_TOOLS.search(line) for line in lines))
         (site / f"{name}.py").write_text(f'raise ImportError("{name} is not in a bundle")\n')
-    assert "Requires-Dist: aiohttp" in required and "extra ==" not in required
+    assert "Requires-Dist: aiohttp" in required and "Provides-Extra: tools" in required
+    assert required.count("extra ==") == len(OF_TOOLS.findall(required))
     (site / "required.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return python
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -43,6 +44,13 @@ def tool(description: str = "Do.", name: str = "act", decorator: str = "") -> di
 
 def test_a_good_folder_hears_nothing(look: Look) -> None:
     assert look(tool()) == []
+
+
+def test_a_built_in_tool_without_its_library_is_noted(look: Look, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert look(tool(), builtins=["Bash", "ReadImage"]) == []
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    [told] = look(tool(), builtins=["Bash", "ReadImage"])
+    assert told.startswith("mcp.json:1: note: tool ReadImage: ReadImage needs pillow, which is not installed")
 
 
 def test_a_folder_with_nothing_in_it_is_told_so(look: Look) -> None:

@@ -100,6 +100,15 @@ async def test_what_cannot_be_read_is_told_with_the_way_to_convert_it(
         await use("ReadImage", ToolContext(), file_path=str(tmp_path / "other"))
 
 
+async def test_without_its_library_the_tool_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tmp_path / "chart.png")
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(HandlerError, match=r"^ReadImage needs pillow, .*: pip install 'mcpdesk\[tools\]'$"):
+        await use("ReadImage", ToolContext(), file_path=str(path))
+
+
 @pytest.mark.process
 async def test_the_first_page_of_a_pdf_file_is_drawn(tmp_path: Path) -> None:
     (tmp_path / "tides").write_bytes(pdf_file("Spring tide", "Neap tide"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -93,6 +94,13 @@ async def test_what_cannot_be_drawn_says_why(wrong: str, told: str) -> None:
         await until(lambda: told in stage.shown(), pilot)
         assert "image/png, much" in stage.shown().splitlines()[0]
         assert "▀" not in stage.shown()
+
+
+async def test_without_the_library_a_picture_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    async with staged(PictureView(HALVES, "image/png"), (90, 10)) as (stage, pilot):
+        await until(pilot, lambda: "pip install 'mcpdesk[tools]' · x saves it" in stage.shown())
+        assert "✗ drawing needs pillow, which is not installed" in stage.shown()
 
 
 async def test_without_colour_a_picture_is_described(monkeypatch: pytest.MonkeyPatch) -> None:

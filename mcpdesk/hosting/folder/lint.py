@@ -25,6 +25,7 @@ from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.schemas.validation import SchemaError, compile_schema, schema_faults
+from mcpdesk.tools import missing_libraries
 from mcpdesk.upstream.offers import Offer
 
 CUT_BYTES = 2048
@@ -55,6 +56,7 @@ def lint(
         *_unavailable(server),
         *_identity(server, manifest),
         *_preconditions(manifest, environment),
+        *_libraries(manifest),
         *_token_needs(server, manifest),
         *(each for tool in server.tools if tool.source != BUILT_IN for each in _tool(tool, server.name)),
         *(each for prompt in server.prompts for each in _prompt(prompt)),
@@ -148,6 +150,13 @@ def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterat
     if jwt.jwks_file and not (manifest.folder / jwt.jwks_file).is_file():
         told = f"auth.jwt.jwks_file: there is no file {jwt.jwks_file}: no token would be accepted"
         yield Finding(Level.WARNING, told, manifest.source("auth", "jwt", "jwks_file"))
+
+
+def _libraries(manifest: Manifest) -> Iterator[Finding]:
+    """Yield notes on built-in tools that need libraries of an extra."""
+    for name in manifest.builtins:
+        if told := missing_libraries(name):
+            yield Finding(Level.NOTE, told, manifest.source("builtins"), f"tool {name}")
 
 
 def _token_needs(server: Server, manifest: Manifest) -> Iterator[Finding]:

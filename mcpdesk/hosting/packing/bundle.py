@@ -24,6 +24,7 @@ from mcpdesk.protocol.catalogue.contract import LOCK_NAME
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.recorder.masking import holds_token
 from mcpdesk.settings import ENV_FILES
+from mcpdesk.tools import EXTRA, LIBRARIES
 
 MOST_FILES = 5_000
 MOST_BYTES = 64 << 20
@@ -107,14 +108,23 @@ def folder_files(folder: Path) -> FolderFiles:
 
 
 def pack(
-    name: str, version: str, files: Mapping[str, Path], manifest: JSONObject, requires: Iterable[str]
+    name: str,
+    version: str,
+    files: Mapping[str, Path],
+    manifest: JSONObject,
+    requires: Iterable[str],
+    builtins: Iterable[str] = (),
 ) -> bytes:
-    """Return the content of a bundle with these files of the server's folder."""
+    """Return the content of a bundle with these files of the server's folder.
+
+    `requires` are the requirements of the folder, and `builtins` the built-in tools that it offers.
+    """
+    program = f"{NAME}[{EXTRA}]" if LIBRARIES.keys() & set(builtins) else NAME
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         _add(archive, "manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n")
         _add(archive, ENTRY, _MAIN.format(name=name).encode())
-        _add(archive, "pyproject.toml", _project(name, version, requires).encode())
+        _add(archive, "pyproject.toml", _project(name, version, [program, *requires]).encode())
         _add(archive, WHEEL, runtime_wheel())
         for place, path in sorted(files.items()):
             is_program = bool(path.stat().st_mode & stat.S_IXUSR)
@@ -129,7 +139,7 @@ def _project(name: str, version: str, requires: Iterable[str]) -> str:
         told = str(Version(version))
     except InvalidVersion:
         told = "0"
-    needed = json.dumps([NAME, *dict.fromkeys(requires)])
+    needed = json.dumps(list(dict.fromkeys(requires)))
     return _PROJECT.format(name=name, version=told, dependencies=needed, program=NAME, wheel=WHEEL)
 
 

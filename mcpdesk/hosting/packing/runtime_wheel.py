@@ -13,10 +13,15 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.paths import PACKAGE
+from mcpdesk.tools import EXTRA as TOOLS_EXTRA
 from mcpdesk.version import __version__
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 NAME = "mcpdesk"
 VERSION = f"{__version__}+runtime"
@@ -25,6 +30,8 @@ LEFT_OUT = ("tui", "_bundled")
 """Folders of the package that serving a folder does not need."""
 NOT_NEEDED = frozenset({"textual", "rich", "prometheus-client"})
 """Requirements of the screen and of HTTP only."""
+EXTRAS = (TOOLS_EXTRA,)
+"""Extras that a bundle can ask for."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 _WHEEL = f"Wheel-Version: 1.0\nGenerator: {NAME} {__version__}\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _ENTRY_POINTS = f"[console_scripts]\n{NAME} = {NAME}.__main__:main\n"
@@ -65,18 +72,26 @@ def _metadata() -> str:
         raise DeskUserError("This mcpdesk is not installed, so what it needs is not known.", hint) from None
     lines = ["Metadata-Version: 2.4", f"Name: {NAME}", f"Version: {VERSION}"]
     lines += ["Summary: Serves a folder over stdio", f"Requires-Python: {python}"]
+    lines += [f"Provides-Extra: {each}" for each in EXTRAS]
     return "\n".join([*lines, *(f"Requires-Dist: {each}" for each in _needed(requires))]) + "\n"
 
 
 def _needed(requires: list[str]) -> Iterator[str]:
-    """Yield the requirements, except those of extras and of the screen."""
+    """Yield the requirements, except those of the screen and of other extras than `EXTRAS`."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
     for text in requires:
         needed = Requirement(text)
-        if "extra" not in str(needed.marker or "") and canonicalize_name(needed.name) not in NOT_NEEDED:
+        if canonicalize_name(needed.name) not in NOT_NEEDED and _is_used(needed):
             yield text
+
+
+def _is_used(needed: Requirement) -> bool:
+    """Return True for a requirement of the program itself, or of an extra that a bundle can ask for."""
+    if "extra" not in str(needed.marker or ""):
+        return True
+    return any(f'extra == "{each}"' in str(needed.marker) for each in EXTRAS)
 
 
 def _record(files: Mapping[str, bytes], own: str) -> str:

@@ -14,6 +14,7 @@ from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
+from mcpdesk.tools import check_libraries
 from mcpdesk.tools.web import page_text
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def _is_text(fetched: FetchedPage) -> bool:
 
 
 async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context) -> ToolResult[Document]:
+    check_libraries("ReadDocs")
     html, way, note = await _html(fetched, wait_ms, ctx)
     page = await asyncio.to_thread(_converted, html, format, fetched.url)
     if not page.text.strip():

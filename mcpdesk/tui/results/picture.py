@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "ICO")
 """Supported formats; some other readers of Pillow start programs."""
+INSTALL = "pip install 'mcpdesk[tools]'"
 MAX_BYTES = 20_000_000
 MAX_PIXELS = 40_000_000
 """Maximum pixels of a decoded picture."""
@@ -140,7 +141,10 @@ def _orientation(image: Image) -> int:
 @contextmanager
 def _opened(data: bytes) -> Iterator[Image]:
     """Open a picture; every exception of a reader becomes a PictureError."""
-    from PIL import Image, UnidentifiedImageError
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError:
+        raise PictureError(f"drawing needs pillow, which is not installed: {INSTALL}") from None
 
     Image.MAX_IMAGE_PIXELS = None  # `examine` checks the size before anything is decoded
     warnings.filterwarnings("ignore", module=r"PIL\.")  # about invalid metadata

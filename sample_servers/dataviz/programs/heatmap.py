@@ -10,8 +10,12 @@ from typing import NamedTuple
 
 from grids import Grid, read_grid, report, stop
 from palettes import PALETTES, Colour, scale
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from ticks import degrees, spelled, ticks
+
+try:
+    from PIL import Image, ImageDraw, ImageFilter, ImageFont
+except ImportError:
+    stop("needs pillow, which is not installed: pip install 'mcpdesk[tools]'")
 
 STEPS = 4
 TICK = 6

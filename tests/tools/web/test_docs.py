@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,17 @@ async def read(url: str, **more: Any) -> ToolResult[Any]:
 
 def text(result: ToolResult[Any]) -> str:
     return str(result.content[0]["text"])
+
+
+@pytest.mark.usefixtures("no_browser")
+async def test_without_its_libraries_the_tool_says_what_to_install(
+    served: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("bs4", "markdownify"):
+        monkeypatch.setitem(sys.modules, module, None)
+    told = r"^ReadDocs needs beautifulsoup4 and markdownify, .*: pip install 'mcpdesk\[tools\]'$"
+    with pytest.raises(HandlerError, match=told):
+        await read(served.base)
 
 
 @pytest.mark.usefixtures("no_browser")
