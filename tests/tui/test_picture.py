@@ -99,7 +99,7 @@ async def test_what_cannot_be_drawn_says_why(wrong: str, told: str) -> None:
 async def test_without_the_library_a_picture_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     async with staged(PictureView(HALVES, "image/png"), (90, 10)) as (stage, pilot):
-        await until(pilot, lambda: "pip install 'mcpdesk[tools]' · x saves it" in stage.shown())
+        await until(lambda: "pip install 'mcpdesk[tools]' · x saves it" in stage.shown(), pilot)
         assert "✗ drawing needs pillow, which is not installed" in stage.shown()
 
 
