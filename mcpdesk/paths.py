@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.portable_files import is_own, is_shared
 from mcpdesk.transports.rendezvous import meeting_point as meeting_point
 from mcpdesk.transports.rendezvous import runtime_folder as fixed_runtime_folder
 
@@ -73,9 +74,9 @@ def private_folder(path: Path) -> Path:
             f"The folder {path} cannot be made: {error.strerror}.",
             "Make it writable, or set MCPDESK_STATE_DIR to a folder that is.",
         ) from error
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+    if not stat.S_ISDIR(status.st_mode) or not is_own(status):
         raise DeskUserError(f"{path} is not a folder of yours.", "Remove it, or choose another place.")
-    if status.st_mode & 0o077:
+    if is_shared(status):
         path.chmod(0o700)
     return path
 

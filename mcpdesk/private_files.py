@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-RETRY_S = 0.005
-"""Seconds between attempts to acquire a lock."""
+from mcpdesk.portable_files import PLAIN, RETRY_S, try_lock
 
 
 def create(path: Path, flags: int = os.O_EXCL) -> int:
@@ -20,7 +19,7 @@ def create(path: Path, flags: int = os.O_EXCL) -> int:
     Raises: FileExistsError if the file exists; OSError if it cannot be created.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | PLAIN | flags, 0o600)
 
 
 def append(path: Path, data: bytes) -> None:
@@ -39,7 +38,7 @@ def write(path: Path, data: bytes, *, replaces: bool = True, mode: int = 0o600) 
         with os.fdopen(create(draft), "wb") as file:
             file.write(data)
             if mode != 0o600:
-                os.fchmod(file.fileno(), mode)
+                draft.chmod(mode)
         (os.replace if replaces else os.link)(draft, path)
     finally:
         draft.unlink(missing_ok=True)
@@ -61,18 +60,11 @@ def locked(path: Path, patience_s: float = 10.0) -> Iterator[None]:
     Raises: TimeoutError if another process keeps the lock; OSError if the lock file cannot be created.
     """
     with os.fdopen(create(path, flags=0), "ab") as file:
-        if sys.platform != "win32":
-            import fcntl
-
-            last = time.monotonic() + patience_s
-            while True:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > last:
-                        raise TimeoutError(errno.ETIMEDOUT, f"another process keeps {path} locked") from None
-                    time.sleep(RETRY_S)
+        last = time.monotonic() + patience_s
+        while not try_lock(file.fileno()):
+            if time.monotonic() > last:
+                raise TimeoutError(errno.ETIMEDOUT, f"another process keeps {path} locked")
+            time.sleep(RETRY_S)
         yield
 
 

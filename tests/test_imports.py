@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "mcpdesk"
-EVERYWHERE = frozenset({"byte_size", "errors", "plain_text", "private_files", "version"})
+EVERYWHERE = frozenset({"byte_size", "errors", "plain_text", "portable_files", "private_files", "version"})
 """Modules of the root that anything may import."""
 
 ALLOWED: dict[str, set[str]] = {
     "byte_size": set(),
     "errors": set(),
     "plain_text": set(),
+    "portable_files": set(),
     "private_files": set(),
     "version": set(),
     "paths": {"transports.rendezvous"},

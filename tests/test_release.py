@@ -137,9 +137,16 @@ def test_the_workflow_compares_the_version_of_the_package(tmp_path: Path) -> Non
 
 
 def test_only_what_passed_all_tests_on_main_is_released_and_every_job_has_the_rights_it_needs() -> None:
-    assert list(JOBS) == ["test", "build", "tag", "publish", "notes"]
+    assert list(JOBS) == ["test", "build", "tag", "publish", "notes", "docs"]
     order = {name: job.get("needs") for name, job in JOBS.items()}
-    assert order == {"test": None, "build": "test", "tag": "build", "publish": "tag", "notes": "publish"}
+    assert order == {
+        "test": None,
+        "build": "test",
+        "tag": "build",
+        "publish": "tag",
+        "notes": "publish",
+        "docs": "notes",
+    }
     assert JOBS["test"]["uses"] == "./.github/workflows/ci.yml"
     ci = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
     assert "workflow_call" in ci[True]  # YAML 1.1 reads the key `on` as true
@@ -149,6 +156,19 @@ def test_only_what_passed_all_tests_on_main_is_released_and_every_job_has_the_ri
         "id-token": "write", "attestations": "write", "contents": "read",
     }  # fmt: skip
     assert JOBS["publish"]["environment"] == "pypi"
+
+
+def test_the_site_of_the_release_is_built_as_in_the_gate_and_published() -> None:
+    assert JOBS["docs"]["uses"] == "./.github/workflows/docs.yml"
+    assert JOBS["docs"]["with"] == {"ref": "v${{ inputs.version }}"}
+    site = yaml.safe_load((ROOT / ".github/workflows/docs.yml").read_text())
+    assert site[True]["workflow_call"]["inputs"].keys() == {"ref"}
+    build, publish = site["jobs"]["build"], site["jobs"]["publish"]
+    assert build["steps"][0]["with"]["ref"] == "${{ inputs.ref }}" and publish["needs"] == "build"
+    [command] = [step["run"] for step in build["steps"] if "build" in step.get("run", "")]
+    assert command in (ROOT / ".ci" / "run").read_text()
+    rights = {**build["permissions"], **publish["permissions"]}
+    assert JOBS["docs"]["permissions"].keys() == rights.keys()
 
 
 def files() -> list[Path]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 from pathlib import Path
 
 from mcpdesk import private_files
+from mcpdesk.portable_files import is_own, is_shared
 
 FILE_NAME = "api-key"
 KEY_BYTES = 24
@@ -59,7 +59,7 @@ def _read(path: Path) -> str:
     try:
         with path.open(encoding="ascii") as file:
             status = os.fstat(file.fileno())
-            if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            if not is_own(status) or is_shared(status):
                 log.warning("%s could be read by others: a new key is made", path)
                 return ""
             return file.read().strip()

@@ -35,7 +35,8 @@ class AttachPoint:
         """Serves desks on other machines; None if no shared engine is configured."""
 
     def __enter__(self) -> AttachPoint:
-        threading.Thread(target=self._listen, name="attach", daemon=True).start()
+        if rendezvous.HAS_SOCKETS:
+            threading.Thread(target=self._listen, name="attach", daemon=True).start()
         if (group := self._host.replicas) is not None:
             self._publisher = self._published(group.id).__enter__()
         return self

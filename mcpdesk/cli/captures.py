@@ -182,9 +182,6 @@ def _export_statistics(file: Path, ending: str, output: Path | None) -> None:
 @contextmanager
 def opened(file: Path) -> Iterator[Archive]:
     """Yield a capture, read to its end. Problems are reported on stderr. Raises: DeskUserError."""
-    from mcpdesk.cli.core_process import require_unix
-
-    require_unix("Reading a capture")
     from mcpdesk.link.capture_link import problems
     from mcpdesk.recorder.archive import Archive
 
@@ -291,7 +288,7 @@ def _short(value: Any) -> str:
 @click.command(name="prune", epilog=PRUNE_EXAMPLES, short_help="Remove old captures.")
 @click.option("--older-than", "age", metavar="AGE", help="Those not written to since, such as 12h, 7d or 4w.")
 @click.option("--keep", type=click.IntRange(0), metavar="N", help="Let the N newest stay.")
-@click.option("--dry-run", is_flag=True, help="Say what would be removed, and remove nothing.")
+@click.option("--dry-run", is_flag=True, help="List the captures to remove, and remove nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove captures from the folder that `mcpdesk settings` names. One that is being written stays."""

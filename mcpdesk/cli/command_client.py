@@ -107,9 +107,6 @@ def client(
         if is_alone:
             raise DeskUserError("--alone is for a folder.", "Another server is reached as its target says.")
         return _remote(found, reach, watches, connect_s, lists)
-    from mcpdesk.cli.core_process import require_unix
-
-    require_unix("Hosting a folder for one request")
     if reach.is_remote:
         message = "A folder needs no key, no header, no revision and no packages."
         raise DeskUserError(message, "They are for a server that is reached as a client.")

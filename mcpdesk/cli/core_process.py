@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from queue import Empty, Full, Queue
@@ -42,6 +42,7 @@ SIGNALS = {
     "SIGTERM": "asked to end (SIGTERM)",
     "SIGINT": "interrupted",
     "SIGHUP": "the terminal was closed",
+    "SIGBREAK": "interrupted (Ctrl+Break)",
 }
 """Reason for termination by the name of a signal."""
 CLIENT_LEFT = "the client has left"
@@ -53,12 +54,12 @@ IS_UNIX = hasattr(os, "fork")
 """True on Linux and macOS, False on Windows."""
 
 
-def require_unix(what: str) -> None:
-    """Raise DeskUserError on Windows, where `what` is not supported."""
+def require_unix(what: str, need: str) -> None:
+    """Raise DeskUserError on Windows, which lacks the `need` of `what`."""
     if not IS_UNIX:
         raise DeskUserError(
-            f"{what} does not work on Windows, which lacks the pipes, signals and process groups it needs.",
-            "`mcpdesk check FOLDER` works, and `call`, `list`, `read` and `prompt` with a server's URL.",
+            f"{what} does not work on Windows, which lacks {need}.",
+            "Run it in WSL. `mcpdesk check`, `test`, `call`, `list` and `serve` work on Windows.",
         )
 
 
@@ -92,24 +93,16 @@ def capture_output(host: Host, mode: Mode) -> Iterator[ClaimedDescriptors]:
 def loaded(folder: Path, http: bool = False) -> Iterator[Host]:
     """Load a folder as a server would, for a command that only inspects it.
 
-    `http` simulates an HTTP listener.
-
-    Output of its code is written to the host's journal, or to stderr on Windows.
+    `http` simulates an HTTP listener. Output of its code is written to the host's journal.
     """
     from mcpdesk.hosting.host import Host
     from mcpdesk.hosting.host_plan import HostPlan, effective_settings
-    from mcpdesk.hosting.journal import logging_to
 
     settings = effective_settings({}, os.environ, folder).settings
     host = Host(HostPlan((folder,), settings, http=http, meet=False, watch=False))
-    if IS_UNIX:
-        with capture_output(host, "wire"):
-            host.load()
-            yield host
-    else:
-        with logging_to(host.journal, lambda: host.plan.folders), redirect_stdout(sys.stderr):
-            host.load()
-            yield host
+    with capture_output(host, "wire"):
+        host.load()
+        yield host
 
 
 def give_dashboard(host: Host) -> None:
@@ -305,8 +298,7 @@ class StopRequests:
         self._watcher = threading.Thread(target=self._watch, name="end-watch", daemon=True)
 
     def __enter__(self) -> StopRequests:
-        for name in SIGNALS:
-            number = getattr(signal, name)
+        for number in (getattr(signal, name) for name in SIGNALS if hasattr(signal, name)):
             if signal.getsignal(number) is not signal.SIG_IGN:  # under `nohup`, ignore the signal
                 self._before[number] = signal.signal(number, self._signalled)
         if self._parent is not None or self._client_fd is not None:

@@ -90,7 +90,7 @@ def desk_command(
     Without a target it shows the bundled sample."""
     from mcpdesk import paths
 
-    require_unix("The desk")
+    require_unix("The desk", "termios")
     found = (
         desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
         if targets
@@ -128,7 +128,7 @@ def open_command(file: Path | None, live: bool, theme: str | None) -> int:
     Without FILE: the capture of the running tap (`mcpdesk stdio -- COMMAND`) that was started last. If no
     tap runs: a list of all captures. `mcpdesk settings` prints their folder.
     """
-    require_unix("`mcpdesk open`")
+    require_unix("`mcpdesk open`", "termios")
     if live:
         print_taps()
         return OK
@@ -306,10 +306,10 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
     """Open a screen on a running desk, `mcpdesk serve` or `mcpdesk stdio` of yours. Closing it does not end
     the core. Several cores are shown on one screen, each line with the name of its core. For a tap
     (`mcpdesk stdio -- COMMAND`) the screen shows and holds messages."""
+    require_unix("`mcpdesk attach`", "termios and Unix sockets")
     if shared or (len(who) == 1 and "://" in who[0]):
         require_terminal("The status page of any replica, /status, needs none.")
         return run_replicas(who[0] if who else "", theme)
-    require_unix("`mcpdesk attach`")
     there = running()
     if not there:
         raise DeskUserError("No core of mcpdesk runs on this machine.", "Start one: mcpdesk serve FOLDER")

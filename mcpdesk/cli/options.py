@@ -144,7 +144,7 @@ def server_folder(text: str) -> Path:
     name="settings", epilog=SETTINGS_EXAMPLES, short_help="Show every setting, its value and its origin."
 )
 @click.argument("folder", required=False, shell_complete=completion.folder)
-@click.option("--explain", is_flag=True, help="Say what each setting does, may be, and is called elsewhere.")
+@click.option("--explain", is_flag=True, help="Describe each setting, its values and its other names.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @setting_options
 def settings_command(folder: str | None, explain: bool, as_json: bool, **values: Any) -> None:

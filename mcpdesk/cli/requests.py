@@ -439,7 +439,7 @@ def _constants(shape: Mapping[str, Any]) -> Sequence[Any]:
 def watch_command(target: str, uris: tuple[str, ...], as_json: bool, alone: bool, reach: Reach) -> None:
     """Print what TARGET notifies of: changed lists and resources, log messages, tasks.
 
-    A folder is read again whenever its files change, and tells what changed. One that the desk or
+    A folder is read again whenever its files change, and the changes are printed. One that the desk or
     `mcpdesk serve` hosts is followed there.
     """
     from mcpdesk.cli.command_client import client

@@ -106,7 +106,6 @@ def serve_command(
     **values: Any,
 ) -> int:
     """Serve the TARGETs over HTTP until stopped; folders also to every `mcpdesk stdio FOLDER`."""
-    require_unix("`mcpdesk serve`")
     if not targets and mock is None:
         raise click.UsageError("Missing argument 'TARGET...'.")
     found = desk_targets(targets, reach, agree=agreement(reach, values.get("state_dir")))
@@ -133,7 +132,7 @@ def serve_command(
 @click.option("--alone", is_flag=True, help="Serve from this process even if a desk hosts FOLDER.")
 def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server: str) -> int:
     """Serve FOLDER over stdin and stdout until the client closes its end."""
-    require_unix("`mcpdesk stdio`")
+    require_unix("`mcpdesk stdio`", "pipes that can be waited for, and Unix sockets")
     if mock is not None:
         from mcpdesk.cli.mock_server import serve_mock
 
@@ -200,6 +199,7 @@ def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
     if not settings.web:
         yield []
         return
+    require_unix("The desk in a browser (`web`)", "the Unix sockets on which its screens attach")
     from mcpdesk.auth.http_origin import is_loopback
     from mcpdesk.hosting.host_plan import rules_of
     from mcpdesk.transports.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan

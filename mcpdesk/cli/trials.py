@@ -17,7 +17,7 @@ import click
 
 from mcpdesk import private_files
 from mcpdesk.cli import completion
-from mcpdesk.cli.core_process import capture_output, require_unix
+from mcpdesk.cli.core_process import capture_output
 from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import (
     OK,
@@ -215,7 +215,6 @@ def _server(way: str, target: str, reach: Reach) -> Iterator[tuple[Opening, int]
 
     with tempfile.TemporaryDirectory(prefix="mcpdesk-test-", ignore_cleanup_errors=True) as state:
         if way in ("memory", "http"):
-            require_unix("Hosting a folder to try it")
             host = isolated_host(server_folder(target), Path(state), http=way == "http")
             with capture_output(host, "wire") as claimed:
                 yield hosted(host, reach), claimed.stdout_fd

@@ -82,7 +82,7 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
     With --check no tap is added. Entries whose mcpdesk no longer exists, or is in a cache, are changed to the
     present one: for CLIENT, or for every known client.
     """
-    require_unix("`mcpdesk wrap`")
+    require_unix("`mcpdesk wrap`", "the process groups and signals of a tap")
     if checks:
         if names:
             raise click.UsageError("--check looks at every server of a file: leave out the names.")

@@ -188,6 +188,8 @@ class ProgramRun(asyncio.SubprocessProtocol):
         `on_line` receives each line of its stdout and `on_log` each line of its stderr. `on_end` receives its
         exit code, negative for a signal, and its last lines of stderr.
         """
+        if not hasattr(os, "killpg"):
+            raise Unreachable("programs cannot be started on Windows, which lacks process groups")
         loop = asyncio.get_running_loop()
         try:
             _refuse_nul(program)

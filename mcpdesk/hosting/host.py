@@ -464,11 +464,12 @@ class Host:
     async def _open_folder(self, name: str) -> None:
         """Listen for the pumps of a server, and watch its folder."""
         hosted = self.folders[name]
-        if self._sharing is None:
+        if self._sharing is None and rendezvous.HAS_SOCKETS:
             await self.peers.join(hosted)
         if self.plan.meet:
             await hosted.look_at_code()
-            await self._pumps.listen(name, hosted.folder)
+            if rendezvous.HAS_SOCKETS:
+                await self._pumps.listen(name, hosted.folder)
         if self.plan.watch:
             self._watches[name] = asyncio.create_task(hosted.watch(lambda: self._reloads.ask(hosted)))
 
@@ -586,6 +587,8 @@ class Host:
         try:
             port = await self.http.listen_tcp(settings.host, settings.port, self.plan.may_move)
         except ListeningForbidden as error:
+            if not rendezvous.HAS_SOCKETS:
+                raise
             path = settings.socket or Path(rendezvous.fallback_socket(next(iter(self.by_name), "desk")))
             await self.http.listen_unix(path)
             self.journal.notify(f"{error}: serving HTTP on the Unix socket {path}", Severity.WARNING)

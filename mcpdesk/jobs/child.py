@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import errno
 import os
 import secrets
 import signal
@@ -29,6 +30,8 @@ from mcpdesk.jobs.schedule import call_soon_safely
 QUIT_S = 5.0
 HAND_OVER_S = 2.0
 """Maximum time that the start of a program waits for a guard that does not answer."""
+HAS_GROUPS = hasattr(os, "killpg")
+"""False on Windows, where no program can be started: those that it starts would stay behind."""
 CAN_KEEP = sys.platform == "linux"
 """True if the guard can start programs and adopt their orphans on this platform."""
 
@@ -131,7 +134,7 @@ class ProgramGuard:
         if self._program is not None and self._program.poll() is None:
             return
         self._disconnect()
-        if not sys.executable:
+        if not sys.executable or not HAS_GROUPS:
             return
         self._program, self._connection = _start_keeping(self._token) if self.keeps else _start(self._token)
         for group in self._groups:
@@ -192,6 +195,8 @@ REPORT_BYTES = 4096
 
 async def start_child(argv: Sequence[str], folder: Path, environment: dict[str, str]) -> KeptChild | OwnChild:
     """Start a program in its own session, without input. Raises: OSError if it cannot be started."""
+    if not HAS_GROUPS:
+        raise OSError(errno.ENOTSUP, "programs cannot be started on Windows, which lacks process groups")
     if GUARD.keeps:
         try:
             return await KeptChild.start(argv, folder, environment)

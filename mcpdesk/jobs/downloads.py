@@ -20,6 +20,7 @@ from pathlib import Path, PurePath
 from msgspec import Struct
 
 from mcpdesk.errors import ArchiveTooLarge, FileGone
+from mcpdesk.portable_files import NO_FOLLOW, NON_BLOCKING, PLAIN
 
 PIECE = 1 << 20
 CLOCK_S = 2.0
@@ -109,7 +110,7 @@ def _opened(path: Path, resolved: Sequence[Path]) -> tuple[int, Path]:
         real = path.resolve(strict=True)
         if not any(real.is_relative_to(root) for root in resolved):
             raise FileGone(f"{path.name} lies outside of what may be given out")
-        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        flags = os.O_RDONLY | PLAIN | NO_FOLLOW | NON_BLOCKING
         descriptor = os.open(real, flags)
     except (OSError, ValueError, RuntimeError) as error:
         raise FileGone(f"{path.name} is not there any more") from error

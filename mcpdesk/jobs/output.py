@@ -24,6 +24,7 @@ import orjson
 from mcpdesk import private_files
 from mcpdesk.jobs.feed import ProgressReport
 from mcpdesk.jobs.output_budget import OutputBudget
+from mcpdesk.portable_files import PLAIN, read_at
 
 WHOLE_BYTES = 1 << 20
 """Maximum size of a stream that is kept in full."""
@@ -221,9 +222,9 @@ class Output:
         """
         if self.file is None or self._is_removed:
             return b""
-        descriptor = os.open(self.file, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(self.file, os.O_RDONLY | PLAIN)
         try:
-            return os.pread(descriptor, limit, start)
+            return read_at(descriptor, limit, start)
         finally:
             os.close(descriptor)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from mcpdesk.errors import StorageError
+from mcpdesk.portable_files import PLAIN, lock
 
 MIGRATIONS = (
     """
@@ -180,12 +181,10 @@ class Database:
 
     def _set_aside(self, reason: str) -> None:
         """Rename a damaged file, unless another process has done so already. Raises: OSError."""
-        import fcntl
-
         self._forget()
         with suppress(FileNotFoundError), self.path.open("rb") as damaged:
             # Other processes that found the damage wait here, and then see another file at this path.
-            fcntl.flock(damaged, fcntl.LOCK_EX)
+            lock(damaged.fileno())
             there = os.fstat(damaged.fileno()).st_ino
             if there != self._file or there != self.path.stat().st_ino:
                 return
@@ -206,7 +205,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Created before SQLite does, which would let others read it; its journals inherit the mode.
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666 & ~MASK)
+        handle = os.open(self.path, os.O_RDWR | os.O_CREAT | PLAIN, 0o666 & ~MASK)
         made = os.fstat(handle)
         os.close(handle)
         self._file = made.st_ino
@@ -242,11 +241,9 @@ class Database:
 
     def _was_moved(self) -> bool:
         """Return True if another process has renamed the file; wait for one that is doing so."""
-        import fcntl
-
         try:
             with self.path.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX)
+                lock(file.fileno())
                 return self.path.stat().st_ino != self._file
         except FileNotFoundError:
             return True

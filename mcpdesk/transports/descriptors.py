@@ -4,6 +4,9 @@ Afterwards the client's pipes or the terminal are reachable through private desc
 processes do not inherit. Output of hosted code and of its children becomes lines, each with its stream and
 source line.
 
+On Windows only Python's `sys.stdin` and `sys.stdout` are claimed: programs that hosted code starts, and
+extension modules, still reach the standard streams.
+
     mode     fd 0        fd 1    fd 2       private
     wire     /dev/null   lines   unchanged  stdin and stdout are the client's pipes
     serve    /dev/null   lines   unchanged  as for `wire`; nothing is written there
@@ -35,6 +38,8 @@ LINE_LIMIT = 64 * 1024
 PIPE_SIZE = 1 << 20
 """Capacity for a writer that holds the interpreter lock and so keeps the reader from running."""
 FRAMES_SEARCHED = 64
+HAS_CLAIMS = hasattr(os, "fork")
+"""False on Windows, where `select` does not wait for pipes."""
 
 
 class StrayLine(Struct, frozen=True):
@@ -193,8 +198,12 @@ class ClaimedDescriptors:
     def __init__(self, mode: Mode, on_line: OnLine, folders: Folders) -> None:
         self.stdin_fd, self.stdout_fd, self.stderr_fd = _private(0), _private(1), -1
         self._undo = ExitStack()
-        self._reader = StrayOutputReader(on_line)
         self._printers: dict[str, PrintedLines] = {}
+        if not HAS_CLAIMS:
+            self._reader = None
+            self._claim_streams(on_line, folders)
+            return
+        self._reader = StrayOutputReader(on_line)
         self._claim_input()
         self._claim_output("stdout", 1, on_line, folders)
         if mode == "screen":
@@ -215,12 +224,22 @@ class ClaimedDescriptors:
         for prints in self._printers.values():
             prints.finish()
         self._undo.close()
-        self._reader.stop()
+        if self._reader is not None:
+            self._reader.stop()
         self._printers = {}
         for fd in {self.stdin_fd, self.stdout_fd, self.stderr_fd}:
             if fd >= 0:
                 os.close(fd)
         self.stdin_fd = self.stdout_fd = self.stderr_fd = -1
+
+    def _claim_streams(self, on_line: OnLine, folders: Folders) -> None:
+        """Replace `sys.stdin` and `sys.stdout`, where descriptors cannot be claimed."""
+        self._set("stdin", io.StringIO())
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        prints = PrintedLines(2, "print", on_line, folders)
+        self._printers["stdout"] = prints
+        self._set("stdout", prints)
 
     def _claim_input(self) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -229,6 +248,7 @@ class ClaimedDescriptors:
         self._set("stdin", _stream(0, "r"))
 
     def _claim_output(self, name: StraySource, fd: int, on_line: OnLine, folders: Folders) -> None:
+        assert self._reader is not None
         entrance = self._reader.open(name)
         stream: TextIO | None = getattr(sys, name)
         if stream is not None:
@@ -269,9 +289,11 @@ def _stream(fd: int, mode: str) -> TextIO:
 
 
 def _private(fd: int) -> int:
-    import fcntl
-
     try:
+        if not HAS_CLAIMS:
+            return os.dup(fd)
+        import fcntl
+
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, FIRST_PRIVATE_FD)
     except OSError as error:
         name = ("stdin", "stdout", "stderr")[fd]

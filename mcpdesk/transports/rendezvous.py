@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     AnyPath: TypeAlias = str | os.PathLike[str]
 
+HAS_SOCKETS = hasattr(socket, "AF_UNIX")
+"""False on Windows, where Python has no Unix sockets: processes there do not find each other."""
 BACKLOG = 64
 STATE_VARIABLE = "MCPDESK_STATE_DIR"
 USUAL_STATE = (
@@ -166,7 +168,7 @@ def find_desk(folder: AnyPath, state: str | None = None) -> socket.socket | None
 
     Raises: UntrustedFolder; OSError if the folder does not exist.
     """
-    if not hasattr(socket, "AF_UNIX"):
+    if not HAS_SOCKETS:
         return None
     point = meeting_point(folder, state)
     try:

@@ -93,10 +93,11 @@ def mcpdesk() -> Run:
 class Service:
     """A running `mcpdesk serve`; `lines` holds what it has said so far."""
 
-    def __init__(self, *arguments: str) -> None:
+    def __init__(self, *arguments: str, program: str = "mcpdesk") -> None:
+        """`program` is the module that takes the command line."""
         self.lines: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "mcpdesk", "serve", *arguments],
+            [sys.executable, "-m", program, "serve", *arguments],
             cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 

@@ -24,8 +24,11 @@ KEYS = """\
 
 {made}
 
-`?` on the desk shows those of the pane you are in, `f1` does so where letters type, and `ctrl+p` finds every
-action by its name. `^p` is ctrl+p, `⇧↑` is shift+up.
+Press `?` on the desk for the keys of the pane you are in; in a text field, press `f1`. `ctrl+p` finds every
+action by its name. For example, to call the tool `greet`: `j` until it is highlighted, Enter, type a name,
+`ctrl+r`.
+
+In the tables `^p` is ctrl+p and `⇧↑` is shift+up.
 """
 COMMANDS_HEAD = """\
 # Commands
@@ -51,9 +54,22 @@ MANIFEST = """\
 
 {made}
 
-The file `mcp.json` in a server folder says what the folder cannot say by itself. Every member is optional.
-[`mcp.schema.json`](mcp.schema.json) is the same for editors: a file that has its address or path as
-`"$schema"`, as those of `mcpdesk new` do, is completed and explained by them.
+The file `mcp.json` in a server folder has the metadata and the settings of the server. Every member is
+optional. A file with most of what servers need:
+
+```json
+{{
+  "name": "tea",
+  "version": "1.2.0",
+  "instructions": "Sells tea, one kind at a time.",
+  "builtins": ["ReadDocs"],
+  "approvals": {{"ReadDocs": "ask"}},
+  "settings": {{"page_size": 40}}
+}}
+```
+
+[`mcp.schema.json`](mcp.schema.json) describes the file for editors. If a file has the address or path of the
+schema as `"$schema"`, as those of `mcpdesk new` do, editors complete and explain its members.
 """
 
 
@@ -239,24 +255,32 @@ CLIENTS = """\
 
 {made}
 
-`mcpdesk check TARGET --clients` tells which of these concern a server, `--client NAME` those of one client.
-Each was reported by somebody, on a day and often of a version: clients change, so look at the source before
-you rename a tool. What is not here is not known, which does not mean that it works.
+AI clients differ in the tools, schemas and features that they accept. This page lists the limits that users
+and vendors have reported, with the source of each. `mcpdesk check` compares a server with the list:
+
+```sh
+mcpdesk new hello
+mcpdesk check hello --clients
+```
+
+`--client NAME` checks for one client only. Clients change, so read the source in the last column before you
+rename a tool: each report has a date, and often the version of the client. A limit that is not listed is
+unknown to us, which does not mean that it does not exist.
 """
 ABOUT = {
-    "called": "a tool that is called `{form}` there, with more than {most} characters",
-    "tool_name": "a tool whose name is no `{pattern}`",
+    "called": "a tool whose name in the client, `{form}`, has more than {most} characters",
+    "tool_name": "a tool whose name does not match `{pattern}`",
     "description": "a tool's description of more than {most} characters",
     "instructions": "instructions of more than {most} characters",
     "tool_count": "more than {most} tools",
     "root_keyword": "an input schema with {words} at the top",
-    "parameter_name": "a parameter whose name is no `{pattern}`",
-    "array_items": "a list without `items` in an input schema",
+    "parameter_name": "a parameter whose name does not match `{pattern}`",
+    "array_items": "an array without `items` in an input schema",
     "reference": "`$ref` in an input schema",
     "open_object": "`additionalProperties` with a schema",
     "output_type": 'an output schema without `"type": "object"`',
     "structured_output": "a tool with an output schema",
-    "unsaid_hint": "a tool that does not say `{hint}`",
+    "unsaid_hint": "a tool without `{hint}`",
     "lacks": "{features}",
 }
 """What each check of a claim looks for."""
@@ -273,11 +297,11 @@ def clients_page() -> str:
             rule = {key: getattr(claim.rule, key) for key in claim.rule.__struct_fields__}
             rule |= {key: ", ".join(rule[key]) for key in ("words", "features")}
             about = ABOUT[claim.check].format(**rule)
-            about = about.replace("that is called `{tool}` there, with", "with a name of")
+            about = about.replace("whose name in the client, `{tool}`, has", "with a name of")
             effect = claim.effect.replace("{feature}", "it" if "," not in rule["features"] else "them")
             version = f" ({claim.version})" if claim.version else ""
             rows.append((about.replace("|", "\\|"), cell(effect), f"[{claim.date}]({claim.source}){version}"))
-        parts.append(f"\n## {client}\n{table('what is offered | what it does | source', *rows)}")
+        parts.append(f"\n## {client}\n{table('the server has | the client | source', *rows)}")
     return "".join(parts)
 
 

@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from mcpdesk import private_files
 from mcpdesk.client.oauth.values import ClientRegistration, OAuthGrant
 from mcpdesk.errors import AuthorizationError
+from mcpdesk.portable_files import is_own, is_shared
 
 FILE_NAME = "tokens.json"
 SERVICE = "mcpdesk"
@@ -170,10 +171,10 @@ class PrivateFile:
             return {}
         except OSError as error:
             raise self._unusable(f"cannot be read: {error.strerror}", "check the path") from None
-        if status.st_uid != os.getuid():
+        if not is_own(status):
             raise self._unusable("belongs to another user", "move it away, and log in again")
         mode = stat.S_IMODE(status.st_mode)
-        if mode & 0o077:
+        if is_shared(status):
             raise self._unusable(
                 f"can be read or written by other users (mode {mode:04o})",
                 f"run chmod 600 {shlex.quote(str(path))}, and log in again if others may have read it",

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 
+from mcpdesk.portable_files import PLAIN, read_at
 from mcpdesk.recorder.capture.capture_lines import run_lines
 
 _PART_BITS = 40
@@ -123,7 +124,7 @@ class Places:
         with self._lock:
             try:
                 handle = self._handle(begin >> _PART_BITS)
-                read = os.pread(handle, places[-1] - begin, begin & _OFFSET_MASK)
+                read = read_at(handle, places[-1] - begin, begin & _OFFSET_MASK)
                 for at, after in pairwise(places):
                     if not begin <= at < after:
                         raise ValueError("frames that are not one after the other")
@@ -142,7 +143,7 @@ class Places:
         with self._lock:
             try:
                 handle = self._handle(begin >> _PART_BITS)
-                return os.pread(handle, end - begin, begin & _OFFSET_MASK)
+                return read_at(handle, end - begin, begin & _OFFSET_MASK)
             except OSError:
                 return None
 
@@ -195,7 +196,7 @@ class Places:
         place = self._frames.at(number) & ~_RUN
         with self._lock:
             try:
-                return os.pread(self._handle(place >> _PART_BITS), count, (place & _OFFSET_MASK) + start)
+                return read_at(self._handle(place >> _PART_BITS), count, (place & _OFFSET_MASK) + start)
             except OSError:
                 return b""
 
@@ -204,7 +205,7 @@ class Places:
         handle = self._handle(part)
         pieces, wanted, size = list[bytes](), count, _FIRST_READ * min(count, 16)
         while wanted:
-            piece = os.pread(handle, size, offset)
+            piece = read_at(handle, size, offset)
             if not piece:
                 raise ValueError("the file ends within a line")
             if (found := piece.count(b"\n")) >= wanted:
@@ -221,7 +222,7 @@ class Places:
         if part >= len(self.parts) or part in self.gone:
             raise FileNotFoundError(errno.ENOENT, "this part was not begun, or is gone")
         if self._open is None or self._open[0] != part:
-            fresh = os.open(self.parts[part], os.O_RDONLY | os.O_CLOEXEC)
+            fresh = os.open(self.parts[part], os.O_RDONLY | PLAIN)
             if self._open is not None:
                 os.close(self._open[1])
             self._open = (part, fresh)

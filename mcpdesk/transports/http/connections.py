@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import resource
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
@@ -610,6 +610,10 @@ def late(patience_s: float) -> str:
 
 def max_open_files() -> int:
     """Maximum number of open files of this process."""
+    if sys.platform == "win32":
+        return 1 << 30  # connections are no files there
+    import resource
+
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 1 << 30 if soft == resource.RLIM_INFINITY else soft
 

@@ -125,6 +125,8 @@ class HttpService:
 
         Raises: TransportError if another process listens there.
         """
+        if not rendezvous.HAS_SOCKETS:
+            raise TransportError(f"cannot listen on {path}: Python has no Unix sockets on Windows")
         sock = _bind_unix(path)
         self._socket_path = path
         await self._serve(sock)
@@ -209,7 +211,7 @@ class HttpService:
         loop = asyncio.get_running_loop()
         self._origins = self._site.rules.allowed_origins
         self._listener = HttpConnections(self._respond, lambda: self._site.rules)
-        if sock.family == socket.AF_UNIX:
+        if self._socket_path is not None:
             creating = loop.create_unix_server(self._listener, sock=sock, backlog=1024)
         else:
             creating = loop.create_server(self._listener, sock=sock, backlog=1024)

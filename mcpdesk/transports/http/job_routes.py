@@ -18,6 +18,7 @@ from aiohttp.client_exceptions import ClientConnectionError, ClientConnectionRes
 
 from mcpdesk.auth.principal import Principal, until_expired
 from mcpdesk.errors import AnswerRefused, ArchiveTooLarge, FileGone, StorageError, TransportError
+from mcpdesk.portable_files import read_at
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.transports.base import AsyncCall, NotTaken, Parcel, Replicas, Site
@@ -423,7 +424,7 @@ async def _read(descriptor: int, length: int, position: int) -> bytes:
     If cancelled, wait for the read, which cannot be interrupted: the descriptor must not be closed and reused
     before it.
     """
-    reading = asyncio.ensure_future(asyncio.to_thread(os.pread, descriptor, length, position))
+    reading = asyncio.ensure_future(asyncio.to_thread(read_at, descriptor, length, position))
     try:
         return await asyncio.shield(reading)
     except asyncio.CancelledError:

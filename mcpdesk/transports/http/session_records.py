@@ -8,7 +8,6 @@ ids nor owners, only hashes.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -23,6 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from mcpdesk.errors import StorageError
+from mcpdesk.portable_files import NO_FOLLOW, PLAIN, lock, try_lock
 from mcpdesk.protocol.handshake import SessionState
 
 if TYPE_CHECKING:
@@ -214,9 +214,9 @@ class SessionRecords:
 
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._held < 0:
-            self._held = os.open(self._lock_file(self._holder), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._held, fcntl.LOCK_EX)
-        os.close(os.open(self._folder / FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            self._held = os.open(self._lock_file(self._holder), os.O_CREAT | os.O_RDWR | PLAIN, 0o600)
+            lock(self._held)
+        os.close(os.open(self._folder / FILE, os.O_CREAT | os.O_RDWR | PLAIN, 0o600))
         connection = sqlite3.connect(
             self._folder / FILE, timeout=WRITE_PATIENCE_S, isolation_level=None, check_same_thread=False
         )
@@ -243,12 +243,12 @@ class SessionRecords:
         """Return True if a process still holds its lock. The lock file of an ended one is removed."""
         path = self._lock_file(holder)
         with suppress(FileNotFoundError):
-            handle = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            handle = os.open(path, os.O_RDWR | PLAIN | NO_FOLLOW)
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                path.unlink()
-            except BlockingIOError:
-                return True
+                if not try_lock(handle):
+                    return True
+                with suppress(PermissionError):  # Windows keeps an open file; the next start removes it
+                    path.unlink()
             finally:
                 os.close(handle)
         return False

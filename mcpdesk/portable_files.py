@@ -1,0 +1,76 @@
+"""Flags and calls for files that Windows lacks, with the closest meaning there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+PLAIN: int = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Flags for each `os.open`: child processes do not inherit the file, and Windows converts no line ends."""
+NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+"""Flag that refuses a symbolic link; no flag on Windows, where only administrators can create one."""
+NON_BLOCKING: int = getattr(os, "O_NONBLOCK", 0)
+"""Flag that refuses to wait for the other end of a pipe; no flag on Windows, which has none in folders."""
+RETRY_S = 0.005
+"""Seconds between attempts to acquire a lock."""
+LOCKED_BYTE = 1 << 60
+"""Position of the byte that `lock` locks on Windows, beyond the content, which others may read."""
+_POSITION = threading.Lock()
+
+
+def read_at(descriptor: int, count: int, offset: int) -> bytes:
+    """Return up to `count` bytes from `offset`. On Windows this moves the position of the file."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, count, offset)
+    with _POSITION:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, count)
+
+
+def lock(descriptor: int) -> None:
+    """Lock a file until it is closed. Waits for another process that has locked it. Raises: OSError."""
+    if sys.platform != "win32":
+        import fcntl
+
+        return fcntl.flock(descriptor, fcntl.LOCK_EX)
+    while not try_lock(descriptor):
+        time.sleep(RETRY_S)
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock a file until it is closed. Return False if another process has locked it. Raises: OSError."""
+    if sys.platform != "win32":
+        import fcntl
+
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+    import msvcrt
+
+    with _POSITION:
+        before = os.lseek(descriptor, 0, os.SEEK_CUR)
+        os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        finally:
+            os.lseek(descriptor, before, os.SEEK_SET)
+    return True
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Return True if a file belongs to the user of this process. Always True on Windows."""
+    return not hasattr(os, "getuid") or status.st_uid == os.getuid()
+
+
+def is_shared(status: os.stat_result) -> bool:
+    """Return True if the mode of a file lets other users read or write it.
+
+    Always False on Windows, where the mode says nothing about other users and folders of a user are private.
+    """
+    return hasattr(os, "getuid") and bool(status.st_mode & 0o077)
