@@ -108,8 +108,10 @@ def test_a_folder_is_served_over_http_and_recorded(folder: Path, tmp_path: Path)
         assert found is not None
         url = found.group()
         lines = [["list", url], ["call", url, "greet", "name=Ada"], ["read", url, "resource://notes"]]
-        listed, called, read, asked = on_windows(*lines, ["prompt", url, "summarize", "text=a tale"])
-        assert {each["code"] for each in (listed, called, read, asked)} == {0}
+        lines += [["prompt", url, "summarize", "text=a tale"], ["list", url, "--revision", "2025-06-18"]]
+        listed, called, read, asked, in_session = on_windows(*lines)
+        assert {each["code"] for each in (listed, called, read, asked, in_session)} == {0}
+        assert [path.suffix for path in (state / "sessions").glob("*.lock")] == [".lock"]
         assert "greet" in listed["out"] and called["out"] == "Hello, Ada!\n"
         assert "# Notes" in read["out"] and "Please summarize: a tale" in asked["out"]
         assert service.end(signal.SIGTERM) == 0
