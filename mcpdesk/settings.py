@@ -289,7 +289,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Most gateway jobs of a server that run at a time; others wait.", least=1,
             folder=FolderMay.SET),
     Setting("output_dirs", SettingKind.LIST, ("/tmp",), ("MCPDESK_OUTPUT_DIRS",),
-            "Folders in which programs may create files for clients, and from which files are served.",
+            "Folders where programs may create files for clients. These files are served.",
             pattern=r"[/~].*", allowed="absolute paths"),
     Setting("resume_bytes", SettingKind.BYTES, 1 << 20, ("MCPDESK_RESUME_BYTES",),
             "Events of a session kept for clients that reconnect.", folder=FolderMay.SET),
@@ -351,7 +351,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Format of logs on stderr of serve and stdio: text, or one JSON object a line.",
             pattern="text|json", allowed="text or json"),
     Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
-            "Valkey or Redis engine in which replicas share sessions, jobs and state: "
+            "Valkey or Redis engine where replicas share sessions, jobs and state: "
             "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.",
             pattern=r"(rediss?(\+sentinel|\+cluster)?|unix)://\S+", allowed="the URL of an engine"),
     Setting("shared_name", SettingKind.TEXT, "mcpdesk", ("MCPDESK_SHARED_NAME",),

@@ -268,7 +268,7 @@ def as_argument(name: str) -> str:
     metavar="FILE",
     help="Bundle file; by default NAME-VERSION.mcpb in the current folder.",
 )
-@click.option("--url", default="", metavar="URL", help="URL from which the bundle will be downloaded.")
+@click.option("--url", default="", metavar="URL", help="Download URL of the bundle.")
 def pack_command(folder: str, out: Path | None, url: str) -> int:
     """Make an MCPB bundle of the server folder FOLDER, and beside it server.json for the registry.
 
