@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from aiohttp import web
@@ -16,7 +16,6 @@ from mcpdesk.auth.principal import KEY, NOTHING_ASKED, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import PassThrough, Rules, Site, leading
-from mcpdesk.transports.http import site_routes
 from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_caller_due
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.dashboard.dashboard_data import OPERATOR_HEADER
@@ -28,7 +27,6 @@ from mcpdesk.transports.http.mcp_routes import McpRoutes, Verb, discover, throug
 from mcpdesk.transports.http.passing.pass_through_routes import PassThroughRoutes
 from mcpdesk.transports.http.passing.passed_clients import PassedClient
 from mcpdesk.transports.http.request_guard import (
-    FACT_PATHS,
     RefusalLog,
     RequestGuard,
     is_question,
@@ -44,7 +42,14 @@ from mcpdesk.transports.http.responses import (
     no_service,
     plain_error,
 )
-from mcpdesk.transports.http.site_routes import DashboardEntry, is_metadata, metadata, metrics
+from mcpdesk.transports.http.site_routes import (
+    FACT_PATHS,
+    FACTS,
+    DashboardEntry,
+    FactSource,
+    is_metadata,
+    metadata,
+)
 from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
 from mcpdesk.transports.pipe import start_accepting, stop_accepting
@@ -55,12 +60,6 @@ HUNG_UP = "disconnected at the desk"
 POLICY = "Content-Security-Policy"
 PORTS_TRIED = 50
 
-_FACTS: dict[str, Callable[[Site], web.Response]] = {
-    "/": site_routes.front,
-    "/health": site_routes.health,
-    "/ready": site_routes.ready,
-}
-"""Handlers of the front page and `FACT_PATHS`. `/metrics` needs more than the site and is handled below."""
 IN_QUERY = frozenset({"ws", GATEWAY_SOCKET})
 """Endpoints that accept the key as `?api_key=`, because browsers cannot send headers with a WebSocket."""
 
@@ -230,7 +229,7 @@ class HttpService:
     async def _shared(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
         if not self._origins or "Origin" not in request.headers:
             return await self._handle(request, head)
-        told = head.page_headers = page_headers(request, self._origins)
+        told = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
         if told and is_question(request):
             answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or permission(request)
         else:
@@ -346,19 +345,16 @@ class HttpService:
             return metadata(self._site, request, path)
         if is_discovery(head):
             return discover_server(self._site, request, head)
-        page = _FACTS.get(path)
-        if page is None and path not in ("/metrics", "/status"):
+        handler = FACTS.get(path)
+        if handler is None:
             return plain_error(404, await self._nothing(request, head))
         if request.method not in ("GET", "HEAD"):
             return no_method(request, ("GET",))
-        if page is not None:
-            return page(self._site)
         assert self._listener is not None
         passed = [client.key.server for client in self._passing.clients.known()]
-        is_known = await self._is_known(request)
-        if path == "/status":
-            return site_routes.status(self._site, passed, is_known)
-        return await metrics(self._site, self._listener, len(self._mcp.sessions), len(passed), is_known)
+        is_known = partial(self._is_known, request)
+        source = FactSource(self._site, self._listener, len(self._mcp.sessions), passed, is_known)
+        return await handler(source)
 
     async def _is_known(self, request: web.BaseRequest) -> bool:
         """Return True if a caller may see names: it has the key or a token, or is the operator."""

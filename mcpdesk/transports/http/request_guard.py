@@ -169,12 +169,10 @@ def _shown(value: str | None) -> str:
     return "(missing)" if value is None else repr(value[:100])
 
 
-FACT_PATHS = ("/health", "/ready", "/status", "/metrics")
-"""Paths of facts about the core; `http_service` maps them to handlers."""
 PROBES = frozenset({"/health", "/ready"})
 """Paths that load balancers poll."""
-SHARED = ("/mcp", "/v1/", "/jobs", *FACT_PATHS, "/.well-known/")
-"""Paths that pages of listed origins may use. The dashboard is not among them."""
+SHARED = ("/mcp", "/v1/", "/jobs", "/.well-known/")
+"""Paths that pages of listed origins may use, besides those of facts. The dashboard is not among them."""
 ASKS_FIRST = "Access-Control-Request-Method"
 """Header that distinguishes a browser's preflight request from a client's OPTIONS request."""
 METHODS = "GET, POST, DELETE, OPTIONS"
@@ -186,10 +184,13 @@ LONGEST = 2_000
 """Maximum number of characters in the headers a page asks for."""
 
 
-def page_headers(request: web.BaseRequest, origins: tuple[str, ...]) -> dict[str, str]:
+def page_headers(
+    request: web.BaseRequest, origins: tuple[str, ...], fact_paths: tuple[str, ...]
+) -> dict[str, str]:
     """Return the CORS headers for a page of a listed origin; empty for all others."""
-    origin = request.headers.get("Origin")
-    if origin is None or not _is_shared(request.path) or not is_listed(origin, origins):
+    origin, path = request.headers.get("Origin"), request.path
+    is_shared = path.startswith((*SHARED, *fact_paths)) or place_of(path)[1] is not None
+    if origin is None or not is_shared or not is_listed(origin, origins):
         return {}
     return {
         "Access-Control-Allow-Origin": origin,
@@ -213,10 +214,6 @@ def permission(request: web.BaseRequest) -> web.Response:
     if request.headers.get("Access-Control-Request-Private-Network") == "true":
         told["Access-Control-Allow-Private-Network"] = "true"
     return web.Response(status=204, headers=told)
-
-
-def _is_shared(path: str) -> bool:
-    return path.startswith(SHARED) or place_of(path)[1] is not None
 
 
 LOGGERS = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 503)} | {

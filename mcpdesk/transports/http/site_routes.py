@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from aiohttp import web
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.auth.principal import WELL_KNOWN
@@ -17,7 +18,6 @@ from mcpdesk.transports.base import Endpoint, Site, leading
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
-from mcpdesk.transports.http.request_guard import FACT_PATHS
 from mcpdesk.transports.http.request_head import place_of
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
 from mcpdesk.transports.unread_answers import UNREAD
@@ -30,8 +30,22 @@ if TYPE_CHECKING:
     from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes
 
 
-def health(site: Site) -> web.Response:
+class FactSource(Struct):
+    """Data of the handlers in `FACTS`."""
+
+    site: Site
+    listener: HttpConnections
+    sessions: int
+    """Number of HTTP sessions."""
+    passed: list[str]
+    """Pass-through servers, each once per client."""
+    is_known: Callable[[], Awaitable[bool]]
+    """Return True if the caller may see names."""
+
+
+async def health(source: FactSource) -> web.Response:
     """Return that the core is alive; with replicas also whether it is ready, and the state of the engine."""
+    site = source.site
     if site.replicas is None:
         return json_answer(200, b'{"status":"ok"}')
     reason = site.unready or site.replicas.away
@@ -39,24 +53,24 @@ def health(site: Site) -> web.Response:
     return json_answer(200, codec.encode(body))
 
 
-def ready(site: Site) -> web.Response:
+async def ready(source: FactSource) -> web.Response:
     """Return whether new requests should be sent here; 503 with the reason if they should not."""
-    if site.unready:
-        return json_answer(503, codec.encode({"status": "not ready", "reason": site.unready}))
+    if source.site.unready:
+        return json_answer(503, codec.encode({"status": "not ready", "reason": source.site.unready}))
     return json_answer(200, b'{"status":"ready"}')
 
 
-FACTS = ("name", "version", "token_required", "tools", "resources", "templates", "prompts")
+PUBLIC_FACTS = ("name", "version", "token_required", "tools", "resources", "templates", "prompts")
 """Facts about a server that `/status` shows to callers without the key."""
 
 
-def status(site: Site, passed: Iterable[str], is_known: bool) -> web.Response:
+async def status(source: FactSource) -> web.Response:
     """Return counts per server and in total, uptime, and whether a key or a token is required.
 
-    A caller who `is_known` also gets the state of the capture, of upstream servers and of replicas. The
-    totals include the items that pass-through servers listed. `passed` has the name of a pass-through server
-    once per client.
+    A known caller also gets the state of the capture, of upstream servers and of replicas. The totals include
+    the items that pass-through servers listed.
     """
+    site, is_known = source.site, await source.is_known()
     servers = [endpoint.facts() for endpoint in site.endpoints()]
     listed = {
         name: {f"{kind}s": count for kind, count in way.offered().items()}
@@ -70,7 +84,7 @@ def status(site: Site, passed: Iterable[str], is_known: bool) -> web.Response:
     more = {
         "passed_on": list(site.passed),
         "passed_servers": [{"name": name, **counts} for name, counts in listed.items()],
-        "passed_clients": dict.fromkeys(site.passed, 0) | Counter(passed),
+        "passed_clients": dict.fromkeys(site.passed, 0) | Counter(source.passed),
         "capture": capture,
         **shared,
     }
@@ -84,7 +98,7 @@ def status(site: Site, passed: Iterable[str], is_known: bool) -> web.Response:
         "version": servers[0]["version"] if servers else __version__,
         "mcpdesk": __version__,
         **totals,
-        "servers": servers if is_known else [{name: each[name] for name in FACTS} for each in servers],
+        "servers": servers if is_known else [{name: each[name] for name in PUBLIC_FACTS} for each in servers],
         **(more if is_known else {}),
         "uptime_s": round(site.uptime_s, 1),
         "key_required": bool(site.rules.api_key),
@@ -93,8 +107,9 @@ def status(site: Site, passed: Iterable[str], is_known: bool) -> web.Response:
     return json_answer(200, codec.encode(body))
 
 
-def front(site: Site) -> web.Response:
+async def front(source: FactSource) -> web.Response:
     """Return a text page that lists the endpoints."""
+    site = source.site
     facts = ", ".join(FACT_PATHS)
     if site.rules.enable_mcp:
         lines = ["mcpdesk serves MCP here. Endpoints, for JSON-RPC over POST:", ""]
@@ -140,16 +155,15 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "mcpdesk_"
 
 
-async def metrics(
-    site: Site, listener: HttpConnections, sessions: int, passed: int, is_known: bool
-) -> web.Response:
-    """Return all figures of a core and of this listener; only totals unless the caller `is_known`."""
+async def metrics(source: FactSource) -> web.Response:
+    """Return all figures of a core and of this listener; only totals unless the caller is known."""
+    site, listener, is_known = source.site, source.listener, await source.is_known()
     counted = [
         ("http_connections", "HTTP connections open.", len(listener)),
         ("http_connections_total", "HTTP connections so far.", listener.accepted),
         ("http_requests_total", "HTTP requests so far.", listener.requests),
-        ("http_sessions", "HTTP sessions of the handshake era.", sessions),
-        ("http_passed_clients", "Clients of servers elsewhere.", passed),
+        ("http_sessions", "HTTP sessions of the handshake era.", source.sessions),
+        ("http_passed_clients", "Clients of servers elsewhere.", len(source.passed)),
         (
             "passed_messages_dropped_total",
             "Messages of servers elsewhere that were dropped because their client did not read.",
@@ -175,6 +189,16 @@ async def metrics(
     )
     return web.Response(body=text, headers={"Content-Type": CONTENT_TYPE})
 
+
+FACTS: dict[str, Callable[[FactSource], Awaitable[web.Response]]] = {
+    "/": front,
+    "/health": health,
+    "/ready": ready,
+    "/status": status,
+    "/metrics": metrics,
+}
+"""Path -> handler of GET. The guard lets callers without a key through."""
+FACT_PATHS = tuple(path for path in FACTS if path != "/")
 
 OPEN_LABELS = frozenset(
     {

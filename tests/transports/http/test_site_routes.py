@@ -216,7 +216,7 @@ async def test_a_stranger_to_a_desk_with_a_key_learns_counts_and_no_names(
             text = await seen("/metrics", **headers)
             assert "_tool" not in text and 'mcpdesk_calls_total{status="ok"} 5.0' in text
             status = orjson.loads(await seen("/status", **headers))
-            assert set(status["servers"][0]) == set(site_routes.FACTS) and status["tools"] > 0
+            assert set(status["servers"][0]) == set(site_routes.PUBLIC_FACTS) and status["tools"] > 0
             assert status["key_required"] and "capture" not in status and "passed_on" not in status
         for headers in ({"X-API-Key": "k"}, {"X-Operator-Key": "the-operators"}):
             assert 'tool="secret_tool"' in await seen("/metrics", **headers)
