@@ -31,7 +31,17 @@ _ALL = (
     LineColumn("size", 8, "size", right=True),
     LineColumn("revision", 20, "revision, era"),
 )
-_RAW = (*_ALL[:6], LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True), *_ALL[10:])
+_RAW = tuple(
+    column
+    for each in _ALL
+    for column in (
+        (LineColumn("bytes", 0, "bytes"), LineColumn("frame", 7, "frame", right=True))
+        if each.name == "what"
+        else (each,)
+    )
+    if column.name not in {"id", "status", "took"}
+)
+"""Columns of raw frames: all but those of an exchange, with the bytes instead of the message."""
 _KEEPS_REPLICA = 60
 """Minimum cells of a line that always shows the replica, with the peer behind it."""
 REPLICA_CELLS = 8

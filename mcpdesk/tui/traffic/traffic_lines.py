@@ -162,8 +162,10 @@ def _cells(
             return _took(exchange, now)
         case "size":
             return [_size_cell(exchange.size)]
-        case _:
+        case "revision":
             return [(with_era(exchange.revision), "traffic--muted")]
+        case name:
+            raise ValueError(f"column {name} has no cell")
 
 
 def frame_cells(
