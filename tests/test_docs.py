@@ -27,7 +27,6 @@ from mcpdesk.version import __version__
 from tests.cli.conftest import Service
 from tests.support import manifest_schema
 from tests.support.reference_pages import PAGES
-from tests.support.settings_page import page as settings_page
 from tests.support.terminal import Desk
 
 ROOT = Path(__file__).parent.parent
@@ -153,12 +152,6 @@ def test_addresses_of_the_project_are_all_of_one_place() -> None:
     assert all(each.startswith(REPOSITORY) for each in project["urls"].values())
 
 
-def test_page_of_the_settings_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "settings.md").read_text() == settings_page(), (
-        "run: python -m tests.support.settings_page > docs/settings.md"
-    )
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_page_made_from_the_program_is_up_to_date(name: str) -> None:
     made = PAGES[name]()
@@ -186,10 +179,7 @@ def test_every_endpoint_is_in_the_documents() -> None:
     assert lacking == [], "describe them in docs/endpoints.md"
 
 
-def test_the_schema_of_manifests_is_the_one_of_the_program(tmp_path: Path) -> None:
-    assert (ROOT / "docs" / "mcp.schema.json").read_text() == manifest_schema.text(), (
-        "run: python -m tests.support.manifest_schema > docs/mcp.schema.json"
-    )
+def test_schema_of_manifests_accepts_what_the_program_accepts(tmp_path: Path) -> None:
     schema = jsonschema.Draft202012Validator(manifest_schema.manifest_schema())
     for sample in (ROOT / "sample_servers").glob("*/mcp.json"):
         schema.validate(json.loads(sample.read_text()))

@@ -1,4 +1,4 @@
-"""The pages of `docs/` made from the program's own tables; run as a module, it writes them."""
+"""All files of `docs/` that are generated from the program's tables; run as a module, it writes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from mcpdesk.cli.main import EPILOG, GROUPS, program
 from mcpdesk.hosting.folder.known_clients import claims
 from mcpdesk.settings import SETTINGS
 from mcpdesk.tui.actions import ACTIONS, key_name
+from tests.support import settings_page
 from tests.support.manifest_schema import manifest_schema
+from tests.support.manifest_schema import text as manifest_schema_text
 from tests.support.metrics_page import METRICS, metric_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -318,7 +320,10 @@ PAGES = {
     "keys.md": keys_page,
     "commands.md": commands_page,
     "mcp-json.md": manifest_page,
+    "settings.md": settings_page.page,
+    "mcp.schema.json": manifest_schema_text,
 }
+"""File in `docs/` -> function that returns its text."""
 
 if __name__ == "__main__":
     for name, page in PAGES.items():

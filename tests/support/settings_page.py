@@ -7,7 +7,7 @@ from mcpdesk.settings import SETTINGS, FolderMay, Setting, SettingKind, allowed,
 HEAD = """\
 # Settings
 
-<!-- Made from mcpdesk/settings.py: python -m tests.support.settings_page > docs/settings.md -->
+<!-- Made from mcpdesk/settings.py: python -m tests.support.reference_pages -->
 
 Set a value with a flag, an environment variable, or in a server folder. These do the same:
 
