@@ -46,18 +46,24 @@ class Kill:
 
 
 async def kill_once(seconds: float, count: int, size: int) -> Kill:
-    """Load a server for some seconds with calls of a size from so many clients, and kill it."""
+    """Load a server with calls of a size from so many clients; kill it some time after the first answer."""
     with TemporaryDirectory() as place:
         folder = Path(place) / "folder"
         answered: dict[int, float] = {}
+        begun = asyncio.Event()
         killed = 0.0
         try:
             async with served(folder, Load()) as (url, number):
                 host, _, port = url.removeprefix("http://").partition("/")[0].partition(":")
                 callers = [
-                    asyncio.create_task(_call(host, int(port), range(first, 1 << 30, count), size, answered))
+                    asyncio.create_task(
+                        _call(host, int(port), range(first, 1 << 30, count), size, answered, begun)
+                    )
                     for first in range(count)
                 ]
+                began = asyncio.create_task(begun.wait())
+                await asyncio.wait({began, *callers}, return_when=asyncio.FIRST_COMPLETED)
+                began.cancel()
                 await asyncio.sleep(seconds)
                 killed = time.time()
                 os.kill(number, signal.SIGKILL)
@@ -68,7 +74,9 @@ async def kill_once(seconds: float, count: int, size: int) -> Kill:
         return _judged(path, answered, killed)
 
 
-async def _call(host: str, port: int, numbers: range, size: int, answered: dict[int, float]) -> None:
+async def _call(
+    host: str, port: int, numbers: range, size: int, answered: dict[int, float], begun: asyncio.Event
+) -> None:
     """Call one after the other over one connection until it breaks."""
     reader, writer = await asyncio.open_connection(host, port)
     arguments = {"text": "x" * size}
@@ -85,6 +93,7 @@ async def _call(host: str, port: int, numbers: range, size: int, answered: dict[
             else:
                 await reader.readuntil(b"\r\n0\r\n\r\n")
             answered[number] = time.time()
+            begun.set()
     except (OSError, EOFError):
         writer.close()
 

@@ -93,12 +93,11 @@ async def call_many(port: int, first: int, count: int, connections: int) -> None
             ).encode()
             writer.write(
                 b"POST /mcp/loaded HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
-                b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n%s"
-                % (port, len(body), body)
+                b"Accept: */*\r\nContent-Length: %d\r\n\r\n%s" % (port, len(body), body)
             )
             head = await reader.readuntil(b"\r\n\r\n")
             found = _LENGTH.search(head)
-            if found is None:
+            if found is None:  # only a client that names streams gets one for a slow call
                 raise RuntimeError(f"no plain answer: {head!r}")
             answer = await reader.readexactly(int(found[1]))
             if b'"result"' not in answer:
