@@ -42,11 +42,11 @@ async def asks_twice(arguments: dict[str, Any], context: Context) -> Any:
     return [first, (await context.elicit("Name?", NAME)).content["name"]]
 
 
-def make_peer(how: str, **tool: Any) -> Peer:
+def make_peer(how: str, limit_s: float = LIMIT_S, **tool: Any) -> Peer:
     """A server that waits for a short time for what is asked so, and long for everything else."""
     is_persons = ASKED[how] == "elicitation/create"
     limits = Limits(
-        tool_timeout_s=LONG_S if is_persons else LIMIT_S, question_timeout_s=LIMIT_S if is_persons else LONG_S
+        tool_timeout_s=LONG_S if is_persons else limit_s, question_timeout_s=limit_s if is_persons else LONG_S
     )
     server = Server("asks", limits=limits)
     schema = {"type": "object"}
@@ -127,19 +127,32 @@ async def test_a_late_answer_is_none_to_the_next_question() -> None:
 @pytest.mark.parametrize("how", ASKED)
 @pytest.mark.parametrize("is_attended", [False, True])
 async def test_a_task_goes_on_without_the_answer(how: str, is_attended: bool) -> None:
-    peer, method = make_peer(how, task="optional", timeout_s=LIMIT_S), ASKED[how]
+    for limit_s in (LIMIT_S, 10 * LIMIT_S, 100 * LIMIT_S):  # a busy machine may ask, or wait for it, too late
+        told, asked, cancelled = await unanswered_task(how, limit_s, is_attended)
+        expected = f"The client did not answer {ASKED[how]} within {limit_s:g} s"
+        if told == expected and len(asked) == int(is_attended):
+            break
+    assert told == expected
+    assert asked == cancelled and len(asked) == int(is_attended)
+
+
+async def unanswered_task(
+    how: str, limit_s: float, is_attended: bool
+) -> tuple[str, list[object], list[object]]:
+    """Return the result of a task whose client never answers, and the ids of its requests that were sent
+    and taken back. The client waits for the result from the beginning, or from the end of the task."""
+    peer, method = make_peer(how, limit_s, task="optional", timeout_s=limit_s), ASKED[how]
     await open_session(peer)
     peer.request(1, "tools/call", {"name": "asks", "arguments": {"how": how}, "task": {}})
     task = (await peer.response(1))["result"]["task"]["taskId"]
     if not is_attended:
-        await peer.message(lambda each: each.get("params", {}).get("status") == "completed")
+        await peer.message(lambda each: each.get("params", {}).get("status") in ("completed", "failed"))
     peer.request(2, "tasks/result", {"taskId": task})
     told = text_of(await peer.response(2))
-    assert told == f"The client did not answer {method} within {LIMIT_S:g} s"
     asked = [each["id"] for each in peer.received if each.get("method") == method]
     cancelled = [
         each["params"]["requestId"]
         for each in peer.received
         if each.get("method") == "notifications/cancelled"
     ]
-    assert asked == cancelled and len(asked) == int(is_attended)
+    return told, asked, cancelled
