@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -69,16 +70,21 @@ def test_no_file_is_large_or_generated() -> None:
 
 @pytest.mark.process
 def test_workflows_run_what_is_there() -> None:
-    """Every command of ours in a workflow exists."""
+    """Commands of ours and groups of the gate in a workflow exist, and all groups are run."""
     files = (ROOT / ".github" / "workflows").glob("*.yml")
     flows = {path.stem: yaml.safe_load(path.read_text()) for path in files}
     assert set(flows) == {"ci", "docs", "release"}
     jobs = [job for flow in flows.values() for job in flow["jobs"].values()]
     steps = [step for job in jobs for step in job.get("steps", ())]
     runs = [step["run"] for step in steps if "run" in step]
+    usual = re.search(r"groups=\$\{\*:-([a-z ]+)\}", (ROOT / ".ci" / "run").read_text())
+    assert usual is not None
+    groups = set(usual[1].split())
     for command in runs:
         words = command.split()
         assert words[0] != "mcpdesk" or words[1] in COMMANDS, command
-        assert words[0] != ".ci/run" or (ROOT / ".ci/run").exists()
+        assert words[0] != ".ci/run" or set(words[1:]) <= groups, command
+    used = {word for command in runs if command.startswith(".ci/run") for word in command.split()[1:]}
+    assert groups - used == {"pythons"}  # a matrix over the versions of Python is in its place
     for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
         yaml.safe_load(form.read_text())
