@@ -21,7 +21,7 @@ from mcpdesk.settings import BY_VARIABLE
 from tests.support import tiers
 
 # Run by nohup, or in the background of a script, these are ignored, and programs would inherit that.
-for number in (signal.SIGINT, signal.SIGHUP):
+for number in {signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)}:  # Windows has no SIGHUP
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
 
