@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from mcpdesk.errors import DeskError, DeskUserError
 from mcpdesk.inbox.question import Answer, Approval, Option, Page, Question, QuestionKind, QuestionState
+from mcpdesk.link import link_board
 from mcpdesk.link.link_board import (
     ENDED,
     FILES,
@@ -50,9 +51,16 @@ from mcpdesk.recorder.record import ConnectionInfo, Direction
 from tests.support.dashboard import KEY, shop
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.fake_link import FakeLink
+from tests.support.patience import WITHIN_S
 
 PAGE = Page("Which?", "Storage", (Option("a", "the first"), Option("b")))
 ASKED = Question(1, "shop", "claude 2", "AskUserQuestion", (PAGE,), 10.0, 70.0)
+
+
+@pytest.fixture(autouse=True)
+def patient_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look pairs all frames, on a busy machine too."""
+    monkeypatch.setattr(link_board, "LOOK_S", WITHIN_S)
 
 
 @pytest.fixture
