@@ -266,9 +266,7 @@ async def test_each_way_to_end_is_told_apart(desk: RunningDesk) -> None:
 
 async def test_the_desk_jobs_and_tasks_are_counted_too(desk: RunningDesk) -> None:
     for name in ("fine", "crashes"):
-        await asyncio.wrap_future(
-            desk.request("counted", "tools/call", {"name": name, "arguments": {}}).outcome
-        )
+        await desk.outcome("counted", "tools/call", {"name": name, "arguments": {}})
     async with aiohttp.ClientSession() as session:
         client = Client(desk, session)
         for name in ("fine", "crashes"):
@@ -303,9 +301,7 @@ async def test_a_call_that_is_cancelled_and_one_that_may_not_run_are_told_apart(
     assert tool is not None and home is not None
     await desk.host.folders["counted"].choose_policy("fine", Policy.DENY)
     assert home.refusal(tool)
-    await asyncio.wrap_future(
-        desk.request("counted", "tools/call", {"name": "fine", "arguments": {}}).outcome
-    )
+    await desk.outcome("counted", "tools/call", {"name": "fine", "arguments": {}})
     assert figures.of("fine").outcomes[call_figures.OutcomeKind.REFUSED] == 1
 
 

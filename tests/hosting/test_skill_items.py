@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from base64 import b64decode
 from collections.abc import Iterator
@@ -54,17 +53,17 @@ def test_the_files_of_a_skill_are_those_the_tool_lists(shop: Path) -> None:
 
 async def test_a_client_reads_what_a_skill_refers_to(shop: Path, tmp_path: Path) -> None:
     async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
-        skill = await call(link, "InvokeSkill", skill_name="review", arguments="main.py")
+        skill = await link.call("shop", "InvokeSkill", skill_name="review", arguments="main.py")
         assert skill["structuredContent"]["instructions"] == "Look at main.py."
         uri = next(file["uri"] for file in skill["structuredContent"]["files"] if "style" in file["path"])
-        read = await answer(link, "resources/read", {"uri": uri})
+        read = await link.answer_of("shop", "resources/read", {"uri": uri})
         assert read["contents"][0]["text"] == "Short lines."
 
 
 async def test_a_server_without_the_tool_shows_nobody_any_skill(shop: Path, tmp_path: Path) -> None:
     (shop / "mcp.json").write_text('{"name": "shop", "builtins": ["PlanMode"]}')
     async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
-        assert (await answer(link, "resources/list", {}))["resources"] == []
+        assert (await link.answer_of("shop", "resources/list", {}))["resources"] == []
 
 
 async def test_a_folders_own_resource_wins_over_what_comes_along(shop: Path, tmp_path: Path) -> None:
@@ -75,18 +74,8 @@ async def test_a_folders_own_resource_wins_over_what_comes_along(shop: Path, tmp
         'async def mine() -> str:\n    return "mine"\n'
     )
     async with running_desk(shop, state_dir=str(tmp_path / "state")) as link:
-        read = await answer(link, "resources/read", {"uri": "skill://review/SKILL.md"})
+        read = await link.answer_of("shop", "resources/read", {"uri": "skill://review/SKILL.md"})
         assert read["contents"][0]["text"] == "mine"
-
-
-async def call(link: RunningDesk, name: str, **arguments: Any) -> dict[str, Any]:
-    return await answer(link, "tools/call", {"name": name, "arguments": arguments})
-
-
-async def answer(link: RunningDesk, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    outcome = await asyncio.wrap_future(link.request("shop", method, params).outcome)
-    assert outcome.result is not None
-    return outcome.result
 
 
 async def test_the_tool_names_the_skills_there_are_and_clients_hear_of_new_ones(shop: Path) -> None:
@@ -148,7 +137,7 @@ def office(tmp_path: Path) -> Path:
 
 async def test_a_skill_is_listed_with_its_front_matter_and_the_digest_of_every_file(office: Path) -> None:
     async with running_desk(office) as link:
-        (skill,) = (await answer(link, "skills/list", {}))["skills"]
+        (skill,) = (await link.answer_of("shop", "skills/list", {}))["skills"]
         assert entry_fault(skill) == ""
         assert skill["uri"] == "skill://refunds/SKILL.md"
         assert skill["frontmatter"] == {
@@ -159,10 +148,10 @@ async def test_a_skill_is_listed_with_its_front_matter_and_the_digest_of_every_f
         }
         assert len(skill["resources"]) == 3
         for each in skill["resources"]:
-            (read,) = (await answer(link, "resources/read", {"uri": each["uri"]}))["contents"]
+            (read,) = (await link.answer_of("shop", "resources/read", {"uri": each["uri"]}))["contents"]
             data = read["text"].encode() if "text" in read else b64decode(read["blob"])
             assert len(data) == each["size"] and f"sha256:{sha256(data).hexdigest()}" == each["digest"]
-        got = await answer(link, "skills/get", {"uri": skill["uri"]})
+        got = await link.answer_of("shop", "skills/get", {"uri": skill["uri"]})
         assert got["skill"] == skill
         assert (got["resultType"], got["cacheScope"], got["ttlMs"]) == ("complete", "private", 0)
         unknown = await error(link, "skills/get", {"uri": "skill://refunds/forms"})
@@ -171,10 +160,10 @@ async def test_a_skill_is_listed_with_its_front_matter_and_the_digest_of_every_f
 
 async def test_a_directory_of_a_skill_lists_its_direct_children(office: Path) -> None:
     async with running_desk(office, page_size=1) as link:
-        first = await answer(link, "resources/directory/read", {"uri": "skill://refunds/forms"})
+        first = await link.answer_of("shop", "resources/directory/read", {"uri": "skill://refunds/forms"})
         assert [each["name"] for each in first["resources"]] == ["refunds/forms/mail à la carte.md"]
         cursor = {"uri": "skill://refunds/forms", "cursor": first["nextCursor"]}
-        last = await answer(link, "resources/directory/read", cursor)
+        last = await link.answer_of("shop", "resources/directory/read", cursor)
         assert last["resources"] == [
             {"uri": "skill://refunds/forms/old", "name": "old", "mimeType": "inode/directory"}
         ]
@@ -205,11 +194,11 @@ async def test_a_changed_file_changes_the_entry(office: Path) -> None:
     heard = Heard()
     async with running_desk(office, http=True, watch=True) as desk:
         place = place_of("json", desk.view().servers[0].url, office)
-        (before,) = (await answer(desk, "skills/list", {}))["skills"]
+        (before,) = (await desk.answer_of("shop", "skills/list", {}))["skills"]
         async with session(place, HANDSHAKES[-1], heard):
             save(office / "skills" / "refunds" / "SKILL.md", REFUNDS.replace("Pay it back", "Pay nothing"))
             await heard.sees(lambda: heard.has(types.ResourceListChangedNotification))
-        (after,) = (await answer(desk, "skills/list", {}))["skills"]
+        (after,) = (await desk.answer_of("shop", "skills/list", {}))["skills"]
         assert before["resources"][1:] == after["resources"][1:]
         assert before["resources"][0] != after["resources"][0]
 
@@ -270,7 +259,7 @@ def test_what_a_link_leads_out_of_a_skill_is_no_file_of_it(office: Path, tmp_pat
 
 
 async def error(link: RunningDesk, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    outcome = await asyncio.wrap_future(link.request("shop", method, params).outcome)
+    outcome = await link.outcome("shop", method, params)
     assert outcome.error is not None
     return outcome.error
 

@@ -101,10 +101,7 @@ def states(desk: RunningDesk) -> list[str]:
 
 async def call(desk: RunningDesk, server: str, method: str, **params: Any) -> str:
     """The result, as text, of a request of the desk's."""
-    running = desk.request(server, method, params)
-    outcome = await asyncio.wrap_future(running.outcome)
-    assert outcome.result is not None, outcome.error
-    return str(outcome.result)
+    return str(await desk.answer_of(server, method, params))
 
 
 @pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.package.rpartition("/")[2])

@@ -44,8 +44,7 @@ def names(desk: RunningDesk) -> list[str]:
 
 
 async def result(desk: RunningDesk, server: str, tool: str, **arguments: object) -> object:
-    call = desk.request(server, "tools/call", {"name": tool, "arguments": arguments})
-    outcome = await asyncio.wrap_future(call.outcome)
+    outcome = await desk.outcome(server, "tools/call", {"name": tool, "arguments": arguments})
     return outcome.result["content"][0]["text"] if outcome.result else outcome.error
 
 

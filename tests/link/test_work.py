@@ -14,7 +14,7 @@ import pytest
 from mcpdesk.link.local_work import WINDOW
 from mcpdesk.link.values import JobKind, JobState, JobView
 from tests.support.desk import RunningDesk, running_desk
-from tests.support.patience import in_time, until, within
+from tests.support.patience import in_time, until
 
 BUILTINS = '["BackgroundBash", "SetCallback", "TaskManager", "PlanMode"]'
 LASTING = '''
@@ -39,11 +39,9 @@ def folder(tmp_path: Path) -> Path:
 
 async def call(desk: RunningDesk, name: str, **arguments: Any) -> dict[str, Any]:
     """The structured result of a tool that works."""
-    made = desk.request("own", "tools/call", {"name": name, "arguments": arguments})
-    async with within():
-        outcome = await asyncio.wrap_future(made.outcome)
-    assert outcome.result is not None and not outcome.result.get("isError"), outcome
-    return dict(outcome.result["structuredContent"])
+    result = await desk.call("own", name, **arguments)
+    assert not result.get("isError"), result
+    return dict(result["structuredContent"])
 
 
 def only(desk: RunningDesk) -> JobView:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -119,9 +118,7 @@ class Dashboard:
 
     async def called(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """The result of a call."""
-        outcome = await asyncio.wrap_future(self.call(tool, **arguments).outcome)
-        assert outcome.result is not None, outcome.error
-        return dict(outcome.result)
+        return await self.desk.call("shop", tool, **arguments)
 
     async def job(self, tool: str, **arguments: Any) -> str:
         """The id of a call that was asked for as a job and is over."""

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,8 +16,9 @@ from mcpdesk.hosting.core_thread import CoreThread
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from mcpdesk.link.local import LocalLink
+from mcpdesk.link.values import CallOutcome
 from mcpdesk.upstream.upstream import UpstreamPlan
-from tests.support.patience import within
+from tests.support.patience import in_time, within
 
 # pytest makes a syntax tree of every module of ours that it imports, which two threads cannot do at the same
 # time (see `mcpdesk.hosting.folder.namespace`): what the screen imports late is imported before a core runs.
@@ -30,6 +32,20 @@ class RunningDesk(LocalLink):
     """The link, and the host behind it for the tests that need to look there."""
 
     host: Host
+
+    async def outcome(self, server: str, method: str, params: dict[str, Any]) -> CallOutcome:
+        """End of a request of the desk's."""
+        return await in_time(asyncio.wrap_future(self.request(server, method, params).outcome))
+
+    async def answer_of(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Result of a request of the desk's that succeeds."""
+        outcome = await self.outcome(server, method, params)
+        assert outcome.result is not None, outcome
+        return outcome.result
+
+    async def call(self, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Result of a call of the desk's, which may say that the tool failed."""
+        return await self.answer_of(server, "tools/call", {"name": tool, "arguments": arguments})
 
 
 @asynccontextmanager

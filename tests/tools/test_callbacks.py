@@ -158,24 +158,18 @@ async def desk(tmp_path: Path) -> AsyncIterator[RunningDesk]:
         yield link
 
 
-async def answer(link: RunningDesk, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    outcome = await asyncio.wrap_future(link.request("shop", method, params).outcome)
-    assert outcome.result is not None, outcome
-    return outcome.result
-
-
 @pytest.mark.slow
 async def test_the_desk_hears_of_it_and_the_resource_tells(desk: RunningDesk) -> None:
     arguments = {"action": "set", "message": "stretch", "delay_seconds": 1}
-    await answer(desk, "tools/call", {"name": "SetCallback", "arguments": arguments})
+    await desk.answer_of("shop", "tools/call", {"name": "SetCallback", "arguments": arguments})
     await until(lambda: any("stretch" in notice.text for notice in desk.notices()), 5)
     assert desk.notices()[-1].screen == "activity/callbacks"
-    read = await answer(desk, "resources/read", {"uri": "callback://1"})
+    read = await desk.answer_of("shop", "resources/read", {"uri": "callback://1"})
     assert '"state":"over"' in read["contents"][0]["text"].replace(" ", "")
 
 
 @pytest.mark.parametrize("delay", [0, 3601, -1])
 async def test_a_delay_out_of_range_is_told_the_range(desk: RunningDesk, delay: int) -> None:
     arguments = {"action": "set", "message": "x", "delay_seconds": delay}
-    result = await answer(desk, "tools/call", {"name": "SetCallback", "arguments": arguments})
+    result = await desk.answer_of("shop", "tools/call", {"name": "SetCallback", "arguments": arguments})
     assert result["isError"] and "delay_seconds" in result["content"][0]["text"]

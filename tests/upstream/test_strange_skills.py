@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
 import pytest
@@ -17,7 +16,7 @@ from tests.support.skill_server import FORM, MAIN
 
 async def read(desk: RunningDesk, uri: str) -> tuple[str, str]:
     """What the desk is given at a URI, and why it is not."""
-    outcome = await asyncio.wrap_future(desk.request("acme", "resources/read", {"uri": uri}).outcome)
+    outcome = await desk.outcome("acme", "resources/read", {"uri": uri})
     text = outcome.result["contents"][0]["text"] if outcome.result else ""
     return text, (outcome.error or {}).get("message", "")
 

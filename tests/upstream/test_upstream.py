@@ -56,8 +56,7 @@ def names(desk: RunningDesk, name: str = "odd") -> list[str]:
 
 async def call(desk: RunningDesk, tool: str, **arguments: Any) -> dict[str, Any]:
     """The result, or the error, of a call of the desk's."""
-    running = desk.request("odd", "tools/call", {"name": tool, "arguments": arguments})
-    outcome = await asyncio.wrap_future(running.outcome)
+    outcome = await desk.outcome("odd", "tools/call", {"name": tool, "arguments": arguments})
     found = outcome.result or outcome.error
     assert found is not None
     return found
