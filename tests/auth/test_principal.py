@@ -226,7 +226,7 @@ def problem(route: str, expected: str, outcome: Any) -> str:
         case "foreign":
             is_right = outcome.status == 403 and (is_socket or "Origin" in outcome.error)
         case "too large":
-            is_right = outcome.status in (400, 431)
+            is_right = outcome.status == 431
         case subject:
             # The stream was opened by ada: it is nobody else's.
             status = 404 if route == "SSE message" and subject != "ada" else PASSED.get(route, 200)

@@ -54,7 +54,7 @@ async def test_a_card_needs_no_key_and_holds_none_but_says_that_one_is_due() -> 
         status, card, _ = await get(served, CARD)
         assert (await get(served, CATALOG))[0] == 200
         async with served.client.get(f"{served.url}/mcp/sample") as refused:
-            assert refused.status in (401, 403)
+            assert refused.status == 403
     assert status == 200 and "sesame" not in json.dumps(card)
     assert card["remotes"][0]["url"] == "https://tea.example/mcp/sample"
     headers = card["remotes"][0]["headers"]
@@ -92,7 +92,7 @@ async def test_where_mcp_is_off_or_the_page_is_a_strangers_nothing_is_found(path
         status, _, told = await get(served, path, Origin="https://desk.example")
         assert (status, told["Access-Control-Allow-Origin"]) == (200, "https://desk.example")
         async with served.client.post(f"{served.url}{path}") as answer:
-            assert answer.status in (405, 415)
+            assert answer.status == 405
 
 
 async def test_a_server_that_is_not_there_has_no_card() -> None:
