@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from mcpdesk.hosting.hosted_folder import built_in
-from mcpdesk.inbox.question import Answer, QuestionState
+from mcpdesk.inbox.question import Answer
 from mcpdesk.link.link import LinkCall
 from mcpdesk.link.values import CallOutcome
 from mcpdesk.tools import BUILTINS
@@ -154,11 +154,3 @@ async def test_a_cancelled_call_leaves_nothing_running(desk: RunningDesk, tmp_pa
     running.cancel()
     assert (await outcome(running)).cancelled
     await until(lambda: not shell.is_running())
-
-
-async def test_a_cancelled_question_is_withdrawn(desk: RunningDesk) -> None:
-    questions = '{"questions": [{"question": "Go on?", "options": ["yes", "no"]}]}'
-    asking = call(desk, "AskUserQuestion", questions_json=questions)
-    await until(lambda: bool(desk.questions()))
-    asking.cancel()
-    await until(lambda: desk.questions()[0].state is QuestionState.WITHDRAWN)

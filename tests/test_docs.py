@@ -70,8 +70,8 @@ def run(line: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 def test_first_block_starts_the_desk_and_the_second_runs_the_tests() -> None:
     first, second = (block.strip() for block in BLOCKS[:2])
-    assert first == "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/mcpdesk"
-    assert second.startswith("python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/pytest")
+    assert "pip install -e ." in first and first.endswith("mcpdesk")
+    assert "pip install -e '.[dev]'" in second and ".venv/bin/pytest" in second
 
 
 @pytest.mark.process

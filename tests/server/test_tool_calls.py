@@ -70,17 +70,6 @@ async def test_waiting_for_a_person_does_not_count_against_the_limit() -> None:
     assert result["structuredContent"] == {"state": "answered", "answers": [["b"]]}
 
 
-async def test_a_question_is_withdrawn_when_its_caller_cancels() -> None:
-    peer = Peer()
-    peer.inbox.audience = 1
-    peer.modern(1, "tools/call", {"name": "ask"})
-    peer.modern(2, "tools/call", {"name": "brief"})
-    await peer.response(2)
-    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    await peer.channel.drained()
-    assert peer.inbox.questions()[0].state == "withdrawn"
-
-
 async def test_every_call_is_served_under_its_own_terms() -> None:
     peer = Peer()
     await peer.shake_hands("2025-06-18")

@@ -104,15 +104,6 @@ async def test_a_nul_character_is_refused(home: ServerState) -> None:
         await call(home, command="a\0b")
 
 
-async def test_cancelling_ends_the_command(home: ServerState) -> None:
-    context = ToolContext(wants_progress=True, home=home)
-    running = asyncio.create_task(call(home, context, command="echo up; sleep 100"))
-    await in_time(context.reported.wait())
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await in_time(running)
-
-
 async def test_the_callers_trace_reaches_the_environment(home: ServerState) -> None:
     context = ToolContext(home=home)
     context.trace = Trace("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=b", "k=v")

@@ -289,7 +289,7 @@ async def test_sessions_go_on_with_a_program_that_is_started_again(
         url = desk.host.url("far")
         await until(lambda: upstream(desk, "far").state == "ready")
         headers = await begin(http, url)
-        said = [
+        said: list[dict[str, object]] = [
             {"jsonrpc": "2.0", "method": "notifications/initialized"},
             {"jsonrpc": "2.0", "id": 1, "method": "resources/subscribe", "params": {"uri": "a:b"}},
             {"jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": {"uri": "a:c"}},

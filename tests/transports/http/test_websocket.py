@@ -100,21 +100,6 @@ async def test_the_stateless_era_and_its_subscriptions() -> None:
         await ws.close()
 
 
-async def test_progress_comes_before_the_answer_and_changes_between_them() -> None:
-    async with serving() as served:
-        ws = await opened(served)
-        await shake_hands(ws)
-        await request(ws, 1, "tools/call", STEPS)
-        came = [await message(ws)]
-        while "id" not in came[-1]:
-            came.append(await message(ws))
-        steps = [each["params"]["progress"] for each in came if each.get("method", "").endswith("progress")]
-        assert steps == [1, 2, 3]
-        served.peer.services.subscriptions.list_changed("sample", "tool")
-        assert (await message(ws))["method"] == "notifications/tools/list_changed"
-        await ws.close()
-
-
 async def test_the_key_comes_by_header_or_query_and_is_not_recorded() -> None:
     async with serving(Rules(api_key="secret")) as served:
         for path in ("/mcp/sample/ws", "/mcp/sample/ws?api_key=wrong"):
