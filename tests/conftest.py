@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from mcpdesk.client.configs.own_program import started_command
 from mcpdesk.settings import BY_VARIABLE
 from tests.support import tiers
+from tests.support.patience import be_patient
 
 # Run by nohup, or in the background of a script, these are ignored, and programs would inherit that.
 for number in {signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)}:  # Windows has no SIGHUP
@@ -51,9 +52,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Begin to notice what the test and its fixtures start."""
     tiers.started.clear()
+    be_patient(is_quick=tiers.is_quick(item))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -72,7 +74,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     modules, began = set(sys.modules), time.process_time()
     outcome = yield
     used_s = time.process_time() - began
-    if any(item.get_closest_marker(mark) for mark in tiers.UNQUICK):
+    if not tiers.is_quick(item):
         return outcome
     if started := [*tiers.started, *_shared_programs(item)]:
         pytest.fail(f"this test starts a program ({started[0]}): mark it `process`", pytrace=False)

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# A condition is given up after this time. WITHIN_S is for programs that start or end, and for whole blocks.
+# Seconds after which a quick test gives up a condition. Tests of other tiers wait for programs and run beside
+# many others: they have WITHIN_S, which also limits whole blocks.
 UNTIL_S = 10.0
 WITHIN_S = 40.0
 LOOK_S = 0.005
@@ -27,17 +28,27 @@ MOST_CHARACTERS = 3_000
 CELL = re.compile(r'<text [^>]*? x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"[^>]*>(.*?)</text>')
 
 
+_until_s = UNTIL_S
+
+
+def be_patient(*, is_quick: bool) -> None:
+    """Set the time after which conditions are given up; `tests/conftest.py` does before each test."""
+    global _until_s
+    _until_s = UNTIL_S if is_quick else WITHIN_S
+
+
 async def until(
     condition: Callable[[], Any],
     *shown: object,
     changed: asyncio.Event | None = None,
-    within_s: float = UNTIL_S,
+    within_s: float | None = None,
 ) -> Any:
     """Wait until a condition is true, and return its value.
 
     A pilot among `shown` lets its screen settle between two looks. With `changed`, the condition is looked at
     when that event is set. A failure prints `shown`, or the variables of the condition.
     """
+    within_s = _until_s if within_s is None else within_s
     end = time.monotonic() + within_s
     pilot = next((each for each in shown if hasattr(each, "pause")), None)
     looks = 0
@@ -62,8 +73,9 @@ async def until(
             await asyncio.sleep(LOOK_S)
 
 
-def wait_until(condition: Callable[[], Any], *shown: object, within_s: float = UNTIL_S) -> Any:
+def wait_until(condition: Callable[[], Any], *shown: object, within_s: float | None = None) -> Any:
     """Block until a condition is true that a thread or another program changes, and return its value."""
+    within_s = _until_s if within_s is None else within_s
     end = time.monotonic() + within_s
     looks = 0
     while not (found := condition()):

@@ -8,6 +8,8 @@ import time
 from tempfile import gettempdir
 from typing import Any
 
+import pytest
+
 # Marks of tests that plain `pytest` leaves out.
 UNQUICK = ("slow", "process", "browser")
 # CPU time that a quick test may use in its call phase, all threads together.
@@ -41,6 +43,11 @@ def open_terminal() -> tuple[int, int]:
     """Open a pseudo-terminal: the descriptors of both ends. No audit event reports it."""
     started.append("a pseudo-terminal")
     return os.openpty()
+
+
+def is_quick(item: pytest.Item) -> bool:
+    """Return True for a test without a mark."""
+    return not any(item.get_closest_marker(mark) for mark in UNQUICK)
 
 
 def cpu_limit_s() -> float:
