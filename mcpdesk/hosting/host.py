@@ -197,9 +197,13 @@ class Host:
         refusals = [endpoint.refusal for endpoint in self.endpoints()]
         if refusals and all(refusals) and not self.passed:
             return refusals[0]
-        starting = [name for name in self.passed if self.upstreams[name].status.state == "connecting"]
-        waiting = f"{', '.join(starting)} is not connected yet" if starting else ""
+        waiting = self._hosted_upstreams.unready(is_all=all(refusals))
         return waiting or ("" if self.replicas is None else self.replicas.unready)
+
+    @property
+    def down(self) -> list[str]:
+        """Pass-through servers whose latest connection attempt failed."""
+        return self._hosted_upstreams.down
 
     @property
     def uptime_s(self) -> float:

@@ -57,6 +57,22 @@ class HostedUpstreams:
         """Servers with a stored token of an earlier login, if that was looked up."""
         self._chores: set[asyncio.Task[None]] = set()
 
+    @property
+    def down(self) -> list[str]:
+        """Pass-through servers whose latest connection attempt failed."""
+        return [name for name in self.passed if self.by_name[name].is_down]
+
+    def unready(self, *, is_all: bool) -> str:
+        """Return the reason not to send clients to the pass-through servers; empty without one.
+
+        Either one has not ended its first connection attempt, or all are down and nothing else is served
+        (`is_all`). While one reconnects, the result of its latest attempt counts.
+        """
+        if starting := [name for name in self.passed if self.by_name[name].is_down is None]:
+            return f"{', '.join(starting)} is not connected yet"
+        down = self.down
+        return f"not connected: {', '.join(down)}" if is_all and len(down) == len(self.passed) > 0 else ""
+
     def has_login(self, plan: UpstreamPlan) -> bool:
         """True if clients reach a server with the token of an earlier login.
 

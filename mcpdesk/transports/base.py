@@ -527,7 +527,11 @@ class Replicas(Protocol):
 
     @property
     def away(self) -> str:
-        """Reason why shared state is unavailable now; empty if it is available."""
+        """Reason why shared state is unavailable now, with the engine's address; empty if it is available."""
+
+    @property
+    def outage(self) -> str:
+        """Reason why shared state is unavailable now, without the address; empty if it is available."""
 
     def facts(self) -> list[dict[str, Any]]:
         """Name, version and folders of all live replicas, this one first."""
@@ -625,7 +629,14 @@ class Site(Protocol):
 
     @property
     def unready(self) -> str:
-        """Reason why a load balancer should send no new clients here; empty if the core is ready."""
+        """Reason why a load balancer should send no new clients here, without an address.
+
+        Empty if the core is ready.
+        """
+
+    @property
+    def down(self) -> Sequence[str]:
+        """Pass-through servers whose latest connection attempt failed."""
 
     @property
     def capture(self) -> CaptureHealth:

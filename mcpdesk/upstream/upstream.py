@@ -151,6 +151,8 @@ class Upstream:
     def __init__(self, plan: UpstreamPlan, site: UpstreamSite) -> None:
         self.plan = plan
         self.status = UpstreamStatus()
+        self.is_down: bool | None = None
+        """True if the latest finished connection attempt failed; None before the first one has finished."""
         self._site = site
         self._tasks: set[asyncio.Task[None]] = set()
         self.log_level = LOG_LEVEL
@@ -440,6 +442,8 @@ class Upstream:
 
     def _set(self, status: UpstreamStatus) -> None:
         self.status = replace(status, version=self.status.version + 1)
+        if status.state is not UpstreamState.CONNECTING:
+            self.is_down = status.state is UpstreamState.FAILED
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(self._guarded(work))

@@ -94,12 +94,12 @@ async def test_a_replica_that_was_asked_to_end_serves_new_connections_until_bala
 
 async def test_an_absent_engine_counts_when_the_lease_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     group = ReplicaGroup(f"redis://127.0.0.1:{free_port()}/0", "ready", 60.0, lambda told: None)
-    assert group.unready == "" and group.away == ""
+    assert group.unready == "" and group.away == group.outage == ""
     await group.engine.start()
     assert group.unready == "" and "is away" in group.away
     now = time.time()
     monkeypatch.setattr("mcpdesk.hosting.replicas.replica_group.time.time", lambda: now + LEASE_S + 1)
-    assert group.unready == group.away
+    assert group.unready == group.outage == "the engine that the replicas share is away"
     await group.engine.close()
 
 

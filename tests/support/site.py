@@ -95,6 +95,7 @@ class Served:
         self.rules = rules
         self.uptime_s = 1.5
         self.unready = ""
+        self.down: list[str] = []
         self.state_dir = state_dir
         self.replicas: Replicas | None = None
         self.watch: ExchangeWatch | None = None

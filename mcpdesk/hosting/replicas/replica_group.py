@@ -40,6 +40,17 @@ class ServerInEngine:
         return EngineDatabase(self._engine, self._server, self._bus)
 
 
+OUTAGES = {
+    EngineRefusal.AWAY: "is away",
+    EngineRefusal.TIMEOUT: "does not answer in time",
+    EngineRefusal.DENIED: "denies access",
+    EngineRefusal.FULL: "refuses writes, because it is full",
+    EngineRefusal.READ_ONLY: "refuses writes, because it is read-only",
+    EngineRefusal.OTHER: "refuses writes",
+}
+"""Descriptions of the engine's state, without its address and its own words."""
+
+
 class ReplicaGroup:
     """Replicas of one deployment. Used on the core's loop."""
 
@@ -65,6 +76,12 @@ class ReplicaGroup:
         return f"{self.engine.shown} {'refuses writes' if status.is_up else 'is away'}: {status.reason}"
 
     @property
+    def outage(self) -> str:
+        """Reason why shared state cannot be written now, without an address; empty if it can."""
+        refusal = self.engine.status.refusal
+        return "" if refusal is None else f"the engine that the replicas share {OUTAGES[refusal]}"
+
+    @property
     def unready(self) -> str:
         """Reason not to send clients here: shared state cannot be written.
 
@@ -72,7 +89,7 @@ class ReplicaGroup:
         dead.
         """
         status = self.engine.status
-        return self.away if status.is_up or time.time() - status.since >= LEASE_S else ""
+        return self.outage if status.is_up or time.time() - status.since >= LEASE_S else ""
 
     def is_alive(self, replica: str) -> bool:
         """Return True if a replica is known to live."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Any
 
 from mcpdesk.protocol.event_store import Carrier, EventPlace, ResumableStream, numbered
@@ -151,23 +152,44 @@ class EngineStreams:
     async def _write_some(self) -> None:
         """Write pending data. A failed write is kept and does not block others. Raises: EngineAway."""
         refused: EngineAway | None = None
+        unknown = [partial(self._write_unknown, place) for place in self._unknown]
+        changed = [partial(self._write_changed, place) for place in self._changed]
+        writes: list[Callable[[], Awaitable[None]]] = [self._delete_gone, *unknown, *changed]
+        for write in writes:
+            try:
+                await write()
+            except EngineAway as error:
+                if error.refusal in ABSENCES:
+                    raise
+                refused = error
+        if refused is not None:
+            raise refused
+
+    async def _delete_gone(self) -> None:
+        """Delete the streams of sessions that have ended. Raises: EngineAway."""
         if gone := set(self._gone):
             await self._engine.run(lambda client: client.delete(*gone))
             self._gone -= gone
-        for place, after in list(self._unknown.items()):
+
+    async def _write_unknown(self, place: tuple[str, int]) -> None:
+        """Write that a stream has no more events. Raises: EngineAway."""
+        after = self._unknown.pop(place)
+        try:
             await self._engine.script(WRITE, [self._key(*place)], [self._ttl_s, 0, CUT, after])
-            self._unknown.pop(place, None)
-        for place, stream in list(self._changed.items()):
-            if self._changed.pop(place, None) is not None:
-                try:
-                    await self._write(self._key(*place), stream)
-                except EngineAway as error:
-                    self._changed.setdefault(place, stream)
-                    if error.refusal in ABSENCES:
-                        raise
-                    refused = error
-        if refused is not None:
-            raise refused
+        except BaseException:
+            self._unknown.setdefault(place, after)
+            raise
+
+    async def _write_changed(self, place: tuple[str, int]) -> None:
+        """Write a changed stream unless it was removed. Raises: EngineAway."""
+        if (stream := self._changed.pop(place, None)) is None:
+            return
+        try:
+            await self._write(self._key(*place), stream)
+        except BaseException:
+            if self._key(*place) not in self._gone:
+                self._changed.setdefault(place, stream)
+            raise
 
     async def _write(self, key: str, stream: ResumableStream[Any]) -> None:
         if stream.is_over and not stream.kept:

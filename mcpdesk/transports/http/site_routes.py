@@ -48,16 +48,29 @@ async def health(source: FactSource) -> web.Response:
     site = source.site
     if site.replicas is None:
         return json_answer(200, b'{"status":"ok"}')
-    reason = site.unready or site.replicas.away
+    reason = await _detailed(source, site.unready or site.replicas.outage)
     body = {"status": "ok", "ready": not reason, "reason": reason, "replicas": len(site.replicas.facts())}
     return json_answer(200, codec.encode(body))
 
 
 async def ready(source: FactSource) -> web.Response:
-    """Return whether new requests should be sent here; 503 with the reason if they should not."""
-    if source.site.unready:
-        return json_answer(503, codec.encode({"status": "not ready", "reason": source.site.unready}))
-    return json_answer(200, b'{"status":"ready"}')
+    """Return whether new requests should be sent here; 503 with the reason if they should not.
+
+    Pass-through servers that are down are listed, because they need not make the core unready.
+    """
+    down = {"down": list(source.site.down)} if source.site.down else {}
+    if reason := source.site.unready:
+        body = {"status": "not ready", "reason": await _detailed(source, reason), **down}
+        return json_answer(503, codec.encode(body))
+    return json_answer(200, codec.encode({"status": "ready", **down}))
+
+
+async def _detailed(source: FactSource, reason: str) -> str:
+    """Return the reason, for a known caller with the address of the engine and its own words."""
+    replicas = source.site.replicas
+    if replicas is None or not reason or reason != replicas.outage:
+        return reason
+    return replicas.away if await source.is_known() else reason
 
 
 PUBLIC_FACTS = ("name", "version", "token_required", "tools", "resources", "templates", "prompts")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pytest
 
@@ -23,7 +23,7 @@ from mcpdesk.protocol.event_store import (
 )
 from mcpdesk.storage.shared import engine as engines
 from mcpdesk.storage.shared import engine_streams
-from mcpdesk.storage.shared.engine import Engine
+from mcpdesk.storage.shared.engine import Engine, EngineAway, EngineRefusal
 from mcpdesk.storage.shared.engine_streams import BIGGEST, EngineStreams
 from tests.load.faults import EngineLine
 from tests.support.engine import EngineServer, deployment, engine_server, needs_engine, shared_engine
@@ -365,3 +365,65 @@ async def test_streams_of_a_session_that_ended_are_removed(
     pair.other.let_go(SESSION)
     assert connection.is_let_go
     await until(lambda: "stream" not in shared_engine.ask("KEYS", f"*{deployment(tmp_path)}*"))
+
+
+class RefusingEngine:
+    """An engine that refuses writes of some keys, and of no other."""
+
+    def __init__(self) -> None:
+        self.refused: set[str] = set()
+        self.written: list[str] = []
+        self.on_refusal: Callable[[], object] = lambda: None
+
+    def key(self, *parts: str) -> str:
+        return ":".join(parts)
+
+    async def run(self, work: Callable[[Any], Awaitable[object]]) -> object:
+        return await work(self)
+
+    async def delete(self, *keys: str) -> None:
+        self._write(*keys)
+
+    async def script(self, text: str, keys: list[str], arguments: list[Any]) -> None:
+        self._write(*keys)
+
+    def _write(self, *keys: str) -> None:
+        if self.refused.intersection(keys):
+            self.on_refusal()
+            raise EngineAway("not this one", EngineRefusal.OTHER)
+        self.written += keys
+
+
+async def test_a_refused_deletion_or_denial_delays_no_other_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_streams, "PAUSE_S", 0.0)
+    engine = RefusingEngine()
+    streams, store = EngineStreams(cast(Engine, engine), 60), new_store()
+    engine.refused = {"stream:gone:1", f"stream:{SESSION}:7"}
+    streams.remove_soon("gone", [1])
+    streams.deny_soon(SESSION, 7, 3)
+    store.archive = partial(streams.write_soon, SESSION)
+    begun(InMemory(store), b"1", b"2")
+    await until(lambda: f"stream:{SESSION}:0" in engine.written)
+    engine.refused.clear()
+    await until(lambda: {"stream:gone:1", f"stream:{SESSION}:7"} <= set(engine.written))
+    await streams.close()
+
+
+async def test_a_stream_that_is_removed_while_its_write_fails_is_not_written_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine_streams, "PAUSE_S", 0.0)
+    engine, key = RefusingEngine(), f"stream:{SESSION}:0"
+    streams, store = EngineStreams(cast(Engine, engine), 60), new_store()
+    store.archive = partial(streams.write_soon, SESSION)
+
+    def remove() -> None:
+        engine.refused.clear()
+        streams.remove_soon(SESSION, [0])
+
+    engine.refused, engine.on_refusal = {key}, remove
+    begun(InMemory(store), b"1", b"2")
+    assert streams._writing_aio is not None
+    await streams._writing_aio
+    assert engine.written == [key], "it is deleted, and nothing follows"
+    await streams.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -9,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from mcpdesk.auth.operator import Operator
 from mcpdesk.auth.principal import Access
 from mcpdesk.recorder.record import CaptureHealth
-from mcpdesk.transports.base import Rules
+from mcpdesk.transports.base import Replicas, Rules
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http import site_routes
 from tests.support.site import Served, serving
@@ -41,6 +43,32 @@ async def test_readiness_is_told_with_the_reason() -> None:
                 assert (answer.status, await answer.json()) == (status, said)
             async with served.client.get(f"{served.url}/health") as answer:
                 assert answer.status == 200
+
+
+async def test_servers_that_are_down_are_listed_beside_the_readiness() -> None:
+    async with serving() as served:
+        served.down = ["far"]
+        async with served.client.get(f"{served.url}/ready") as answer:
+            assert (answer.status, await answer.json()) == (200, {"status": "ready", "down": ["far"]})
+
+
+class Away:
+    """Replicas whose engine is away."""
+
+    away = "redis://engine.internal:6379 is away: Connection refused"
+    outage = "the engine that the replicas share is away"
+
+    def facts(self) -> list[dict[str, Any]]:
+        return [{}]
+
+
+async def test_the_address_of_the_engine_is_told_only_to_callers_with_the_key() -> None:
+    async with serving(Rules(api_key="secret")) as served:
+        served.replicas, served.unready = cast(Replicas, Away()), Away.outage
+        for path in ("/ready", "/health"):
+            for headers, reason in (({}, Away.outage), ({"X-API-Key": "secret"}, Away.away)):
+                async with served.client.get(f"{served.url}{path}", headers=headers) as answer:
+                    assert (await answer.json())["reason"] == reason
 
 
 async def test_a_server_that_wants_a_token_says_so() -> None:
