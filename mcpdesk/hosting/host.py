@@ -504,6 +504,7 @@ class Host:
         if self._telemetry is not None:
             await self._telemetry.close()
         self.stuck_folders.heartbeat.stop()
+        self.journal.flush()
         await asyncio.to_thread(self.recording.close)
 
     async def send_pumps_away(self) -> None:

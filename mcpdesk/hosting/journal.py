@@ -164,6 +164,10 @@ class Journal:
         """True if lines of one cause are being counted, and their number is written within a second."""
         return self._limits.is_active
 
+    def flush(self) -> None:
+        """Write the lines that the rate limit holds back. Call it when the process that logs here ends."""
+        self._limits.flush(is_last=True)
+
     def lines(self, after: int = -1) -> list[LogLine]:
         """Return the log lines numbered above `after`, oldest first."""
         self._limits.flush()
@@ -229,3 +233,4 @@ def logging_to(journal: Journal, folders: Folders, running: Running = lambda: No
     finally:
         root.handlers[:] = before
         root.setLevel(level)
+        journal.flush()

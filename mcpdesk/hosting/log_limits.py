@@ -39,15 +39,18 @@ class LogLimits:
                 self._causes[cause] = _Cause(self._clock() + SECOND_S)
         write("")
 
-    def flush(self) -> None:
-        """Write the newest line of each cause whose second is over, with the number of lines."""
+    def flush(self, *, is_last: bool = False) -> None:
+        """Write the newest line of each cause whose second is over, with the number of lines.
+
+        With `is_last`, of every cause: no later call is certain.
+        """
         if not self._causes:
             return
         due: list[tuple[Write, int]] = []
         with self._lock:
             now = self._clock()
             for name, cause in list(self._causes.items()):
-                if cause.until > now:
+                if cause.until > now and not (is_last and cause.write is not None):
                     continue
                 if cause.write is None:
                     del self._causes[name]

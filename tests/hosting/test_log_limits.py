@@ -73,3 +73,14 @@ def test_a_notice_of_one_cause_is_shown_once_a_second() -> None:
     for _ in range(3):
         journal.notify("the engine is away", cause="engine")
     assert [each.text for each in journal.notices()] == ["the engine is away"]
+
+
+def test_lines_that_are_held_back_are_written_when_the_process_ends() -> None:
+    journal = Journal()
+    with logging_to(journal, list):
+        for _ in range(3):
+            logging.getLogger("mcpdesk.somewhere").warning("full")
+        assert [each.text for each in journal.lines()] == ["full"]
+    assert [each.text for each in journal.lines()] == ["full", "full (2 times in 1 s)"]
+    journal.flush()
+    assert len(journal.lines()) == 2

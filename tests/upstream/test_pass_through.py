@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import sys
+import threading
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -18,8 +19,9 @@ from aiohttp.test_utils import TestServer
 
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.paths import sample_servers
+from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame
 from mcpdesk.recorder.index.exchange import Status
-from mcpdesk.transports.http.passing import passed_clients
+from mcpdesk.transports.http.passing import pass_through_routes, passed_clients
 from mcpdesk.upstream.target_transport import Reach
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
@@ -36,6 +38,10 @@ JSON = {"Content-Type": "application/json", "Accept": "application/json, text/ev
 def large(member: bytes) -> bytes:
     """A request (`"method":"tools/call","params"`) or an answer (`"result"`) of fifty megabytes."""
     return b'{"jsonrpc":"2.0","id":7,%b:{"name":"x","content":["%b"]}}' % (member, b"x" * (50 << 20))
+
+
+ODD = b"{'jsonrpc':'2.0','id':7,'result':{'text':'" + b"x" * QUICK_BYTES + b"'}}"
+"""An answer that is almost JSON."""
 
 
 class Elsewhere:
@@ -82,6 +88,8 @@ class Elsewhere:
             told = b'data: {"jsonrpc":"2.0","method":"notifications/progress"}\n\n'
             told += b"data: " + large(b'"result"') + b"\n\n"
             return web.Response(body=told, content_type="text/event-stream")
+        if way == "odd events":
+            return web.Response(body=b"data: %b\n\n" % ODD, content_type="text/event-stream")
         if way == "large":
             return web.Response(body=large(b'"result"'), content_type="application/json")
         headers = {"X-Request-Id": "kept", "Set-Cookie": "a=b", "Access-Control-Allow-Origin": "*"}
@@ -297,3 +305,38 @@ async def test_a_server_that_cannot_be_reached_is_told_of() -> None:
         session.post(desk.host.url("there"), data=ASKED, headers=JSON) as got,
     ):
         assert (got.status, "cannot be asked" in await got.text()) == (502, True)
+
+
+async def test_a_message_that_is_parsed_when_the_client_leaves_is_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_read, may_end = threading.Event(), threading.Event()
+
+    def read(data: bytes, *, is_line: bool = False) -> ReadFrame:
+        is_read.set()
+        may_end.wait(WITHIN_S)
+        return read_frame(data, is_line=is_line)
+
+    monkeypatch.setattr(pass_through_routes, "read_frame", read)
+
+    async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
+        host, _, port = url.removeprefix("http://").partition("/")[0].partition(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        head = {**JSON, "Host": f"{host}:{port}", "X-Way": "odd events", "Content-Length": str(len(ASKED))}
+        lines = ["POST /mcp/there HTTP/1.1", *(f"{name}: {value}" for name, value in head.items()), "", ""]
+        writer.write("\r\n".join(lines).encode() + ASKED)
+        await until(is_read.is_set)
+        writer.close()
+        await until(lambda: any(each and ODD.startswith(each) for each in seen(desk)))
+        may_end.set()
+
+    try:
+        await through("odd events", use)
+    finally:
+        may_end.set()
+
+
+def seen(desk: Any) -> list[bytes]:
+    """The beginning of every frame that was recorded."""
+    store = desk.host.recording._store
+    return [store.whole(number) for number in range(store.count)]

@@ -200,6 +200,7 @@ class HttpService:
         await self._dashboard.close()
         await self._sockets.close()
         await self._listener.close(SHUTDOWN_S)
+        self._refusals.flush()
         self._passing.close()
         if self._socket_path is not None:
             self._socket_path.unlink(missing_ok=True)

@@ -6,9 +6,9 @@ The checks cover the form of the request, Host, Origin and the API key. Source: 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-import time
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -220,27 +220,31 @@ LOGGERS = {status: logging.getLogger("mcpdesk.auth") for status in (401, 403, 50
     status: logging.getLogger("mcpdesk.http") for status in (400, 404, 406, 413, 415)
 }
 """Loggers by status. These refusals are logged because the traffic does not show them."""
+SECOND_S = 1.0
 MAX_A_SECOND = 5
 """Maximum number of causes logged in one second, so that a retrying client cannot fill the log."""
 
 
 class RefusalLog:
-    """Logs rejected requests of one listener: one per second and cause, then the number of the others."""
+    """Logs rejected requests of one listener: one per second and cause, then the number of the others.
+
+    Used on one loop.
+    """
 
     def __init__(self) -> None:
-        self._second = self._left_out = 0
+        self._left_out = 0
         self._counts: dict[tuple[int, str, str], int] = {}
         """Number of omitted refusals of this second, by cause."""
+        self._ending: asyncio.TimerHandle | None = None
+        """Timer that ends this second, or None while nothing is counted."""
 
     def log(self, request: web.BaseRequest, answer: web.Response) -> web.Response:
         """Log and return an answer. Only refusals are logged, one per cause and second."""
         logger = LOGGERS.get(answer.status)
         if logger is None or IS_RECORDED in answer:
             return answer
-        second = int(time.monotonic())
-        if second != self._second:
-            self._log_left_out()
-            self._second = second
+        if self._ending is None:
+            self._ending = asyncio.get_running_loop().call_later(SECOND_S, self.flush)
         reason, peer = _reason(answer), sendable(peer_of(request))
         # Temporary failures concern all clients alike.
         cause = answer.status, reason, "" if answer.status == 503 else peer
@@ -254,8 +258,11 @@ class RefusalLog:
             logger.warning("refused %s from %s: %d %s", line, peer, answer.status, reason)
         return answer
 
-    def _log_left_out(self) -> None:
-        """Log the number of omitted refusals of the last second."""
+    def flush(self) -> None:
+        """Log the number of refusals that were omitted in this second, and begin the next one."""
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
         for (status, reason, _), count in self._counts.items():
             if count:
                 LOGGERS[status].warning("refused %d more requests: %d %s", count, status, reason)

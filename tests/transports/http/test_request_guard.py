@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import time
 from collections.abc import Mapping
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import request_guard
+from mcpdesk.transports.http.request_guard import RefusalLog
+from mcpdesk.transports.http.request_head import HEAD, RequestHead
+from mcpdesk.transports.http.responses import plain_error
 from tests.support.callers import call, checking, guarding
-from tests.support.patience import within
+from tests.support.patience import until, within
 from tests.support.site import Served, serving
 from tests.support.tokens import token
 
@@ -190,21 +193,37 @@ async def test_bytes_of_a_head_that_are_no_text_are_shown_as_question_marks(
 async def test_many_refusals_are_counted(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [time.monotonic()]
-    monkeypatch.setattr(request_guard, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
+    monkeypatch.setattr(request_guard, "SECOND_S", 3600.0)
     async with serving(Rules(api_key="right")) as served:
         for _ in range(4):
             await served.post(PING)
         for number in range(request_guard.MAX_A_SECOND + 1):
             await served.post(PING, X_API_Key="wrong", User_Agent=f"guess/{number}")
-        now[0] += 1
-        await served.post(PING)
-    lines = told(caplog)
-    assert len(lines) == request_guard.MAX_A_SECOND + 3
-    *_, same, others, last = lines
+        lines = told(caplog)
+        assert len(lines) == request_guard.MAX_A_SECOND
+    *_, same, others = told(caplog)[len(lines) :]
     assert re.fullmatch(r"refused 3 more requests: 40[13] \w+: missing key .*", same)
     assert others == "refused 2 more requests for other reasons"
-    assert last.startswith("refused POST ")
+
+
+async def test_refusals_of_a_second_are_counted_when_it_ends_without_another_one(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_guard, "SECOND_S", 0.0)  # it ends in the next turn of the loop
+    request = make_mocked_request("GET", "/mcp")
+    request[HEAD] = RequestHead(request)
+    refusals = RefusalLog()
+    lines: list[str] = []
+    for _ in range(2):
+        caplog.clear()
+        for _ in range(3):
+            refusals.log(request, plain_error(401, "missing key"))
+        await until(lambda: len(told(caplog)) == 2)
+        lines += told(caplog)
+    assert lines == 2 * [
+        "refused GET /mcp from unix: 401 missing key",
+        "refused 2 more requests: 401 missing key",
+    ]
 
 
 async def test_the_log_says_what_is_wrong_with_a_token_and_the_caller_is_not_told(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from typing import Any
@@ -17,7 +18,7 @@ from multidict import CIMultiDict
 from mcpdesk.errors import AnswerCut, AnswerRefused, CallError, ProtocolError, SessionLost
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.answer_size import LARGE
-from mcpdesk.protocol.framing import EventFramer
+from mcpdesk.protocol.framing import Event, EventFramer
 from mcpdesk.protocol.framing import event as framed
 from mcpdesk.protocol.headers import routed
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id, readable_id
@@ -494,23 +495,27 @@ class PassThroughRoutes:
         is_stream = kind == STREAM
         framer = EventFramer(most) if is_stream else None
         seen = Seen(KEPT_BYTES) if is_stream else Seen(most, may_keep)
-        async for piece in chunks:
-            part = piece
-            if holds.is_on and framer is not None and framer.is_between:
-                if not await self._held_events(piece, chunks, response, framer, talk):
-                    return
-                continue
-            if framer is not None:
-                try:
-                    for event in framer.feed(piece):
-                        await self._record_relayed(talk, event.data, said)
-                    if b"\n\n" in piece:
-                        seen, part = Seen(KEPT_BYTES), piece.rpartition(b"\n\n")[2]
-                except ValueError:
-                    framer = None  # an event is too large: the rest passes unparsed
-            seen.add(part)
-            await write_pieces(response, (piece,))
         note = None if status == 200 else said
+        try:
+            async for piece in chunks:
+                part = piece
+                if holds.is_on and framer is not None and framer.is_between:
+                    if not await self._held_events(piece, chunks, response, framer, talk):
+                        return
+                    continue
+                if framer is not None:
+                    try:
+                        await self._record_events(talk, framer.feed(piece), said)
+                        if b"\n\n" in piece:
+                            seen, part = Seen(KEPT_BYTES), piece.rpartition(b"\n\n")[2]
+                    except ValueError:
+                        framer = None  # an event is too large: the rest passes unparsed
+                seen.add(part)
+                await write_pieces(response, (piece,))
+        except BaseException:  # the client or the server left in the middle
+            if not is_stream and seen.size:
+                self._record_cut(client, Direction.OUT, seen, note)
+            raise
         if is_stream and framer is None:
             seen.start = seen.start[max(0, seen.start.find(b"{")) :]
             seen.end = seen.end.rstrip()
@@ -539,12 +544,29 @@ class PassThroughRoutes:
     def _record(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
         self._take(talk, data, said, _decoded(data))
 
+    async def _record_events(self, talk: Talk, events: Iterable[Event], said: HttpNote | None) -> None:
+        """Record messages of a stream, also those that are not parsed because the client leaves."""
+        waiting = deque(events)
+        try:
+            while waiting:
+                await self._record_relayed(talk, waiting.popleft().data, said)
+        finally:
+            for event in waiting:
+                self._record_unparsed(talk, event.data, said)
+
     async def _record_relayed(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
         """Record a message of the server. One that takes long to parse is parsed on a thread."""
         message, read = _decoded(data), None
         if message is None and len(data) > QUICK_BYTES:
-            read = await asyncio.to_thread(read_frame, data, is_line=talk.has_lines)
+            try:
+                read = await asyncio.to_thread(read_frame, data, is_line=talk.has_lines)
+            except asyncio.CancelledError:  # the client has left
+                self._record_unparsed(talk, data, said)
+                raise
         self._take(talk, data, said, message, read)
+
+    def _record_unparsed(self, talk: Talk, data: bytes, said: HttpNote | None) -> None:
+        self._site.recorder.frame(talk.client.info.number, Direction.OUT, unreadable(data), False, said)
 
     def _take(
         self, talk: Talk, data: bytes, said: HttpNote | None, message: Any, read: ReadFrame | None = None
