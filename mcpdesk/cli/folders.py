@@ -470,6 +470,8 @@ async def _token_notes(endpoint: HostedEndpoint, token: str) -> list[str]:
         raise DeskUserError(message, "See --token-env.") from None
     except KeysMissing as reason:
         return [f"The token cannot be checked now: {reason}."]
+    finally:
+        access.verifier.close()  # it may still load keys
     if not access.admits(holder):
         scopes = " ".join(sorted(access.scopes - holder.scopes))
         raise DeskUserError(f"The token lacks the scope {scopes}, which every request needs.")

@@ -22,7 +22,7 @@ from mcpdesk.client.answers.http_answers import (
     lower,
     refusal_text,
 )
-from mcpdesk.client.answers.large_frames import OnFrame, read_apart
+from mcpdesk.client.answers.large_frames import OnFrame, hand_on, read_apart
 from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.answers.redirects import redirect_target
 from mcpdesk.client.answers.refusal_words import is_lost_session
@@ -537,7 +537,7 @@ class SseChannel:
                 if event.name == "endpoint" and not self._post_url.done():
                     self._post_url.set_result(self._checked_post_url(event.data))
                 elif event.name == "message":
-                    self._on_data(event.data, await read_apart(event.data))
+                    hand_on(self._on_data, event.data, await read_apart(event.data))
             raise HttpError("the server ended the connection")
         except CallError as error:
             self._fail(error)

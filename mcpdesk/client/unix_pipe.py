@@ -8,12 +8,14 @@ import asyncio
 import socket
 from contextlib import suppress
 
+from mcpdesk.client.answers.large_frames import hand_on
 from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
 from mcpdesk.client.transport import Receive
 from mcpdesk.errors import CallError, InvalidAnswer, Unreachable
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.framing import LineFramer
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.protocol.reading.message import ReadFrame
 
 LONGEST_LINE = 256 << 20
 READ_BYTES = 64 << 10
@@ -77,7 +79,7 @@ class UnixPipe(ConnectedTransport):
             while data := await reader.read(READ_BYTES):
                 for line in framer.feed(data):
                     if line:
-                        self._replies.deliver(line, self._receive)
+                        hand_on(self._deliver, line, None)
                     else:
                         self._replies.fail(
                             InvalidAnswer(f"a line of its answer exceeds {LONGEST_LINE} bytes")
@@ -85,5 +87,11 @@ class UnixPipe(ConnectedTransport):
             self._end = Unreachable(ENDED)
         except OSError as error:
             self._end = Unreachable(f"{ENDED}: {error.strerror}")
-        finally:
-            self._replies.fail(self._end or Unreachable(ENDED))
+        except CallError as error:
+            self._end = error
+        finally:  # also after an unexpected failure, so that no request waits for ever
+            self._end = self._end or Unreachable(ENDED)
+            self._replies.fail(self._end)
+
+    def _deliver(self, line: bytes, read: ReadFrame | None) -> None:
+        self._replies.deliver(line, self._receive, read)

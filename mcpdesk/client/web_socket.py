@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Self
 
 from mcpdesk.client.answers.connection_faults import connection_errors
-from mcpdesk.client.answers.large_frames import OnFrame, read_apart
+from mcpdesk.client.answers.large_frames import OnFrame, hand_on, read_apart
 from mcpdesk.client.answers.pending_replies import ConnectedTransport, PendingReplies
 from mcpdesk.client.http_transports import CONNECT_S, checked_url
 from mcpdesk.client.transport import Incoming, Receive, excerpt, without_query
@@ -100,12 +100,17 @@ class SocketChannel:
         """Pass messages to `on_data` until the connection ends."""
         from aiohttp import WSMsgType
 
-        socket = self._socket
-        while (message := await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
-            data = message.data.encode() if message.type is WSMsgType.TEXT else message.data
-            self._on_data(data, await read_apart(data))
-        reason = f"the server closed the connection (code {socket.close_code})"
-        self._on_end(HttpError(reason) if socket.close_code else CallError("the connection broke"))
+        socket, end = self._socket, CallError("the connection broke")
+        try:
+            while (message := await socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                data = message.data.encode() if message.type is WSMsgType.TEXT else message.data
+                hand_on(self._on_data, data, await read_apart(data))
+            if socket.close_code:
+                end = HttpError(f"the server closed the connection (code {socket.close_code})")
+        except CallError as error:
+            end = error
+        finally:  # also after an unexpected failure, so that no request waits for ever
+            self._on_end(end)
 
 
 async def _refuse_redirect(

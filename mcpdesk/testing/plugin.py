@@ -183,8 +183,7 @@ def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Conn
             chosen = target_of(config) if target is None else target
             if chosen == "":
                 pytest.fail("name a target, or set the ini option mcpdesk_target", pytrace=False)
-            is_text = isinstance(chosen, str | os.PathLike)
-            key = (os.fspath(chosen) if is_text else id(chosen), repr(sorted(options.items())))
+            key = (_identity(chosen), repr(sorted(options.items())))
             if shares and key in shared:
                 return shared[key][1]
             client = clients.enter_context(ServerUnderTest(chosen, **options))
@@ -192,6 +191,17 @@ def _connecting(config: pytest.Config, *, shares: bool = False) -> Iterator[Conn
             return client
 
         yield connect
+
+
+def _identity(target: Any) -> object:
+    """Return a value that is equal for equal targets; a relative path depends on the working folder."""
+    if not isinstance(target, str | os.PathLike):
+        return id(target)
+    text = os.fspath(target)
+    path = os.path.expanduser(text)
+    if os.path.exists(path):
+        return os.path.realpath(path)
+    return text if "://" in text else (os.getcwd(), text)
 
 
 @pytest.fixture

@@ -8,11 +8,18 @@ import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
 
+from mcpdesk.auth.keys import KeysMissing
+from mcpdesk.auth.principal import Access, Principal
+from mcpdesk.auth.tokens import Rejected
+from mcpdesk.cli.folders import _token_notes
+from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.endpoint import HostedEndpoint
 from tests.support.folders import write
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
 
@@ -42,6 +49,42 @@ def command_of(client: str, printed: str) -> list[str]:
     (servers,) = json.loads(printed).values()
     (entry,) = servers.values()
     return [entry["command"], *entry["args"]]
+
+
+class Verifier:
+    """A check of tokens that ends as it is told."""
+
+    def __init__(self, outcome: Principal | Exception) -> None:
+        self.outcome, self.is_closed = outcome, False
+
+    def recognize(self, text: str | None) -> Principal | None:
+        return None
+
+    async def verify(self, text: str) -> Principal:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (Principal("token", "ada", {}), []),
+        (KeysMissing("no keys"), ["The token cannot be checked now: no keys."]),
+        (Rejected("it has expired"), "The token does not count for wallet: it has expired."),
+    ],
+)
+async def test_the_check_of_a_token_is_ended(outcome: Principal | Exception, told: list[str] | str) -> None:
+    verifier = Verifier(outcome)
+    endpoint = cast(HostedEndpoint, SimpleNamespace(name="wallet", access=Access(verifier=verifier)))
+    try:
+        assert await _token_notes(endpoint, "text") == told
+    except DeskUserError as error:
+        assert error.message == told
+    assert verifier.is_closed
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -11,7 +11,7 @@ import pytest
 
 from mcpdesk.client.transport import Incoming
 from mcpdesk.client.unix_pipe import ENDED, UnixPipe
-from mcpdesk.errors import CallError, Unreachable
+from mcpdesk.errors import CallError, InvalidAnswer, Unreachable
 from tests.support.patience import in_time, within
 
 
@@ -94,3 +94,33 @@ async def test_a_connection_that_was_never_opened_is_closed_as_well() -> None:
     with theirs:
         await UnixPipe(ours, "/srv/tea").close()
         assert theirs.recv(1) == b""
+
+
+async def test_a_message_that_its_receiver_fails_on_ends_nothing(ends: Ends) -> None:
+    loop, reported = asyncio.get_running_loop(), list[str]()
+    loop.set_exception_handler(lambda loop, context: reported.append(str(context["exception"])))
+
+    def receive(incoming: Incoming) -> None:
+        raise ValueError("a bug")
+
+    waiting = asyncio.create_task(ends.pipe.exchange({"id": 1, "method": "x"}, {}, receive))
+    await ends.asked()
+    await ends.pipe.open(receive)
+    ends.writer.write(b'{"jsonrpc":"2.0","method":"note"}\n{"jsonrpc":"2.0","id":1,"result":{}}\n')
+    assert (await asyncio.wait_for(waiting, WITHIN_S)).message is not None
+    assert reported == ["a bug"] and ends.pipe.is_open
+
+
+async def test_a_receiver_that_refuses_a_message_ends_the_connection(ends: Ends) -> None:
+    def receive(incoming: Incoming) -> None:
+        raise InvalidAnswer("nonsense")
+
+    await ends.pipe.open(receive)
+    waiting = asyncio.create_task(ends.pipe.exchange({"id": 1, "method": "x"}, {}, receive))
+    await ends.asked()
+    ends.writer.write(b'{"jsonrpc":"2.0"}\n')
+    with pytest.raises(InvalidAnswer, match="nonsense"):
+        await asyncio.wait_for(waiting, WITHIN_S)
+    assert not ends.pipe.is_open
+    with pytest.raises(InvalidAnswer, match="nonsense"):
+        await ends.pipe.send({"method": "later"})

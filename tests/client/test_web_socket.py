@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import orjson
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 from mcpdesk.client.connection import ServerConnection
-from mcpdesk.client.web_socket import WebSocket
+from mcpdesk.client.web_socket import SocketChannel, WebSocket
 from mcpdesk.errors import CallError, DeskUserError, HttpError
 from tests.support.patience import within
 
@@ -127,3 +128,32 @@ async def test_a_redirect_is_not_followed_with_our_key() -> None:
         with pytest.raises(HttpError, match=r"HTTP 307: it redirects to http://localhost:\d+/stolen"):
             await socket.open(lambda message: None)
         assert received == []
+
+
+async def test_a_message_that_its_receiver_fails_on_does_not_end_the_reading() -> None:
+    loop, reported = asyncio.get_running_loop(), list[str]()
+    loop.set_exception_handler(lambda loop, context: reported.append(str(context["exception"])))
+    received: asyncio.Queue[bytes] = asyncio.Queue()
+    ended: asyncio.Future[CallError] = loop.create_future()
+
+    async def there(request: web.BaseRequest) -> web.StreamResponse:
+        socket = web.WebSocketResponse(protocols=("mcp",))
+        await socket.prepare(request)
+        for text in ("first", "second", "third"):
+            await socket.send_str(text)
+        return socket
+
+    def on_data(data: bytes, read: object) -> None:
+        if data == b"first":
+            raise ValueError("a bug")
+        if data == b"third":
+            raise CallError("refused")
+        received.put_nowait(data)
+
+    async with RawTestServer(there) as server:
+        url = str(server.make_url("/")).replace("http", "ws", 1)
+        channel = await SocketChannel.open(url, {}, on_data, ended.set_result)
+        async with asyncio.timeout(WITHIN_S):
+            assert await received.get() == b"second" and reported == ["a bug"]
+            assert str(await ended) == "refused"
+            await channel.end()

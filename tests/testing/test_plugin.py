@@ -14,6 +14,8 @@ import pytest
 
 from mcpdesk.errors import DeskUserError
 from mcpdesk.testing import ServerUnderTest
+from mcpdesk.testing.plugin import _connecting
+from tests.support.folders import write
 from tests.support.registries import needs_python_package
 from tests.support.served import make_server
 
@@ -334,3 +336,17 @@ def test_server_objects_of_other_packages_are_served(kind: str, tmp_path: Path) 
         [*command, "python", "use.py"], cwd=tmp_path, capture_output=True, text=True, timeout=170, check=False
     )
     assert finished.stdout == "3\n3\n", finished.stderr
+
+
+def test_a_shared_client_is_found_by_the_place_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
+) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / name / "shop", {"mcp.json": f'{{"name": "{name}"}}'})
+    with _connecting(pytestconfig, shares=True) as connect:
+        monkeypatch.chdir(tmp_path / "a")
+        first = connect("shop")
+        monkeypatch.chdir(tmp_path / "b")
+        second = connect("shop")
+        assert second is not first and connect(tmp_path / "a" / "shop") is first
+        assert connect("../a/shop") is first and connect("./shop") is second

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from mcpdesk.errors import CallError
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame, read_strictly
 
 OnFrame: TypeAlias = Callable[[bytes, ReadFrame | None], None]
@@ -21,6 +22,25 @@ async def read_apart(data: bytes, *, is_line: bool = False) -> ReadFrame:
         return read_frame(data, is_line=is_line)
     read = read_strictly(data, is_line=is_line)
     return read if read is not None else await asyncio.to_thread(read_frame, data, is_line=is_line)
+
+
+def hand_on(on_frame: OnFrame, frame: bytes, read: ReadFrame | None) -> None:
+    """Pass on a frame. An unexpected failure is reported to the loop, because frames after it must not wait.
+
+    Raises: CallError from `on_frame`.
+    """
+    try:
+        on_frame(frame, read)
+    except CallError:
+        raise
+    except Exception as error:  # a bug in a receiver
+        report_failure(error)
+
+
+def report_failure(error: Exception) -> None:
+    """Report to the loop that a frame could not be passed on."""
+    told = "a frame could not be passed on"
+    asyncio.get_running_loop().call_exception_handler({"message": told, "exception": error})
 
 
 class FrameLane:
@@ -64,8 +84,7 @@ class FrameLane:
                 try:
                     self._hand_on(frame, read)
                 except Exception as error:  # frames after it must not wait, nor overtake each other
-                    told = "a frame could not be passed on"
-                    asyncio.get_running_loop().call_exception_handler({"message": told, "exception": error})
+                    report_failure(error)
         finally:
             self._reading = None
             self._pause(False)
