@@ -34,6 +34,7 @@ from mcpdesk.upstream.target_transport import ClientPlace, ProgramEvents, Reach,
 if TYPE_CHECKING:
     from socket import socket
 
+    from mcpdesk.client.child_process import ProgramEnded
     from mcpdesk.client.config_files import ConfigFile
     from mcpdesk.client.configs.servers import InputVariable
     from mcpdesk.client.transport import ClientTransport
@@ -258,13 +259,20 @@ class ProgramLines:
     """Prints the output of a server program other than messages.
 
     Its log during connection is printed only if the connection fails, because many servers log long
-    complaints about the first request of the newest revision.
+    complaints about the first request of the newest revision. A program that ends at that request is started
+    a second time, and what both runs print is printed once.
     """
 
     def __init__(self) -> None:
         self.count = 0
         """Number of lines on stdout that are not messages."""
         self._held: deque[str] | None = deque(maxlen=MOST_HELD_LINES)
+        self._former: deque[str] | None = None
+        """Log of an earlier run that ended during connection, or None."""
+        self._strays: list[str] = []
+        """First lines on stdout of the current run."""
+        self._former_strays: list[str] = []
+        """Those of the earlier run."""
 
     def log(self, line: str) -> None:
         """Handle a line on stderr."""
@@ -274,14 +282,27 @@ class ProgramLines:
             self._held.append(line)
 
     def stray(self, line: bytes) -> None:
-        """Handle a line on stdout that is not a message. Only the first ones are printed."""
+        """Handle a line on stdout that is not a message.
+
+        Only the first ones are printed, except that of all runs, which a remark quotes.
+        """
         self.count += 1
-        if self.count <= MOST_STRAY_LINES:
-            print_message(f"(stdout) {excerpt(line)}")
+        if len(self._strays) == MOST_STRAY_LINES:
+            return
+        text = excerpt(line)
+        self._strays.append(text)
+        if self.count > 1 and text not in self._former_strays:
+            print_message(f"(stdout) {text}")
+
+    def ended(self, reason: ProgramEnded) -> None:
+        """Handle the end of a run. During connection another one may follow."""
+        if self._held is not None:
+            self._former, self._held = self._held or self._former, deque(maxlen=MOST_HELD_LINES)
+            self._former_strays, self._strays = self._strays, []
 
     def settle(self, is_connected: bool) -> None:
         """Print the retained log if the connection failed. Later lines are printed at once."""
-        held, self._held = self._held, None
+        held, self._held = self._held or self._former, None
         for line in held or ():
             if not is_connected:
                 print_message(line)
@@ -292,7 +313,7 @@ def transport_to(
 ) -> ClientTransport:
     """Return the transport to a server. A program's log goes to stderr. Raises: DeskUserError."""
     place = ClientPlace(settings.state_dir, settings.api_key_header)
-    return target_transport(target, reach, place, ProgramEvents(lines.log, lines.stray))
+    return target_transport(target, reach, place, ProgramEvents(lines.log, lines.stray, lines.ended))
 
 
 def running_core(folder: Path, reach: Reach) -> socket | None:

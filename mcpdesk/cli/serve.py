@@ -180,6 +180,7 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
     host = Host(plan)
     host.read_targets, host.read_untrusted = typed_targets, untrusted_file
     give_dashboard(host)
+    _require_free_addresses(plan)
     with ExitStack() as last, capture_output(host, "serve"), kept_in(host.state_dir, host.operator):
         host.load()
         # Entered here, because tools may still print after the core has ended.
@@ -187,6 +188,28 @@ def run_service(plan: HostPlan, theme: str | None = None) -> int:
         pages = last.enter_context(browser_desk(host, theme))
         core_thread.run(_serve(host, printer, pages), core_thread.loop_factory(host))
     return 0
+
+
+def _require_free_addresses(plan: HostPlan) -> None:
+    """Check the addresses to listen on before any code of a folder runs. Raises: DeskError."""
+    from mcpdesk.transports.http.http_service import require_free_port, require_free_socket
+
+    settings = plan.settings
+    if plan.serves_socket:
+        assert settings.socket is not None
+        require_free_socket(settings.socket)
+    elif plan.http and settings.port and not plan.may_move:
+        require_free_port(settings.host, settings.port)
+    if settings.web and settings.web != USUAL_WEB_PLACE:
+        from mcpdesk.transports.browser_desk.desk_pages import listening_socket
+
+        listening_socket(*_web_address(settings.web), may_move=False).close()
+
+
+def _web_address(text: str) -> tuple[str, int]:
+    """Return host and port of the setting `web`."""
+    name, _, port = text.rpartition(":")
+    return name.strip("[]") or "127.0.0.1", int(port)
 
 
 @contextmanager
@@ -204,13 +227,13 @@ def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
     from mcpdesk.hosting.host_plan import rules_of
     from mcpdesk.transports.browser_desk.desk_pages import BrowserDesk, BrowserDeskPlan
 
-    name, _, port = settings.web.rpartition(":")
+    name, port = _web_address(settings.web)
     chosen = {"MCPDESK_STATE_DIR": host.chosen_state} if host.chosen_state else {}
     worn = ["--theme", theme] if theme else []
     pages = BrowserDesk(
         BrowserDeskPlan(
-            name.strip("[]") or "127.0.0.1",
-            int(port),
+            name,
+            port,
             host.operator,
             [sys.executable, "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
             host.services.environment() | chosen,
@@ -224,7 +247,7 @@ def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
         if is_terminal():
             word = host.operator.link_word()
             lines.append(f"this link signs in there once, within 10 minutes: {address}#sign-in={word}")
-        if not is_loopback(name.strip("[]") or "127.0.0.1"):
+        if not is_loopback(name):
             lines.append("what browsers and the desk say is not encrypted: put a proxy with TLS in front")
         yield lines
     finally:

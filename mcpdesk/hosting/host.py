@@ -586,7 +586,7 @@ class Host:
         self.jobs = HostedJobs(self.services.jobs, self.by_name, self.services.records_of)
         self.http = HttpService(self)
         settings = self.settings
-        if settings.socket and self.plan.origins.get("socket", "").startswith("flag"):
+        if settings.socket and self.plan.serves_socket:
             await self.http.listen_unix(settings.socket)
             return self._refresh_rules()
         try:

@@ -62,6 +62,12 @@ class HostPlan(Struct, frozen=True):
     is_unsure: bool = False
     """True if the settings in the `mcp.json` of the first folder could not be read."""
 
+    @property
+    def serves_socket(self) -> bool:
+        """True if HTTP is served on a Unix socket instead of on TCP, because `--socket` was given."""
+        is_given = self.origins.get("socket", "").startswith("flag")
+        return self.http and self.settings.socket is not None and is_given
+
 
 def effective_settings(
     flags: Mapping[str, object], environ: Mapping[str, str], folder: Path | None = None

@@ -49,6 +49,19 @@ def test_a_command_comes_last(mcpdesk: Run) -> None:
 
 
 @pytest.mark.process
+def test_what_a_program_prints_on_stdout_is_told_once(mcpdesk: Run, tmp_path: Path) -> None:
+    done = mcpdesk("list", "--", "sh", "-c", 'echo loading; echo more; exec "$@"', "sh", *HELLO)
+    assert done.returncode == 0 and "greet" in done.stdout
+    assert (done.stderr.count("loading"), done.stderr.count("(stdout) more")) == (1, 1)
+    file = tmp_path / "srv.py"
+    file.write_text('print("loading")\nprint("more")\n')
+    failed = mcpdesk("list", str(file))
+    assert failed.returncode == 3
+    assert (failed.stderr.count("loading"), failed.stderr.count("(stdout) more")) == (1, 1)
+    assert failed.stderr.count("has no server object") == 2, "in its log, and in the error"
+
+
+@pytest.mark.process
 def test_what_a_program_logs_while_it_connects_is_told_only_if_that_fails(mcpdesk: Run) -> None:
     odd = [sys.executable, odd_server.PROGRAM]
     done = mcpdesk("call", "echo", "text=hi", "--", *odd)

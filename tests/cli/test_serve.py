@@ -501,3 +501,27 @@ def test_logs_are_one_json_object_a_line(serve: Serve, folder: Path, monkeypatch
         failed["traceback"].startswith('  File "tools/logs.py"')
         and 'raise KeyError("tea")' in failed["traceback"]
     )
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("taken", ["port", "socket", "web"])
+def test_a_taken_address_is_told_before_any_code_of_a_folder_runs(
+    mcpdesk: Run, folder: Path, tmp_path: Path, taken: str
+) -> None:
+    (folder / "tools" / "loud.py").write_text(
+        "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nasync def loud(): ...\n"
+    )
+    family = socket.AF_UNIX if taken == "socket" else socket.AF_INET
+    with socket.socket(family) as other:
+        other.bind(str(tmp_path / "s") if taken == "socket" else ("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        options = {
+            "port": ("--port", str(port)),
+            "socket": ("--socket", str(tmp_path / "s")),
+            "web": ("--port", "0", "--web", f"127.0.0.1:{port}"),
+        }[taken]
+        done = mcpdesk("serve", str(folder), *options)
+    told = {"port": f"port {port} on 127.0.0.1 is taken", "socket": "is served by another process"}
+    assert told.get(taken, f"--web: cannot listen on 127.0.0.1:{port}") in done.stderr
+    assert done.returncode != 0 and not (folder / "tools" / "ran").exists()

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from mcpdesk.hosting.holding import holds as holds_module
 from mcpdesk.hosting.holding.held_message import HeldMessage, HoldView, Verdict, Ways
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.recorder.archive import Archive
@@ -196,3 +197,22 @@ async def test_http_requests_of_both_eras_are_held_and_one_that_is_dropped_hears
         assert not (await asyncio.wait({lost}, timeout=0.1))[0]
         holds.close()
         assert (await lost).status == 202
+
+
+async def test_messages_pass_while_as_many_are_held_as_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holds_module, "MOST_HELD", 2)
+    peer = Peer()
+    await peer.shake_hands()
+    holds = holding(peer, "tool:echo")
+    for number in (1, 2):
+        peer.request(number, "tools/call", echo("waits"))
+    messages = await holds.until(2)
+    peer.request(3, "tools/call", echo("passes"))
+    assert said(await peer.response(3)) == "passes" and holds.view.messages == messages
+    holds.decide(messages[0].number, Verdict.GO_ON)
+    assert said(await peer.response(1)) == "waits"
+    peer.request(4, "tools/call", echo("waits again"))
+    assert [each.id for each in await holds.until(2)] == [2, 4]
+    for each in holds.view.messages:
+        holds.decide(each.number, Verdict.GO_ON)
+    assert said(await peer.response(4)) == "waits again"

@@ -12,7 +12,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import recording as capture_recording
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index import pairing
-from mcpdesk.recorder.index.exchange import ExchangeKind
+from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 from mcpdesk.recorder.index.query import EVERYTHING
 from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.record import CallLog, ConnectionInfo, Direction, Gap, keep_gap
@@ -79,3 +79,36 @@ def test_of_log_lines_that_wait_for_the_file_the_oldest_are_dropped_and_counted(
     first, *others = [each.text for each in Archive(recording.path).call_logs]
     assert first == "2 log lines before this one are missing: the disk is too slow"
     assert others == ["line 2", "line 3", "line 4"]
+
+
+def test_connections_that_are_forgotten_wait_until_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pairing, "MOST_FLOWS", 2)
+    recording = Recording(None)
+    recording.start()
+    index = recording.index
+    for number, pending in ((1, [0]), (2, [0, 1]), (3, [1, 2])):
+        recording.frame(number, Direction.IN, CALL, True)  # of a connection that nothing is known of
+        while index.catch_up(1.0):
+            pass
+        assert index.pending() == pending
+    assert index.exchange(0).status is Status.LOST
+    recording.close()
+
+
+def test_bytes_of_frames_are_read_up_to_a_size_and_at_least_one_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "MOST_HELD", len(CALL) + 1)
+    recording = Recording(tmp_path / "c.jsonl")
+    recording.start()
+    recording.connect(ConnectionInfo(1, "s", "stdio", "c", "2025-06-18", time()))
+    large = CALL.replace(b'"t"', b'"%b"' % (b"t" * 1_000))
+    for frame in (CALL, CALL, CALL, large):
+        recording.frame(1, Direction.IN, frame, True)
+    recording.close()
+    assert recording.path is not None
+    kept = Archive(recording.path)
+    assert kept.data(0, 4) == [CALL, CALL] and kept.data(3, 4) == [large]
+    kept.close()

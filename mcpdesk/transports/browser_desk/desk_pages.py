@@ -80,6 +80,24 @@ class BrowserDeskPlan(Struct, frozen=True):
     """True to use another free port if this one is taken."""
 
 
+def listening_socket(host: str, port: int, *, may_move: bool) -> socket.socket:
+    """Listen, on another port if this one is taken and `may_move`.
+
+    Raises: DeskUserError if the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        try:
+            return socket.create_server((host, port), family=family)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or not may_move:
+                raise
+            return socket.create_server((host, 0), family=family)
+    except OSError as error:
+        hint = "--web 127.0.0.1:0 takes any free port."
+        raise DeskUserError(f"--web: cannot listen on {host}:{port}: {error.strerror}.", hint) from None
+
+
 class BrowserDesk:
     """Serves the pages on its own thread, so that hosted code cannot delay them."""
 
@@ -119,11 +137,8 @@ class BrowserDesk:
         plan = self._plan
         connections = HttpConnections(self._respond, lambda: self._rules)
         try:
-            listening = self._bind()
-        except OSError as error:
-            place = f"{plan.host}:{plan.port}"
-            hint = "--web 127.0.0.1:0 takes any free port."
-            refusal = DeskUserError(f"--web: cannot listen on {place}: {error.strerror}.", hint)
+            listening = listening_socket(plan.host, plan.port, may_move=plan.may_move)
+        except DeskUserError as refusal:
             self._started.set_exception(refusal)
             return
         port = listening.getsockname()[1]
@@ -138,17 +153,6 @@ class BrowserDesk:
             for tab in self._tabs:
                 tab.leave()
             await connections.close(END_S - 1)
-
-    def _bind(self) -> socket.socket:
-        """Listen, on another port if this one is taken and the plan allows it. Raises: OSError."""
-        plan = self._plan
-        family = socket.AF_INET6 if ":" in plan.host else socket.AF_INET
-        try:
-            return socket.create_server((plan.host, plan.port), family=family)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE or not plan.may_move:
-                raise
-            return socket.create_server((plan.host, 0), family=family)
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         answer: web.StreamResponse | None = self._guard.refuse(request, self._rules)

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -400,6 +401,21 @@ def _is_message(head: RequestHead) -> bool:
     return head.way != "messages" and head.method == "POST"
 
 
+def require_free_port(host: str, port: int) -> None:
+    """Check that it is possible to listen on a port.
+
+    Raises: PortTaken, or TransportError for an invalid address.
+    """
+    with suppress(ListeningForbidden):  # HTTP is then served on a Unix socket
+        _bind(host, port, 1)[0].close()
+
+
+def require_free_socket(path: Path) -> None:
+    """Check that no other process listens on a Unix socket. Raises: TransportError."""
+    if path.is_socket() and not rendezvous.is_stale(str(path)):
+        raise TransportError(f"{path} is served by another process")
+
+
 def _bind(host: str, port: int, tries: int) -> tuple[socket.socket, int]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for candidate in range(port, min(port + tries, 65536)):
@@ -428,9 +444,8 @@ def _bind_unix(path: Path) -> socket.socket:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise TransportError(f"cannot listen on {path}: {error.strerror}") from None
+    require_free_socket(path)
     if path.is_socket():
-        if not rendezvous.is_stale(str(path)):
-            raise TransportError(f"{path} is served by another process")
         path.unlink(missing_ok=True)
     elif path.exists():
         raise TransportError(f"cannot listen on {path}: something else is there already")

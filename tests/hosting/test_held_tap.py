@@ -1,0 +1,55 @@
+"""The requests whose answers may be held on a tap have a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from mcpdesk.hosting.holding import held_tap
+from mcpdesk.hosting.holding.held_message import Verdict
+from mcpdesk.hosting.holding.held_tap import HeldTap
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.record import TAPPED
+from mcpdesk.transports import tap
+from tests.support.desk import until
+from tests.support.patience import WITHIN_S
+from tests.support.traffic import call, connection, text
+
+
+async def test_answers_to_the_oldest_of_too_many_requests_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_tap, "MOST_ASKED", 2)
+    recording = Recording(None)
+    recording.connect(connection(TAPPED))
+    held = HeldTap(recording, lambda told: None, lambda: None)
+    told, gate = os.pipe()
+    decided, words = os.pipe()
+    await held.connect(told, words)
+    listening = asyncio.create_task(held.listen())
+
+    def report(is_from_client: bool, number: int, line: bytes) -> None:
+        os.write(gate, tap.TOLD.pack(is_from_client, number, len(line) + 1) + line + b"\n")
+
+    async def decision() -> tuple[int, int]:
+        async with asyncio.timeout(WITHIN_S):
+            word, number, _ = tap.WORD.unpack(await asyncio.to_thread(os.read, decided, tap.WORD.size))
+        return word, number
+
+    try:
+        held.holds.set_rule("tool:echo", "answers")
+        assert await decision() == (tap.BEGIN, 0)
+        for number in (1, 2, 3):
+            report(True, number, call(number, "echo"))
+            assert await decision() == (tap.PASS, number)
+        for number in (1, 2, 3):
+            report(False, 10 + number, text(number, "hi"))
+        assert await decision() == (tap.PASS, 11), "its request is forgotten"
+        await until(lambda: [each.id for each in held.holds.view.messages] == [2, 3])
+        for each in held.holds.view.messages:
+            held.holds.decide(each.number, Verdict.GO_ON)
+        assert {await decision() for _ in range(2)} == {(tap.PASS, 12), (tap.PASS, 13)}
+    finally:
+        os.close(gate)
+        await listening
+        os.close(decided)

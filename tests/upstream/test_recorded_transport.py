@@ -1,0 +1,63 @@
+"""What is remembered of an upstream server's own requests has a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import time
+from typing import cast
+
+import pytest
+
+from mcpdesk.client.in_memory import InMemory, Write
+from mcpdesk.client.transport import Incoming
+from mcpdesk.hosting.holding.holds import Holds
+from mcpdesk.protocol import codec
+from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.record import ConnectionInfo, Recorder
+from mcpdesk.upstream import recorded_transport
+from mcpdesk.upstream.recorded_transport import UNANSWERED, RecordedTransport
+from tests.support.site import Frames
+
+
+class Server:
+    """The server's end of a connection in memory."""
+
+    def __init__(self, write: Write) -> None:
+        self.write = write
+
+    def take(self, frame: bytes) -> None: ...
+
+    def close(self, reason: str) -> None: ...
+
+
+async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recorded_transport, "MOST_QUESTIONS", 2)
+    servers, received, frames = list[Server](), list[Incoming](), Frames()
+
+    def connect(write: Write) -> Server:
+        servers.append(Server(write))
+        return servers[0]
+
+    info = ConnectionInfo(1, "far", "memory", "desk", "2025-11-25", time())
+    transport = RecordedTransport(
+        InMemory(connect, "far"),
+        cast(Recorder, frames),
+        info,
+        Holds(Recording(None), lambda text: None),
+        lambda method, reply: None,
+        lambda info: None,
+        lambda: None,
+    )
+    await transport.open(received.append)
+    asked: Sequence[bytes] = [codec.request(f"q{number}", "ping", {}) for number in range(3)]
+    servers[0].write(asked)
+    assert len(received) == 3, "all are handed on and recorded"
+    assert [data for _, data in frames.seen] == asked
+    transport.end_questions()
+    assert [(each.id, each.remark.text) for each in frames.remarks] == [
+        ("q1", UNANSWERED),
+        ("q2", UNANSWERED),
+    ]
+    await transport.close()
