@@ -188,10 +188,7 @@ class Host:
 
     @property
     def unready(self) -> str:
-        """Reason not to send clients here: it starts or stops, all servers are withheld, or it cannot write.
-
-        Empty if it is ready.
-        """
+        """Reason not to send clients here, such as that all servers are withheld; empty if it is ready."""
         if self.is_draining:
             return "it ends: running calls finish, new clients belong to another process"
         refusals = [endpoint.refusal for endpoint in self.endpoints()]

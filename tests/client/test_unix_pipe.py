@@ -107,7 +107,7 @@ async def test_a_message_that_its_receiver_fails_on_ends_nothing(ends: Ends) -> 
     await ends.asked()
     await ends.pipe.open(receive)
     ends.writer.write(b'{"jsonrpc":"2.0","method":"note"}\n{"jsonrpc":"2.0","id":1,"result":{}}\n')
-    assert (await asyncio.wait_for(waiting, WITHIN_S)).message is not None
+    assert (await in_time(waiting)).message is not None
     assert reported == ["a bug"] and ends.pipe.is_open
 
 
@@ -120,7 +120,7 @@ async def test_a_receiver_that_refuses_a_message_ends_the_connection(ends: Ends)
     await ends.asked()
     ends.writer.write(b'{"jsonrpc":"2.0"}\n')
     with pytest.raises(InvalidAnswer, match="nonsense"):
-        await asyncio.wait_for(waiting, WITHIN_S)
+        await in_time(waiting)
     assert not ends.pipe.is_open
     with pytest.raises(InvalidAnswer, match="nonsense"):
         await ends.pipe.send({"method": "later"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -153,7 +154,7 @@ async def test_a_message_that_its_receiver_fails_on_does_not_end_the_reading() -
     async with RawTestServer(there) as server:
         url = str(server.make_url("/")).replace("http", "ws", 1)
         channel = await SocketChannel.open(url, {}, on_data, ended.set_result)
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             assert await received.get() == b"second" and reported == ["a bug"]
             assert str(await ended) == "refused"
             await channel.end()

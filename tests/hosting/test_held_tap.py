@@ -13,8 +13,7 @@ from mcpdesk.hosting.holding.held_tap import HeldTap
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import TAPPED
 from mcpdesk.transports import tap
-from tests.support.desk import until
-from tests.support.patience import WITHIN_S
+from tests.support.patience import until, within
 from tests.support.traffic import call, connection, text
 
 
@@ -32,7 +31,7 @@ async def test_answers_to_the_oldest_of_too_many_requests_pass(monkeypatch: pyte
         os.write(gate, tap.TOLD.pack(is_from_client, number, len(line) + 1) + line + b"\n")
 
     async def decision() -> tuple[int, int]:
-        async with asyncio.timeout(WITHIN_S):
+        async with within():
             word, number, _ = tap.WORD.unpack(await asyncio.to_thread(os.read, decided, tap.WORD.size))
         return word, number
 

@@ -206,13 +206,13 @@ async def test_messages_pass_while_as_many_are_held_as_may_be(monkeypatch: pytes
     holds = holding(peer, "tool:echo")
     for number in (1, 2):
         peer.request(number, "tools/call", echo("waits"))
-    messages = await holds.until(2)
+    messages = await holds.held(2)
     peer.request(3, "tools/call", echo("passes"))
     assert said(await peer.response(3)) == "passes" and holds.view.messages == messages
     holds.decide(messages[0].number, Verdict.GO_ON)
     assert said(await peer.response(1)) == "waits"
     peer.request(4, "tools/call", echo("waits again"))
-    assert [each.id for each in await holds.until(2)] == [2, 4]
+    assert [each.id for each in await holds.held(2)] == [2, 4]
     for each in holds.view.messages:
         holds.decide(each.number, Verdict.GO_ON)
     assert said(await peer.response(4)) == "waits again"

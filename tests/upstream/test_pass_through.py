@@ -27,7 +27,7 @@ from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support import official
 from tests.support.desk import running_desk
 from tests.support.http_client import http_client
-from tests.support.patience import until, within
+from tests.support.patience import WITHIN_S, until, within
 
 ROOT = Path(__file__).parents[2]
 ASKED = b'{"jsonrpc": "2.0",  "id":7, "method":"tools/call", "params":{"name":"x","arguments":{}}}'

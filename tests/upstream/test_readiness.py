@@ -11,7 +11,8 @@ from aiohttp.test_utils import RawTestServer
 from mcpdesk.client.targets import UrlTarget
 from mcpdesk.paths import sample_servers
 from mcpdesk.upstream.upstream import UpstreamPlan
-from tests.support.desk import running_desk, until
+from tests.support.desk import running_desk
+from tests.support.patience import until
 
 
 @pytest.mark.parametrize("is_alone", [True, False])
