@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.hosting.journal import Journal, Severity
@@ -51,3 +52,10 @@ async def watch_capture(recording: Recording, journal: Journal) -> None:
         if recording.is_resting and not failing:
             await worked.wait()
         await asyncio.sleep(CHECK_S)
+
+
+def masked(value: Any, schema: Any = None) -> Any:
+    """Return a value without what its schema declares as secret."""
+    from mcpdesk.recorder.masking import mask_declared  # only needed once a person sees a value
+
+    return mask_declared(value, schema)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError, StorageError, UnknownMode
-from mcpdesk.hosting.capture_watch import recording_for, watch_capture
+from mcpdesk.hosting.capture_watch import masked, recording_for, watch_capture
 from mcpdesk.hosting.changes import LoopTurns
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.environment import collect_rarely, withhold
@@ -90,7 +90,7 @@ class Host:
         self.services = Services(
             self.journal.log,
             round_keys=self._round_keys,
-            mask=_masked,
+            mask=masked,
             environment=lambda: public_environment(self.hidden_variables()),
             starts=CallStarts(lambda: self.turns.woke),
         )
@@ -693,9 +693,3 @@ class Host:
         from mcpdesk.auth import api_key
 
         return [api_key.load_or_create(self.settings.state_dir, ROUND_KEY).encode()]
-
-
-def _masked(value: Any, schema: Any = None) -> Any:
-    from mcpdesk.recorder.masking import mask_declared  # only needed once a person sees a value
-
-    return mask_declared(value, schema)
