@@ -25,6 +25,7 @@ from mcpdesk.tui.screens.frame_lines import DeskHeader
 from tests.support.fake_link import sample_view
 from tests.support.frame import StubPane, quiet_link, running_frame, toasts
 from tests.support.patience import until
+from tests.support.still_clock import still_clock
 
 
 def text_of(pane: ClientsPane) -> list[str]:
@@ -267,18 +268,20 @@ def test_columns_give_way_in_order_and_the_name_stays() -> None:
 
 @pytest.mark.slow
 async def test_a_long_name_is_cut_only_where_there_is_no_room_and_below_stand_the_latest_calls() -> None:
-    link = quiet_link()
-    _, code, cursor = link.core.clients
-    name = "a-client-with-a-rather-long-name-of-its-own 2.1"
-    link.core = replace(link.core, clients=(replace(code, name=name, connection=1), cursor))
-    async with running_frame(link, (80, 24)) as (app, pilot):
-        pane = await shown(app, pilot)
-        assert name not in "".join(text for text, _ in pane.listing.spans(0, 80))
-        await pilot.resize_terminal(200, 60)
-        await until(lambda: name in "".join(text for text, _ in pane.listing.spans(0, 198)), pilot)
-        detail = pane.query_one(".detail Static", Static)
-        await until(lambda: "latest calls" in str(detail.content), pilot)
-        assert re.search(r"\d\d:\d\d:\d\d  user-profile +[\d.]+ [mµ]?s [✓✗] .*userId", str(detail.content))
+    with still_clock():
+        link = quiet_link()
+        _, code, cursor = link.core.clients
+        name = "a-client-with-a-rather-long-name-of-its-own 2.1"
+        link.core = replace(link.core, clients=(replace(code, name=name, connection=1), cursor))
+        async with running_frame(link, (80, 24)) as (app, pilot):
+            pane = await shown(app, pilot)
+            assert name not in "".join(text for text, _ in pane.listing.spans(0, 80))
+            await pilot.resize_terminal(200, 60)
+            await until(lambda: name in "".join(text for text, _ in pane.listing.spans(0, 198)), pilot)
+            detail = pane.query_one(".detail Static", Static)
+            await until(lambda: "latest calls" in str(detail.content), pilot)
+            latest = r"\d\d:\d\d:\d\d  user-profile +[\d.]+ [mµ]?s [✓✗] .*userId"
+            assert re.search(latest, str(detail.content))
 
 
 @pytest.mark.slow

@@ -194,6 +194,9 @@ async def test_a_part_that_is_taken_down_while_the_program_ends_is_no_fault(
         await app.main.query_one(DeskFooter).remove()
         link.ask(PAGE)
         app.main.refresher.refresh()
+        await app.main.switcher.remove_children()
+        assert app.main.pane is None
+        app.main.refresher.refresh()
         await pilot.pause()
         assert toasts(app) == []
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -230,8 +230,8 @@ class MainScreen(Screen[None]):
 
     @property
     def pane(self) -> Widget | None:
-        """Current pane."""
-        return self.switcher.visible_content if self.shown else None
+        """Current pane; None before the first one is mounted, and while the screen is taken down."""
+        return next((one for one in self.switcher.children if one.id == self.shown), None)
 
     @property
     def server_view(self) -> ServerView | None:

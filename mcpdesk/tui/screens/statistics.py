@@ -215,11 +215,6 @@ class StatisticsPane(ColumnSection[StatisticsRow]):
             Choice(f"{counted(len(self.rows), 'row')} as JSON", as_json(self.rows), "", "j"),
         ]
 
-    def on_resize(self) -> None:
-        """Redraw the charts for the new size."""
-        super().on_resize()
-        self.call_after_refresh(self.show_detail)
-
     def show_order(self) -> None:
         self.update_data(self.link.view())
 

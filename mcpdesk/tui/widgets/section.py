@@ -17,6 +17,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.css.query import NoMatches
+from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -123,8 +124,14 @@ class Detail(VerticalScroll):
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_BINDINGS
 
+    class Resized(Message):
+        """The size has changed, also because the list above has more or fewer rows."""
+
     def compose(self) -> ComposeResult:
         yield Static(markup=False)
+
+    def on_resize(self) -> None:
+        self.post_message(self.Resized())
 
 
 class SectionLesson(Static, can_focus=True):
@@ -339,7 +346,8 @@ class Section(FilterPane, Generic[Row]):
         await self.action_open()
 
     @on(RowList.Moved)
-    def _row_changed(self) -> None:
+    @on(Detail.Resized)
+    def _fit_detail(self) -> None:
         self.show_detail()
 
     def show_detail(self) -> None:
@@ -362,4 +370,6 @@ class Section(FilterPane, Generic[Row]):
                 shown.update(text, layout=layout)
 
     def on_resize(self) -> None:
+        """Lay the section out for its new width, and fit the details into it."""
         self.set_class(self.size.width >= self.beside_from, "-beside")
+        self.call_after_refresh(self.show_detail)

@@ -48,6 +48,7 @@ class TextField(TextArea):
         & .text-field--word { color: $text-accent; }
         & .text-field--bad { color: $text-error; }
         & .text-field--muted, & .text-area--gutter, & .text-area--cursor-gutter { color: $text-muted; }
+        & .text-area--placeholder { color: $text-disabled; }
         & .text-area--matching-bracket { background: $panel; text-style: bold underline; }
     }
     """
