@@ -21,7 +21,9 @@ from textual.color import Color
 
 from mcpdesk.tui.themes import DEFAULT
 from tests.support.contrast import contrast
-from tests.support.picture import SIZES, visit_screens
+from tests.support.picture import visit_screens
+from tests.support.screen_text import DECORATION
+from tests.support.screens import SIZES
 from tests.support.tour import CELL, FONTS, POINTS
 
 WIDE, HIGH = 12.2, 24.4
@@ -36,8 +38,6 @@ _STYLE = re.compile(r"\.terminal-\S*(r\d+) \{ fill: (#\w{6})[^}]*\}")
 _BOLD = re.compile(r"\.terminal-\S*(r\d+) \{[^}]*font-weight: bold")
 _RECT = re.compile(r'<rect fill="(#\w{6})" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="24.65"')
 _TEXT = re.compile(r'<text class="terminal-\S*?(r\d+)" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>')
-DECORATION = frozenset(" │─┃━╭╮╰╯┌┐└┘├┤┬┴┼▏▎▍▌▋▊▉█▇▆▅▄▃▂▁▔▕▐▀▝▘▖▗╸╹╺╻⣿⠁·…")
-"""Lines and bars: they are seen, not read."""
 
 
 class Cell(NamedTuple):
@@ -127,7 +127,7 @@ async def shoot(folder: Path, size: tuple[int, int], wanted: Iterable[str]) -> l
     columns, rows = size
     sheets: dict[str, list[Image.Image]] = {}
     complaints = []
-    async for name, _, pilot in visit_screens(size):
+    async for name, pilot in visit_screens(size):
         for theme in wanted or sorted(pilot.app.available_themes):
             pilot.app.theme = theme
             await pilot.pause()

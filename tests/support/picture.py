@@ -1,8 +1,8 @@
-"""Draws the pictures in the README from the running program: `python -m tests.support.picture [PORT]`.
+"""Draws the pictures of the documentation from the running program: `python -m tests.support.picture NAME`.
 
-A real core hosts the bundled sample, a client calls a tool over HTTP, a person calls another on the desk.
-With `any` instead of a port, the other picture: a server of Node's, which npx fetches. With `gallery`, those
-of `docs/gallery.md`; with `screens`, every screen at three sizes in `tests/golden/screens`.
+With `gallery`, those of `docs/gallery.md`: a real core hosts the bundled sample, a client calls a tool over
+HTTP, a person calls another on the desk. With `readme`, the picture of the README: a server of Node's, which
+npx fetches.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from tests.support.desk import RunningDesk, running_desk
 from tests.support.driven import driven
 from tests.support.patience import WITHIN_S, until
 
-PICTURE = Path(__file__).parents[1] / "golden" / "desk.svg"
+DOCS = Path(__file__).parents[2] / "docs"
 STATE = "/tmp/mcpdesk"
-"""The state of the desks that are drawn: pictures show paths in it, which are to name nobody's folder."""
-ANY_SERVER = PICTURE.with_name("any-server.svg")
-GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
+"""State folder of the desks that are drawn: pictures show paths in it, so no person's folder is used."""
+ANY_SERVER = DOCS / "any-server.svg"
+GALLERY = DOCS / "gallery"
 SHOTS = (
     ("traffic", ("escape", "escape", "2"), "tools/call", "night"),
     ("exchange", ("up", "enter"), "plan-trip", "night"),
@@ -42,8 +42,6 @@ SHOTS = (
     ("light", ("escape", "2"), "tools/call", "paper"),
 )
 """Of each picture of the gallery: name, keys that lead to it from the one before, words it shows, theme."""
-SCREENS = PICTURE.with_name("screens")
-SIZES = ((80, 24), (120, 40), (200, 60))
 CONFIG = Path(STATE) / "clone" / ".mcp.json"
 """A configuration file with servers, which nobody trusts yet."""
 CONFIGURED = {"mcpServers": {"weather": {"command": "npx", "args": ["-y", "weather-server"]}}}
@@ -75,18 +73,7 @@ JOB = "echo watching the sea; exec sleep 600"
 EVERYTHING = UpstreamPlan(
     "server-everything", CommandTarget(("npx", "-y", "@modelcontextprotocol/server-everything"))
 )
-PORT = 3333
 SIZE = (120, 36)
-
-
-async def draw(size: tuple[int, int] = SIZE, port: int = PORT) -> str:
-    """The screen as SVG, after a client and a person have used the desk."""
-    async with running_desk(sample_servers() / "desk", http=True, port=port, state_dir=STATE) as link:
-        app = DeskApp(link, theme="night")
-        async with driven(app, size=size) as pilot:
-            await asyncio.to_thread(be_a_client, link)
-            await be_a_person(pilot, link)
-            return re.sub(r"terminal-\d+", "terminal", app.export_screenshot(title="mcpdesk"))
 
 
 async def draw_any() -> str:
@@ -130,8 +117,8 @@ async def keep_gallery() -> None:
         (GALLERY / f"{name}.svg").write_text(picture)
 
 
-async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple[str, ...], Pilot[None]]]:
-    """Lead through all screens at one size: their names, the words they have to show, and the program."""
+async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, Pilot[None]]]:
+    """Lead through all screens at one size: their names, and the program."""
     CONFIG.parent.mkdir(parents=True, exist_ok=True)
     CONFIG.write_text(json.dumps(CONFIGURED))
     async with running_desk(sample_servers() / "desk", http=True, state_dir=STATE) as link:
@@ -148,27 +135,7 @@ async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple
                         await until(partial(shows, pilot, each), pilot)
                     except TimeoutError:
                         raise TimeoutError(f"{name} does not show {each!r}") from None
-                yield name, words, pilot
-
-
-async def draw_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, tuple[str, ...], str]]:
-    """Names of all screens at one size, the words they have to show, and their pictures."""
-    async for name, words, pilot in visit_screens(size):
-        picture = pilot.app.export_screenshot(title=f"mcpdesk, {name}, {size[0]}x{size[1]}")
-        yield name, words, re.sub(r"terminal-\d+", "terminal", picture)
-
-
-async def keep_screens() -> None:
-    """Write the pictures of all screens."""
-    SCREENS.mkdir(exist_ok=True)
-    for size in SIZES:
-        async for name, _, picture in draw_screens(size):
-            screen_file(name, size).write_text(picture)
-
-
-def screen_file(name: str, size: tuple[int, int]) -> Path:
-    """Where the picture of a screen is kept."""
-    return SCREENS / f"{name}-{size[0]}x{size[1]}.svg"
+                yield name, pilot
 
 
 WIDE = ("3 days in Lisbon", "notebook 2.1", "withdraw-cash")
@@ -241,12 +208,10 @@ def finished_calls(link: RunningDesk) -> int:
     return sum(1 for each in link.traffic.exchanges if each.method == "tools/call" and each.ended)
 
 
-if __name__ == "__main__" and sys.argv[1:] == ["any"]:
-    ANY_SERVER.write_text(asyncio.run(draw_any()))
-elif __name__ == "__main__" and sys.argv[1:] == ["gallery"]:
-    asyncio.run(keep_gallery())
-elif __name__ == "__main__" and sys.argv[1:] == ["screens"]:
-    asyncio.run(keep_screens())
-elif __name__ == "__main__":
-    PICTURE.parent.mkdir(exist_ok=True)
-    PICTURE.write_text(asyncio.run(draw(port=int(sys.argv[1]) if sys.argv[1:] else PORT)))
+if __name__ == "__main__":
+    if sys.argv[1:] == ["gallery"]:
+        asyncio.run(keep_gallery())
+    elif sys.argv[1:] == ["readme"]:
+        ANY_SERVER.write_text(asyncio.run(draw_any()))
+    else:
+        raise SystemExit("usage: python -m tests.support.picture gallery|readme")
