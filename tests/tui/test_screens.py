@@ -14,6 +14,7 @@ SHOWN_WHOLE = 3
 """Number of screens whose differences are shown; of the others, only the number of cells."""
 
 
+@pytest.mark.timeout(600)  # one of seventeen screens after the other
 @pytest.mark.parametrize(
     "size",
     [
