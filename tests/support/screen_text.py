@@ -136,7 +136,7 @@ def _runs(line: Sequence[Cell]) -> tuple[tuple[int, str], ...]:
     )
 
 
-def screen_text(app: App[Any]) -> ScreenText:
+def draw_screen(app: App[Any]) -> ScreenText:
     """Draw the screen of an app that runs in a test. A cursor that blinks is drawn."""
     for field in app.screen.query("Input, TextArea"):
         if isinstance(field, (Input, TextArea)) and field.has_focus:

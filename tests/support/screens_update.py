@@ -10,7 +10,6 @@ import pytest
 from mcpdesk.settings import BY_VARIABLE
 from tests.support.screen_text import difference
 from tests.support.screens import SIZES, STOPS, STORED, stored_path, visit_screens
-from tests.support.settling import settle_with_patience
 
 
 async def update(size: tuple[int, int]) -> None:
@@ -31,7 +30,6 @@ def main() -> None:
     for path in set(STORED.iterdir()) - {stored_path(stop.name, size) for stop in STOPS for size in SIZES}:
         print(f"{path.name}: removed")
         path.unlink()
-    settle_with_patience()
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         for variable in BY_VARIABLE:
             patch.delenv(variable, raising=False)

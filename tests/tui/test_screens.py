@@ -7,33 +7,35 @@ from dataclasses import replace
 import pytest
 
 from tests.support.screen_text import Cell, ScreenText, difference, faint_words
-from tests.support.screens import SIZES, STOPS, STORED, stored_path, visit_screens
+from tests.support.screens import DIRECT, SIZES, STOPS, STORED, stored_path, visit_screens
 
 LEAST_CONTRAST = 3.0
 SHOWN_WHOLE = 3
 """Number of screens whose differences are shown; of the others, only the number of cells."""
 
 
+@pytest.mark.parametrize("name", DIRECT)
+async def test_a_main_screen_looks_as_stored(name: str) -> None:
+    await compare((120, 40), name)
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # one of seventeen screens after the other
-@pytest.mark.parametrize(
-    "size",
-    [
-        pytest.param((80, 24), marks=pytest.mark.slow),
-        (120, 40),
-        pytest.param((200, 60), marks=pytest.mark.slow),
-    ],
-    ids=lambda size: f"{size[0]}x{size[1]}",
-)
-async def test_screens_look_as_stored(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_all_screens_look_as_stored(size: tuple[int, int]) -> None:
+    await compare(size)
+
+
+async def compare(size: tuple[int, int], only: str = "") -> None:
     different, faint = [], []
-    async for drawn in visit_screens(size):
+    async for drawn in visit_screens(size, only):
         if drawn.stored is None:
             different.append(f"{drawn.path.name} is missing")
         elif drawn.screen != drawn.stored:
             different.append(f"{drawn.path.name}: {difference(drawn.stored, drawn.screen)}")
         faint += [f"{drawn.name}, {words}" for words in faint_words(drawn.app, drawn.screen, LEAST_CONTRAST)]
-    shown = [*different[:SHOWN_WHOLE], *(each.splitlines()[0] for each in different[SHOWN_WHOLE:])]
     if different:
+        shown = [*different[:SHOWN_WHOLE], *(each.splitlines()[0] for each in different[SHOWN_WHOLE:])]
         command = "If that is intended: python -m tests.support.screens_update"
         pytest.fail("\n\n".join((*shown, command)), pytrace=False)
     assert faint == []
