@@ -125,6 +125,11 @@ class OutputView(KnowsFirstSize, ScrollView, can_focus=True):
         if not self._is_moving and old_value != new_value:
             self.following = new_value >= self.max_scroll_y
 
+    def watch_show_vertical_scrollbar(self, is_shown: bool) -> None:
+        """Place the thumb of a scrollbar that appears; Textual moves it at the next scrolling only."""
+        if is_shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
     def on_resize(self) -> None:
         """Wrap all lines again; the text in the top row stays there unless the end is followed."""
         lines, top = self._lines(), min(self.scroll_offset.y, len(self._rows) - 1)
