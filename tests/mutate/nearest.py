@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-MOST_NEAR = 6
+MOST_NEAR = 5
 """Maximum number of files."""
 ALWAYS = ("tests/test_bounds.py", "tests/test_settings.py")
 """Tests of every module's constants."""

@@ -20,6 +20,7 @@ from mcpdesk.recorder.index.query import (
     Since,
     Within,
     Word,
+    moment_of,
     parse,
     quoted,
 )
@@ -69,6 +70,16 @@ def test_what_a_filter_means(text: str, node: Node | None) -> None:
             parse(text, NOW)
     else:
         assert parse(text, NOW) == node
+
+
+def test_a_moment_is_a_time_ago_or_a_time_of_day() -> None:
+    now = time.mktime((2026, 3, 4, 12, 30, 0, 0, 0, -1))
+    assert moment_of("5m", now) == moment_of(" -300s ", now) == now - 300
+    assert moment_of("12:03:40", now) == now - 27 * 60 + 40
+    assert moment_of("12:30", now) == now
+    assert moment_of("12:31", now) == now - 24 * 3600 + 60
+    with pytest.raises(QueryError, match="a time is a span"):
+        moment_of("noon", now)
 
 
 def test_since_a_time_of_day_is_never_in_the_future() -> None:

@@ -39,6 +39,14 @@ def test_the_newest_are_given_in_their_order(connection: Connection) -> None:
     assert count(connection) == 4
 
 
+def test_completed_tasks_are_named_unless_only_open_ones_are_wanted(connection: Connection) -> None:
+    complete(connection, create(connection, "a1"))
+    create(connection, "a2")
+    assert [task.name for task in named(connection, "a", 9)] == ["a1", "a2"]
+    assert [task.name for task in named(connection, "a", 9, is_open=True)] == ["a2"]
+    assert (count_named(connection, "a"), count_named(connection, "a", is_open=True)) == (2, 1)
+
+
 def test_names_match_in_either_case_of_any_script(connection: Connection) -> None:
     create(connection, "Ärger, Straße")
     for word in ("ärger", "ÄRGER", "strasse"):

@@ -45,6 +45,19 @@ def test_only_what_differs_is_shown_and_nothing_of_what_follows_a_text() -> None
     assert shown(differences(outcome("a"), outcome("b")))[1] == "@@ -1 +1 @@\n-a\n+b"
 
 
+def test_equal_tracebacks_are_shown_once_with_their_number_where_the_last_one_was() -> None:
+    traceback = "Traceback\nKeyError: 'tea'"
+    lines = [LogLine(number, 0.0, "error", "t", traceback) for number in range(2)]
+    lines.insert(1, LogLine(9, 0.0, "info", "t", "again"))
+    lines += [LogLine(10, 0.0, "info", "t", "again"), LogLine(11, 0.0, "info", "t", "a\nb")]
+    assert shown(log_blocks(lines)) == [
+        "info again",
+        f"error ×2\n{traceback}",
+        "info again",
+        "info\na\nb",
+    ]
+
+
 def test_the_log_of_a_call_names_the_place_of_its_failure() -> None:
     lines = [
         LogLine(1, 0.0, "info", "t", "looking\x1b[2J"),

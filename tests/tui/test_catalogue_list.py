@@ -64,7 +64,12 @@ async def test_groups_fold_by_key_and_click() -> None:
 async def test_the_filter_narrows_while_typing_and_escape_clears_it() -> None:
     async with catalogue() as (pane, stage, pilot):
         pane.filter.focus()
-        await pilot.press(*"order")
+        await pilot.press(*"orde")
+        pane.rows.focus()
+        await pilot.pause()
+        pane.filter.focus()
+        await pilot.press("r")
+        assert pane.filter.value == "order", "it is continued, not replaced"
         await until(lambda: "1/4" in stage.shown() and "user-profile" not in stage.shown(), pilot)
         await pilot.press("down", "escape")
         await until(lambda: "user-profile" in stage.shown(), pilot)

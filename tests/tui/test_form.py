@@ -243,6 +243,8 @@ async def test_members_of_any_name_are_rows_of_name_and_value() -> None:
         await until(lambda: len(form.query(Input)) == 2, pilot)
         await pilot.press("n", "tab", "7")
         assert value(form) == {"env": {"n": 7}}
+        await pilot.press("shift+tab", "o")
+        assert value(form) == {"env": {"no": 7}}, "a name is continued, not replaced"
 
 
 async def test_arguments_of_any_name_are_offered_at_the_top() -> None:

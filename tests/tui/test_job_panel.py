@@ -210,6 +210,8 @@ async def test_words_narrow_the_jobs_and_y_copies() -> None:
 @pytest.mark.slow
 async def test_a_command_is_shown_whole_however_long_and_scrolls_above_its_output() -> None:
     long = "\n".join(f"step {number}" for number in range(99))
-    async with activity(link_with(job(long)), size=(100, 24), show="jobs") as (_, _, pane):
+    troubled = job(long, problem="its output\x07 is lost")
+    async with activity(link_with(troubled), size=(100, 24), show="jobs") as (_, _, pane):
         assert "step 0" in detail(panel(pane)) and "step 98" in detail(panel(pane))
+        assert "! its output␇ is lost" in detail(panel(pane))
         assert panel(pane).output.size.height > 0

@@ -209,6 +209,10 @@ async def test_running_past_the_last_row_lays_out_more() -> None:
         assert tree.row_count == 201
         await pilot.press("G", "up", "down")
         assert tree.row_count == 401
+        assert tree.scroll_y > 0
+        tree.load(list(range(500)))
+        await pilot.pause()
+        assert (tree.scroll_y, lines(tree)[0]) == (0, "  0: 0")
 
 
 async def test_a_large_value_shows_at_once() -> None:
