@@ -21,13 +21,14 @@ from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.hints import hint
 from mcpdesk.client.http_transports import HttpRequests, StreamableHttp
 from mcpdesk.client.oauth.authorizer import Authorizer, GrantsInMemory, GrantStore, Visitor
-from mcpdesk.client.oauth.discovery import challenge_in
+from mcpdesk.client.oauth.discovery import challenge_in, find_authorization_server
 from mcpdesk.client.oauth.grants import FORM, ClientCredentials, ClientSetup
 from mcpdesk.client.oauth.stored_grants import PrivateFile, StoredGrants
-from mcpdesk.client.oauth.values import Challenge, ClientRegistration
+from mcpdesk.client.oauth.values import Challenge, ClientRegistration, Fetch, Fetched
 from mcpdesk.errors import AuthorizationError, HttpError
 from tests.support.guarded_server import Change, Document, GuardedServer
 from tests.support.patience import until, within
+from tests.support.scripted import http, scripted
 
 REDIRECT = "http://127.0.0.1:40404/callback"
 
@@ -52,6 +53,48 @@ async def _connected(
         yield connection
     finally:
         await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("issuer", "paths"),
+    [
+        (
+            "https://i.example",
+            ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"],
+        ),
+        (
+            "https://i.example/a/",
+            [
+                "/.well-known/oauth-authorization-server/a",
+                "/.well-known/openid-configuration/a",
+                "/a/.well-known/openid-configuration",
+            ],
+        ),
+    ],
+)
+def test_metadata_of_an_issuer_is_looked_for_at_each_address_once(issuer: str, paths: list[str]) -> None:
+    flow, asked = find_authorization_server(issuer), []
+    step = next(flow)
+    with pytest.raises(AuthorizationError, match="is nowhere"):
+        while True:
+            assert isinstance(step, Fetch)
+            asked.append(step.url)
+            step = flow.send(Fetched(404, {}, b""))
+    assert asked == [f"https://i.example{path}" for path in paths]
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ({}, Challenge()),
+        ({"WWW-Authenticate": 'Bearer scope="read write"'}, Challenge("bearer", scope="read write")),
+    ],
+)
+async def test_the_challenge_of_a_server_is_asked_for(header: dict[str, str], expected: Challenge) -> None:
+    async with scripted(lambda seen: http(401, **header)) as server:
+        requests = HttpRequests(server.url, {})
+        assert await requests.challenge() == expected
+        await requests.close()
 
 
 async def _list(server: GuardedServer, store: GrantStore | None = None) -> None:

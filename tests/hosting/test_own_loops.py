@@ -44,11 +44,18 @@ async def where(ctx: Context) -> str:
     ctx.produced("tools/hold.py")
     with ctx.own_limit():
         pass
-    try:
-        await ctx.elicit("Name?", {"type": "object", "properties": {}})
-    except ClientError as error:
-        asked = type(error).__name__
-    return f"{threading.current_thread().name}; {asked}; {ctx.state['thread']}"
+    asked = []
+    for question in (
+        lambda: ctx.elicit("Name?", {"type": "object", "properties": {}}),
+        lambda: ctx.elicit_url("Log in", "https://example.com"),
+        lambda: ctx.sample("Hello?"),
+        lambda: ctx.list_roots(),
+    ):
+        try:
+            await question()
+        except ClientError as error:
+            asked.append(type(error).__name__)
+    return f"{threading.current_thread().name}; {' '.join(asked)}; {ctx.state['thread']}"
 
 
 def plain(ctx: SyncContext) -> str:
@@ -178,7 +185,7 @@ async def test_everything_of_the_folder_runs_there_with_its_context(tmp_path: Pa
         meta = {"progressToken": 1}
         params = {"name": "where", "arguments": {}, "_meta": meta}
         told = text_of((await wire.post("tools/call", params))["result"])
-        assert told == f"{LOOP}; MissingCapability; {LOOP}"
+        assert told == f"{LOOP}; {' '.join(['MissingCapability'] * 4)}; {LOOP}"
         # The core's loop still serves the context of a plain function, in whatever thread that runs.
         assert text_of(await wire.call("plain")) == CORE
         read = await wire.post("resources/read", {"uri": "thing://1"})

@@ -24,6 +24,7 @@ from mcpdesk.hosting.server_access import (
     with_required_tokens,
 )
 from mcpdesk.server.offer.tool import Tool
+from tests.support.scripted import http, scripted
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token
 
 SECRETS = {"MCPDESK_API_KEY", "ZYRA_API_KEY", "MCPDESK_REQUEST_STATE_SECRET", "WALLET_SECRET"}
@@ -173,6 +174,19 @@ async def test_a_secret_is_read_from_the_environment(tmp_path: Path) -> None:
     short = source(tmp_path, told, {"WALLET_SECRET": "hunter2"}, **named)
     assert told == ["auth.jwt: secret_env WALLET_SECRET: the secret has 7 bytes, HS256 needs 32"]
     assert not await short.find("HS256", None)
+
+
+async def test_keys_are_fetched_from_their_address(tmp_path: Path) -> None:
+    told: list[str] = []
+    gate = AccessGate("wallet", tmp_path, told.append, {})
+    async with scripted(lambda seen: http(200, jwks(jwk("ES256", "first")))) as place:
+        url = f"{place.url}/keys"
+        named = Jwt(algorithms=["ES256"], jwks_url=url, issuer=ISSUER, audience=AUDIENCE)
+        verifier = gate.update(Auth(jwt=named)).verifier
+        assert verifier is not None
+        assert (await verifier.verify(token("ES256", kid="first"))).claims
+        assert [seen.path for seen in place.seen] == ["/mcp/keys"] and told == []
+    gate.close()
 
 
 async def test_a_file_is_read_again_when_it_is_another_one(tmp_path: Path) -> None:

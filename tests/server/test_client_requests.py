@@ -35,6 +35,20 @@ async def test_the_revision_without_modes_gets_none() -> None:
     assert text_of(await peer.response(1)) == "Person Ada 30"
 
 
+async def test_ids_of_questions_differ_between_sessions() -> None:
+    marks = []
+    for _ in range(2):
+        peer = await opened()
+        call(peer, "person")
+        question = await peer.question("elicitation/create")
+        mark, _, number = question["id"].rpartition("-")
+        assert len(mark) == 16 and int(number) >= 0
+        marks.append(mark)
+        peer.answer(question, ADA)
+        await peer.response(1)
+    assert marks[0] != marks[1]
+
+
 async def test_a_link_has_an_id_of_its_own() -> None:
     peer = await opened()
     call(peer, "visit")

@@ -62,6 +62,14 @@ async def test_what_was_written_is_there_for_the_next_to_open_the_file(data: Dat
     again.close()
 
 
+async def test_a_commit_waits_for_the_journal_only_and_references_are_checked(data: Database) -> None:
+    def options(connection: sqlite3.Connection) -> list[object]:
+        names = ("journal_mode", "synchronous", "foreign_keys")
+        return [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in names]
+
+    assert await data.run(options) == ["wal", 1, 1]
+
+
 async def test_who_asked_hears_of_changes_and_of_nothing_else(tmp_path: Path) -> None:
     writes: list[int] = []
     data = Database(tmp_path / "state.sqlite", wrote=lambda: writes.append(1))

@@ -188,7 +188,7 @@ async def test_plan_mode_is_obvious_and_what_is_written_appears() -> None:
         await until(lambda: "plan mode is off" in rows(pane)[0] and "since some␇time" in title(pane), pilot)
         assert tabs(pane)[4] == "Plan" and "plan mode" not in app.main.header.render().plain
         await pilot.press("x")
-        await until(pilot, lambda: "No active plan is selected." in toasts(app))
+        await until(lambda: "No active plan is selected." in toasts(app), pilot)
         first = plan(session="session:a", client="claude-code")
         second = plan(session="session:b", client="cursor", goal="Paint")
         link.works(plans=(first, second))
