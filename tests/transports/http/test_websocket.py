@@ -15,12 +15,13 @@ import pytest
 from mcpdesk.hosting.channel import FrameChannel, HostedDialogue
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY, request_meta
+from mcpdesk.recorder.record import Direction
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import websocket as module
-from tests.support.patience import WITHIN_S, until, within
+from tests.support.patience import WITHIN_S, until
 from tests.support.site import Served, serving
 
 Socket: TypeAlias = "aiohttp.ClientWebSocketResponse[Literal[True]]"
@@ -211,15 +212,25 @@ async def test_a_peer_that_reads_nothing_is_held_back(monkeypatch: pytest.Monkey
         await reader.readuntil(b"\r\n\r\n")
         meta = request_meta(V2026_07_28, {"name": "t", "version": "1"})
         params = {"name": "echo", "arguments": {"text": "x" * 60_000}, "_meta": meta}
-        for number in range(400):
+
+        def send(number: int) -> None:
             body = orjson.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params})
             writer.write(b"\x81\xfe" + len(body).to_bytes(2, "big") + b"\0\0\0\0" + body)
-        async with within():
-            await paused.wait()
-        before = len(served.recorder.seen)
+
+        def frames(direction: Direction) -> int:
+            return sum(way is direction for way, _ in served.recorder.seen)
+
+        answered = 0
+        while not paused.is_set():
+            send(answered)
+            answered += 1
+            await until(lambda: frames(Direction.OUT) == answered)
+        assert answered < 400
+        for number in range(answered, answered + 20):
+            send(number)
         for _ in range(200):
             await asyncio.sleep(0)
-        assert len(served.recorder.seen) <= before + 64 < 700
+        assert frames(Direction.IN) <= answered + 1, "the reader may have waited for one already"
         # It does not hold up the end either.
         await served.service.close()
         await until(lambda: not open_dialogues(served))
