@@ -10,6 +10,7 @@ import pytest
 from mcpdesk.jobs import guard_program
 from mcpdesk.jobs.guard_program import marks
 from mcpdesk.jobs.process_table import MARK
+from tests.support.patience import WITHIN_S
 
 
 @pytest.mark.process
@@ -20,6 +21,7 @@ def test_who_is_between_two_programs_is_waited_for(monkeypatch: pytest.MonkeyPat
         return unready.pop() if unready and name != "stat" else read(pid, name)
 
     monkeypatch.setattr(guard_program, "_read", seen)
+    monkeypatch.setattr(guard_program, "EXEC_S", WITHIN_S)
     environment = os.environ | {MARK: "a.1;"}
     with subprocess.Popen(["sleep", "200"], env=environment, start_new_session=True) as sleeper:
         try:
