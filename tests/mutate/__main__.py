@@ -50,20 +50,20 @@ def main() -> int:
     survivors = tried = 0
     with tempfile.TemporaryDirectory() as folder:
         checkout = Checkout(Path(folder) / "checkout", given.workers)
-        for path, fault in chosen(given.number, random.Random(given.seed), given.under):
+        for path, fault in chosen(checkout.root, given.number, random.Random(given.seed), given.under):
             noticed_by = checkout.noticed_by(path, fault, slow=given.slow, all_quick=not given.nearest_only)
             survivors += not noticed_by
             tried += 1
-            print(described(path, fault, noticed_by), flush=True)
+            print(described(checkout.root / path, path, fault, noticed_by), flush=True)
     print(f"{survivors} of {tried} survived")
     return int(survivors * 10 > tried)
 
 
-def chosen(number: int, choice: random.Random, under: str) -> Iterator[tuple[Path, Fault]]:
+def chosen(root: Path, number: int, choice: random.Random, under: str) -> Iterator[tuple[Path, Fault]]:
     """Random faults; a module is chosen as often as it has lines to change."""
-    place = ROOT / under
+    place = root / under
     modules = sorted(place.rglob("*.py")) if place.is_dir() else [place]
-    every = [(path.relative_to(ROOT), fault) for path in modules for fault in faults(path.read_text("utf-8"))]
+    every = [(path.relative_to(root), fault) for path in modules for fault in faults(path.read_text("utf-8"))]
     yield from choice.sample(every, min(number, len(every)))
 
 
@@ -73,7 +73,7 @@ class Checkout:
     def __init__(self, root: Path, workers: str) -> None:
         """`workers` is the number of pytest's processes, or `auto`."""
         shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
-        self._root = root
+        self.root = root
         self._workers = workers
         self._sound = set[str]()
         """Tests that pass without a fault."""
@@ -82,7 +82,7 @@ class Checkout:
 
     def noticed_by(self, path: Path, fault: Fault, *, slow: bool, all_quick: bool) -> str:
         """Run the tests with the fault put in. Returns the test that noticed it, "" if none did."""
-        near = nearest(self._root, path)
+        near = nearest(self.root, path)
         likeliest = [file for file in near if file not in ALWAYS][:MOST_SLOW]
         return (
             self._noticed_among(near, QUICK, path, fault)
@@ -92,13 +92,13 @@ class Checkout:
         )
 
     def _noticed_among(self, files: list[str], marks: str, path: Path, fault: Fault) -> str:
-        source = (ROOT / path).read_text("utf-8")
+        source = (self.root / path).read_text("utf-8")
         while True:
-            (self._root / path).write_text(fault.put_into(source), "utf-8")
+            (self.root / path).write_text(fault.put_into(source), "utf-8")
             try:
                 failed = self._failing(files, marks, self._workers)
             finally:
-                (self._root / path).write_text(source, "utf-8")
+                (self.root / path).write_text(source, "utf-8")
             if "::" not in failed or failed in self._sound:
                 return failed
             if not self._failing([failed], marks, "0"):
@@ -111,11 +111,11 @@ class Checkout:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
         command += ["-n", workers, "--timeout", str(TEST_S), "-m", marks, *files]
         command += [f"--deselect={test}" for test in sorted(self._unsound)]
-        environment = {**os.environ, "PYTHONPATH": str(self._root)}
+        environment = {**os.environ, "PYTHONPATH": str(self.root)}
         try:
             done = subprocess.run(
                 command,
-                cwd=self._root,
+                cwd=self.root,
                 env=environment,
                 capture_output=True,
                 text=True,
@@ -130,9 +130,9 @@ class Checkout:
         return failed.group(1) if failed else f"pytest, which ended with code {done.returncode}"
 
 
-def described(path: Path, fault: Fault, noticed_by: str) -> str:
-    """Lines with the verdict, and with the line before and after."""
-    source = (ROOT / path).read_text("utf-8")
+def described(file: Path, path: Path, fault: Fault, noticed_by: str) -> str:
+    """Lines with the verdict, and with the line before and after. `file` has no fault."""
+    source = file.read_text("utf-8")
     changed = fault.put_into(source).splitlines()[fault.line - 1].strip()
     verdict = f"noticed by {noticed_by}" if noticed_by else "SURVIVED"
     return (
