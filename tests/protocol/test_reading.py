@@ -97,6 +97,7 @@ def test_a_remark_names_the_position_in_bytes(frame: bytes, at: int, words: str)
         (b'"result":{"a":1,"a":2}}', "duplicate-key", 'the key "a"'),
         (b'"result":{"a":[}', "unreadable", "Expecting value at byte"),
         (b'"result":' + b"[" * 3_000 + b"]" * 3_000 + b"}", "unreadable", "nested too deeply"),
+        (b'"result":' + b'{"a":[' * 1_500 + b"]}" * 1_500 + b"}", "unreadable", "nested too deeply"),
     ],
 )
 def test_a_message_without_a_clear_meaning_is_a_fault_with_its_id(

@@ -190,10 +190,10 @@ def test_a_socket_that_another_process_removes_in_the_meantime_is_passed_over(
         listener.bind(str(dead))
     lstat = os.lstat
 
-    def removed(path: str) -> os.stat_result:
+    def removed(path: str, *, dir_fd: int | None = None) -> os.stat_result:
         if str(path) == str(dead):
             dead.unlink()
-        return lstat(path)
+        return lstat(path, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "lstat", removed)
     assert rendezvous.state_points(tmp_path, state) == {}

@@ -16,6 +16,8 @@ from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
 MOST_VALUES = 1_000
 """Maximum number of consecutive values; a longer text is not a frame of messages."""
+MOST_DEPTH = 1_000
+"""Maximum nesting, like that of the strict parser. Python 3.14 has no such limit of its own."""
 _NAME = 60
 """Maximum characters of a key in a remark."""
 MOST_TOKENS = 500_000
@@ -107,6 +109,21 @@ class _Reader:
         return int(text) if len(text) <= 4_000 else self._float(text)
 
 
+def _is_deeper(values: list[Any], most: int) -> bool:
+    """Return True if arrays and objects in one of the values are nested more than `most` levels deep."""
+    level = [each for each in values if isinstance(each, (dict, list))]
+    for _ in range(most):
+        if not level:
+            return False
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, (dict, list))
+        ]
+    return bool(level)
+
+
 def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Values:
     """Read consecutive values from `start` on. `offset` maps a position in the text to one in the bytes.
 
@@ -128,6 +145,8 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
             raise NotJson(f"{reason} at byte {offset(at)}", offset(at)) from None
         end = start + back(end)
         remarks += repairs.remarks
+    if _is_deeper(found, MOST_DEPTH):
+        raise NotJson("it is nested too deeply", offset(start))
     unclear = [each for each in reader.repeated if not each[1]]
     for key, is_same in (unclear or reader.repeated)[:_MOST_REPEATED]:
         remarks.append(_repeated(key, is_same, text, start, offset))
