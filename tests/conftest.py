@@ -82,6 +82,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         used_s > tiers.QUICK_CPU_S * tiers.SLACK
         and not tiers.imported_since(modules)
         and sys.gettrace() is None
+        and not tiers.is_crowded()
         and used_s > (limit_s := tiers.cpu_limit_s())
     ):
         pytest.fail(

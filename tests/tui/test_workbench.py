@@ -42,7 +42,8 @@ async def test_typing_arguments_and_calling_shows_the_result() -> None:
         assert it.sent == [
             ("tools/call", {"name": "user-profile", "arguments": {"userId": "7", "verbose": False}})
         ]
-        assert it.pane.query_one("#structured", JsonTree).row_count == 6
+        tree = it.pane.query_one("#structured", JsonTree)
+        await it.until(lambda: tree.row_count == 6)
 
 
 @pytest.mark.slow
