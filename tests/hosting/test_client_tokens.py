@@ -17,6 +17,7 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.settings import resolve
 from tests.support.folders import write
+from tests.support.message_log import MessageLog
 from tests.support.patience import until, within
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, token
 
@@ -57,18 +58,17 @@ async def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await core.stop()
 
 
-class Client:
+class Client(MessageLog):
     """A client over a pipe, in the handshake era."""
 
     def __init__(self, host: Host, transport: str = "stdio", **environment: str) -> None:
-        self._lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        super().__init__()
         self._numbers = iter(range(1, 1000))
         given = environment if transport == "stdio" else None
         self.pipe = host.open_pipe(None, transport, self._came, "tester", environment=given)
 
     def _came(self, data: bytes) -> None:
-        for line in data.splitlines():
-            self._lines.put_nowait(json.loads(line))
+        self.receive(map(json.loads, data.splitlines()))
 
     async def open(self) -> Client:
         """Wait until it is known who the client is, and shake hands."""
@@ -84,10 +84,7 @@ class Client:
         number = next(self._numbers)
         request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         self.pipe.feed(json.dumps(request).encode() + b"\n")
-        async with within():
-            while (answer := await self._lines.get()).get("id") != number:
-                pass
-        return answer
+        return await self.response(number)
 
     async def names(self, kind: str = "tools", key: str = "name") -> list[str]:
         """What a list shows."""

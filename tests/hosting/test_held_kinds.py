@@ -20,6 +20,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from tests.hosting.test_holds import HeardHolds
+from tests.support.message_log import MessageLog
 from tests.support.patience import until, within
 from tests.support.site import serving
 
@@ -32,31 +33,16 @@ async def _who(arguments: dict[str, Any], context: Context) -> Any:
     return f"{answer.action} {answer.content}"
 
 
-class Talk:
+class Talk(MessageLog):
     """A client on one transport."""
 
     def __init__(
         self, send: Callable[[Any], Awaitable[None]], holds: HeardHolds, endpoint: HostedEndpoint
     ) -> None:
+        super().__init__()
         self.send = send
         self.holds = holds
         self.endpoint = endpoint
-        self.received: list[dict[str, Any]] = []
-        self.came = asyncio.Event()
-
-    def take(self, message: Any) -> None:
-        self.received += message
-        self.came.set()
-
-    async def message(self, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-        def wanted_messages() -> list[dict[str, Any]]:
-            return [each for each in self.received if wanted(each)]
-
-        await until(wanted_messages, self.received, changed=self.came)
-        return wanted_messages()[0]
-
-    async def answer(self, identifier: int) -> dict[str, Any]:
-        return await self.message(lambda each: each.get("id") == identifier and "method" not in each)
 
     async def held(self, what: str, after: int = 0) -> HeldMessage:
         def found() -> list[HeldMessage]:
@@ -68,7 +54,7 @@ class Talk:
     async def shake_hands(self, revision: str = "2025-11-25") -> None:
         params = INITIALIZE | {"protocolVersion": revision}
         await self.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
-        await self.answer(0)
+        await self.response(0)
         await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
     def hold(self, rule: str) -> None:
@@ -100,9 +86,9 @@ async def talking(way: str) -> AsyncIterator[Talk]:
                     if answer.content_type == "text/event-stream":
                         async for line in answer.content:
                             if line.startswith((b"data: {", b"data: [")):
-                                talk.take(_messages(line[6:]))
+                                talk.receive(_messages(line[6:]))
                     elif body := await answer.read():
-                        talk.take(_messages(body))
+                        talk.receive(_messages(body))
 
             group.create_task(exchange())
 
@@ -113,7 +99,7 @@ async def talking(way: str) -> AsyncIterator[Talk]:
                 served.hosted,
                 "memory",
                 "tester",
-                lambda frames: talk.take([each for frame in frames for each in _messages(frame)]),
+                lambda frames: talk.receive([each for frame in frames for each in _messages(frame)]),
             )
 
             async def put(message: Any) -> None:
@@ -127,7 +113,7 @@ async def talking(way: str) -> AsyncIterator[Talk]:
             async def listen() -> None:
                 async for message in socket:
                     if message.type is aiohttp.WSMsgType.TEXT:
-                        talk.take(_messages(message.data))
+                        talk.receive(_messages(message.data))
 
             told = asyncio.create_task(listen())
         elif way == "sse":
@@ -142,7 +128,7 @@ async def talking(way: str) -> AsyncIterator[Talk]:
                     if line.startswith(b"data: /"):
                         place.set_result(line[6:].decode().strip())
                     elif line.startswith(b"data: "):
-                        talk.take(_messages(line[6:]))
+                        talk.receive(_messages(line[6:]))
 
             told = asyncio.create_task(read())
             where = await place
@@ -194,7 +180,7 @@ async def test_progress_is_held_and_changed_and_what_follows_waits_behind_it(way
         assert not any(each.get("id") == 1 for each in talk.received)
         talk.holds.decide(second.number, Verdict.DROP)
         talk.holds.decide((await talk.held("tells", second.number)).number, Verdict.GO_ON)
-        assert "result" in await talk.answer(1)
+        assert "result" in await talk.response(1)
         steps = [each["params"]["progress"] for each in talk.received if "progress" in each.get("params", {})]
         assert steps == [1.5, 3]
 
@@ -213,11 +199,11 @@ async def test_questions_and_the_replies_to_them_are_held_changed_and_answered_b
         await talk.send({"jsonrpc": "2.0", "id": question["id"], "result": said})
         reply = await talk.held("reply")
         talk.holds.decide(reply.number, Verdict.CHANGE, reply.text.replace("Ada", "Grace"))
-        assert "Grace" in str(await talk.answer(1))
+        assert "Grace" in str(await talk.response(1))
         await talk.send(call(2, "who"))
         one = await talk.held("asks", reply.number)
         talk.holds.decide(one.number, Verdict.ANSWER, '{"action": "decline"}')
-        assert "decline" in str(await talk.answer(2))
+        assert "decline" in str(await talk.response(2))
         hows = [mark.how for mark in talk.holds.recorded.index.marks]
         assert hows == [
             "elicitation/create changed", "changed", "elicitation/create answered by hand",
@@ -234,7 +220,7 @@ async def test_faults_strike_what_is_told_where_their_filter_names_it(way: str) 
         talk.endpoint.hold(talk.holds)
         await talk.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
         await talk.send(call(1, "steps"))
-        assert "result" in await talk.answer(1)
+        assert "result" in await talk.response(1)
         assert not any("progress" in each.get("params", {}) for each in talk.received)
         async with within():
             while talk.holds.view.struck < 4:
@@ -255,7 +241,7 @@ async def test_what_a_client_tells_is_held_and_dropped(way: str) -> None:
         assert (one.is_sent, one.method) == (False, "notifications/roots/list_changed")
         talk.holds.decide(one.number, Verdict.DROP)
         await talk.send(call(1, "echo", text="on"))
-        assert "on" in str(await talk.answer(1))
+        assert "on" in str(await talk.response(1))
         (mark,) = talk.holds.recorded.index.marks
         assert (mark.how, mark.id) == ("notifications/roots/list_changed dropped", one.method)
 
@@ -268,4 +254,4 @@ async def test_a_member_of_a_batch_is_held_while_its_neighbours_are_served(way: 
         await talk.send([call(1, "echo", text="mine"), call(2, "echo", text="theirs")])
         one = await talk.held("request")
         talk.holds.decide(one.number, Verdict.CHANGE, one.text.replace("mine", "ours"))
-        assert "theirs" in str(await talk.answer(2)) and "ours" in str(await talk.answer(1))
+        assert "theirs" in str(await talk.response(2)) and "ours" in str(await talk.response(1))

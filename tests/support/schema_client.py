@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -12,8 +11,8 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
+from tests.support.message_log import MessageLog
 from tests.support.official_schema import SCHEMAS, knows, problems
-from tests.support.patience import until
 
 RESULTS = {
     "initialize": "InitializeResult",
@@ -79,16 +78,15 @@ CAPABLE: dict[str, Any] = {
 EXTENDED = CAPABLE | {"extensions": {EXTENSION: {}}}
 
 
-class Client:
+class Client(MessageLog):
     """Speaks one revision through a pipe of a host, and keeps every message that comes."""
 
     def __init__(self, host: Host, revision: str) -> None:
+        super().__init__()
         self.revision = revision
-        self.received: list[dict[str, Any]] = []
         self.asked: dict[Any, str] = {}
         self._meta = request_meta(BY_NAME[revision], {"name": "tester", "version": "1"}, "debug")
         self._meta[CAPABILITIES_KEY] = EXTENDED
-        self._came = asyncio.Event()
         self._pipe = host.open_pipe("gallery", "stdio", self._take)
 
     @property
@@ -114,19 +112,6 @@ class Client:
 
     def send_bytes(self, line: bytes) -> None:
         self._pipe.feed(line + b"\n")
-
-    async def response(self, identifier: int) -> dict[str, Any]:
-        return await self.message(lambda each: each.get("id") == identifier and "method" not in each)
-
-    async def notified(self, method: str) -> dict[str, Any]:
-        return await self.message(lambda each: each.get("method") == method)
-
-    async def message(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        def wanted_messages() -> list[dict[str, Any]]:
-            return [each for each in self.received if wanted(each)]
-
-        await until(wanted_messages, self.received, changed=self._came)
-        return wanted_messages()[0]
 
     def complaints(self) -> Iterator[str]:
         """What the schema has against anything received."""
@@ -160,10 +145,9 @@ class Client:
 
     def _take(self, data: bytes) -> None:
         for message in map(orjson.loads, data.splitlines()):
-            self.received.append(message)
+            self.receive([message])
             if "method" in message and "id" in message:
                 self.send({"jsonrpc": "2.0", "id": message["id"], "result": ANSWERS[message["method"]]})
-        self._came.set()
 
 
 def check_error(revision: str, message: dict[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Server
 from mcpdesk.server.offer.tool import Tool
-from tests.support.patience import until
+from tests.support.message_log import MessageLog
 
 TEXT_SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
@@ -97,10 +97,11 @@ def make_server() -> Server:
     return server
 
 
-class Peer:
+class Peer(MessageLog):
     """Speaks with a server over the in-memory channel. `received` holds every message that came back."""
 
     def __init__(self, server: Server | None = None, recording: Recording | None = None) -> None:
+        super().__init__()
         self.server = server or make_server()
         self.logged: list[tuple[str, str, str]] = []
         self.traces: list[str] = []
@@ -108,9 +109,7 @@ class Peer:
         self.inbox = self.services.inbox
         self.recording = recording or Recording(None)
         self.endpoint = HostedEndpoint(self.server, self.services, self.recording)
-        self.received: list[dict[str, Any]] = []
         self.frames: list[bytes] = []
-        self._came = asyncio.Event()
         self.channel = FrameChannel(self.endpoint, "memory", "tester", self._take)
 
     def send(self, message: Any) -> None:
@@ -126,19 +125,6 @@ class Peer:
         """Send a request of the stateless era."""
         own = request_meta(V2026_07_28, {"name": "tester", "version": "1"}) | meta
         self.request(identifier, method, (params or {}) | {"_meta": own})
-
-    async def response(self, identifier: Any) -> dict[str, Any]:
-        """Wait for the response to a request."""
-        return await self.message(lambda message: message.get("id") == identifier and "method" not in message)
-
-    async def message(self, wanted: Any) -> dict[str, Any]:
-        """Wait for a message that `wanted` accepts."""
-
-        def wanted_messages() -> list[dict[str, Any]]:
-            return [each for each in self.received if wanted(each)]
-
-        await until(wanted_messages, self.received, changed=self._came)
-        return wanted_messages()[0]
 
     async def shake_hands(self, revision: str = "2025-11-25", **capabilities: Any) -> dict[str, Any]:
         """Open a session."""
@@ -158,8 +144,7 @@ class Peer:
     def _take(self, frames: Sequence[bytes]) -> None:
         self.frames += frames
         for message in map(orjson.loads, frames):
-            self.received.extend(message if isinstance(message, list) else [message])
-        self._came.set()
+            self.receive(message if isinstance(message, list) else [message])
 
     def _log(
         self,
