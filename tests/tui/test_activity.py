@@ -56,6 +56,7 @@ async def test_tabs_count_what_goes_on() -> None:
         assert pane.shown == "jobs" and app.focused is pane.section.listing
 
 
+@pytest.mark.slow
 async def test_brackets_go_from_part_to_part_and_keep_the_focus_in_sight() -> None:
     async with activity(quiet_link()) as (app, pilot, pane):
         for name in [*list(SECTIONS)[1:], "inbox"]:
@@ -67,6 +68,7 @@ async def test_brackets_go_from_part_to_part_and_keep_the_focus_in_sight() -> No
         assert pane.shown == "plan"
 
 
+@pytest.mark.slow
 async def test_empty_parts_teach() -> None:
     tools = {"inbox": "AskUserQuestion", "jobs": "BackgroundBash", "callbacks": "SetCallback",
              "tasks": "TaskManager", "plan": "PlanMode"}  # fmt: skip
@@ -92,6 +94,7 @@ async def test_the_header_tells_and_leads_there(words: str, name: str) -> None:
         assert pane.shown == name
 
 
+@pytest.mark.slow
 async def test_a_notice_leads_to_its_part() -> None:
     link = quiet_link()
     async with activity(link) as (app, pilot, pane):

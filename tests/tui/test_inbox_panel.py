@@ -72,6 +72,7 @@ async def test_a_waiting_question_is_opened_by_enter_or_a_click_and_answered() -
         await until(lambda: rows(pane)[0].startswith(" ✓ answered"), pilot)
 
 
+@pytest.mark.slow
 async def test_the_selected_question_is_shown_in_full_and_copied() -> None:
     async with activity(link_with_both()) as (app, pilot, pane):
         assert "( ) coffee" in detail(panel(pane)) and "waiting until" in detail(panel(pane))
@@ -110,6 +111,7 @@ async def test_words_narrow_the_inbox() -> None:
         assert len(rows(pane)) == 2
 
 
+@pytest.mark.slow
 async def test_a_question_whose_client_has_left_is_marked() -> None:
     link = link_with_both()
     async with activity(link) as (_, pilot, pane):

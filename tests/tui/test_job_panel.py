@@ -80,6 +80,7 @@ async def test_output_is_shown_as_it_comes_and_read_to_its_end() -> None:
         assert "succeeded: exit code 0" in detail(view)
 
 
+@pytest.mark.slow
 async def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     link = link_with(job("make"))
     piece = JobOutput("\ufffdthe end\n", 5_000_000, 5_000_010, is_last=False)
@@ -171,6 +172,7 @@ async def test_x_asks_before_it_kills() -> None:
         assert link.killed_jobs == ["profiles:make"]
 
 
+@pytest.mark.slow
 async def test_the_selected_job_stays_selected() -> None:
     link = link_with(job("first", started=1.0), job("second"))
     async with activity(link, show="jobs") as (_, pilot, pane):

@@ -106,6 +106,7 @@ def tasks() -> FakeLink:
     )
 
 
+@pytest.mark.slow
 async def test_the_current_task_comes_first_and_what_is_done_is_folded() -> None:
     async with activity(tasks(), show="tasks") as (app, pilot, pane):
         assert rows(pane) == [
@@ -137,6 +138,7 @@ async def test_enter_folds_and_the_selected_row_stays_selected() -> None:
         assert chosen is not None and chosen[0].name == "Chores"
 
 
+@pytest.mark.slow
 async def test_a_step_that_is_ticked_shows_at_once_and_in_full() -> None:
     link = link_with(todo(1, "Release", "a step\nof two lines \x1b[31m"))
     async with activity(link, show="tasks") as (_, pilot, pane):
@@ -201,6 +203,7 @@ async def test_plan_mode_is_obvious_and_what_is_written_appears() -> None:
         await until(lambda: "PlanMode" in lesson(part(pane, PlanPanel)), pilot)
 
 
+@pytest.mark.slow
 async def test_the_plan_of_the_server_the_screen_is_about_comes_first() -> None:
     others = plan(server="hello", goal="Holidays", file="/plans/holidays.md")
     link = planned(others, plan(is_active=False))

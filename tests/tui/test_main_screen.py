@@ -317,6 +317,7 @@ async def test_a_question_stays_away_from_dialogs_and_the_banner_announces_the_n
         assert opened(app) == second
 
 
+@pytest.mark.slow
 async def test_question_never_takes_keys_from_a_person_who_types(
     dialog: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

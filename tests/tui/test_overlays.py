@@ -204,6 +204,7 @@ async def test_escape_closes_the_palette_and_a_second_one_never_opens() -> None:
         assert app.screen is app.main
 
 
+@pytest.mark.slow
 async def test_the_menu_of_themes_leaves_the_screen_in_sight_and_shows_the_theme() -> None:
     async with running_frame() as (app, pilot):
         before = app.theme

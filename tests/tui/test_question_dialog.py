@@ -34,6 +34,7 @@ FORM = (
 )
 
 
+@pytest.mark.slow
 async def test_a_digit_and_enter_answer_a_single_page() -> None:
     async with asked(DATABASE) as desk:
         await desk.press("2")
@@ -256,6 +257,7 @@ async def test_later_keeps_what_was_chosen() -> None:
         assert desk.marks == "[ ][ ][x][ ]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -364,6 +366,7 @@ async def test_cancelling_is_there_for_questions_that_allow_it() -> None:
         await desk.until(lambda: toasts(desk.app)[-1:] == ["Cancelled. claude-code 2.1 continues."])
 
 
+@pytest.mark.slow
 async def test_letters_are_keys_again_after_escape() -> None:
     async with asked(Page("Why?"), may_cancel=True) as desk:
         await desk.press("d", "c", "escape")
@@ -372,6 +375,7 @@ async def test_letters_are_keys_again_after_escape() -> None:
         assert desk.link.cancelled == [desk.question.id]
 
 
+@pytest.mark.slow
 async def test_an_approval_is_allowed_by_a_digit_and_enter() -> None:
     async with asked(APPROVAL, kind=QuestionKind.APPROVAL) as desk:
         assert "command: rm -rf build" in desk.shown() and "d deny" in desk.shown()

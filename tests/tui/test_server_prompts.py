@@ -67,6 +67,7 @@ class ChangingLink(FakeLink):
         )
 
 
+@pytest.mark.slow
 async def test_a_server_is_added_once_what_is_typed_can_be() -> None:
     link = ChangingLink()
     link.asked = []
@@ -133,6 +134,7 @@ async def test_the_log_level_is_chosen_and_shown() -> None:
         assert "log messages from warning on" in server_text(link.core.servers[0]).plain
 
 
+@pytest.mark.slow
 async def test_roots_are_edited_and_what_is_none_is_told() -> None:
     link = ChangingLink()
     link.asked = []

@@ -81,6 +81,7 @@ async def test_the_table_is_exported_to_a_file(tmp_path: Path, monkeypatch: pyte
         assert [row["name"] for row in json.loads(file.read_text())] == [row.name for row in pane.rows]
 
 
+@pytest.mark.slow
 async def test_on_a_large_screen_the_latest_calls_stand_below_the_charts() -> None:
     async with running_frame(size=(200, 60)) as (app, pilot):
         pane = await shown(app, pilot)

@@ -241,6 +241,7 @@ async def test_what_is_worn_first(
         assert app.theme == worn and toasts(app) == said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["my_own_theme", "mine 2.0", "named_otherwise"])
 async def test_a_theme_of_any_name_is_remembered(name: str, own_folders: Path) -> None:
     folder = own_folders / "config" / "themes"

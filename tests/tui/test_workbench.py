@@ -32,6 +32,7 @@ from tests.support.patience import until, within
 from tests.support.workbench import Bench, bench, link_with, tool
 
 
+@pytest.mark.slow
 async def test_typing_arguments_and_calling_shows_the_result() -> None:
     async with bench() as it:
         await it.pilot.press("enter", "7", "ctrl+r")
@@ -85,6 +86,7 @@ async def test_enter_and_a_click_open_a_tool_and_call_nothing() -> None:
         assert it.sent == []
 
 
+@pytest.mark.slow
 async def test_a_click_on_the_call_button_calls() -> None:
     async with bench(link_with(tool("first", {"type": "object"}))) as it:
         await it.pilot.click(CallButton)
@@ -136,6 +138,7 @@ async def test_a_destructive_tool_asks_before_it_is_called_until_told_not_to_in_
         await it.until(lambda: len(it.sent) == 4)
 
 
+@pytest.mark.slow
 async def test_a_call_right_after_the_cursor_moved_is_of_the_tool_under_the_cursor() -> None:
     tools = [tool(name, {"type": "object"}) for name in ("first", "second", "third")]
     async with bench(link_with(*tools)) as it:
@@ -156,6 +159,7 @@ async def test_one_key_leads_to_the_result_from_the_catalogue_and_while_typing()
         await it.until(lambda: it.app.focused is it.pane.item_pane.result.content)
 
 
+@pytest.mark.slow
 async def test_arguments_that_do_not_fit_are_held_back_once() -> None:
     async with bench() as it:
         await it.pilot.press("ctrl+r")
@@ -431,6 +435,7 @@ async def test_an_empty_server_teaches_how_to_add_a_tool() -> None:
         await it.until(lambda: "tools/hello.py" in it.shown())
 
 
+@pytest.mark.slow
 async def test_a_reload_shows_the_new_form_and_keeps_what_was_entered() -> None:
     async with bench(link_with(tool("t", {"type": "object", "properties": {"a": {"type": "string"}}}))) as it:
         await it.pilot.press("enter", "x")

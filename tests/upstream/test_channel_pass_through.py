@@ -95,6 +95,7 @@ async def test_the_official_client_calls_asks_and_hears_progress(way: str, revis
         assert (row.revision, row.errors, row.transport) == (revision, 0, "http") and row.calls >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("revision", ["2025-06-18", NEWEST])
 async def test_a_server_behind_a_web_socket_is_reached_and_its_end_ends_sessions(revision: str) -> None:
     async with running_desk(sample_servers() / "hello", http=True, no_auth=True) as there:
