@@ -62,7 +62,7 @@ def test_everything_a_session_can_have() -> None:
         "tools          last listed: stale",
         "session        open for 2 min · last used 14 min ago, ends in 1 min unless used · session_ttl_s 900",
         "               no standing stream · 1 carried · 2 kept events, 2.0 kB",
-        "is told of     changes of every list",
+        "notified of    changes of every list",
         "               file:///b",
         "listens to     toolsListChanged, file:///a",
         "               nothing",

@@ -146,7 +146,7 @@ def _client_facts(
         yield "connected", [since((client.left or now) - client.opened)]
     heard = ["changes of every list"] if detail.hears_changes else []
     if heard or detail.subscribed:
-        yield "is told of", _cut([*heard, *detail.subscribed])
+        yield "notified of", _cut([*heard, *detail.subscribed])
     if detail.listens:
         yield "listens to", _cut([", ".join(one) or "nothing" for one in detail.listens])
     if detail.running:
