@@ -6,6 +6,7 @@ With `--page`, what was measured is also written to `docs/figures.md`.
 from __future__ import annotations
 
 import argparse
+import os
 from importlib import import_module
 
 from tests.bench import page, table, typescript
@@ -55,12 +56,13 @@ def main() -> None:
     effort = Effort(1, 0.7, peers) if given.quick else Effort(max(1, given.rounds), peers=peers)
     print(table.heading(), flush=True)
     for name in given.names or (page.FAMILIES if given.page else FAMILIES):
-        measured, figures = page.circumstances(effort.rounds), []
+        load = os.getloadavg()[0]
+        measured, figures = page.circumstances(effort.rounds, load), []
         for figure in import_module(f"tests.bench.{name}").figures(effort):
             print(table.row(figure), flush=True)
             figures.append(figure)
         if given.page:
-            page.write(name, page.part(name, FAMILIES[name], figures, measured))
+            page.write(name, page.part(name, FAMILIES[name], page.published(figures, load), measured))
 
 
 def _parser() -> argparse.ArgumentParser:

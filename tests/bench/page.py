@@ -22,17 +22,23 @@ FAMILIES = ("http", "cycle", "big", "progress", "catalogue", "ws", "stdio", "col
 """Families with a part of the page, unless others are asked for."""
 QUIET = 0.5
 """Processes that may want a processor, on average, before a machine counts as shared."""
+ELAPSED = frozenset({"/s", "s", "ms", "us"})
+"""Units of elapsed time, and of CPU time where the name of the figure says so."""
 PART = "<!-- {} -->\n{}\n<!-- end of {} -->\n"
 _PARTS = re.compile(r"(?ms)^<!-- (?P<name>\w+) -->\n.*?^<!-- end of (?P=name) -->\n")
 
 
-def circumstances(rounds: int) -> str:
-    """When, on what and beside what else the measuring begins."""
-    load = os.getloadavg()[0]
+def circumstances(rounds: int, load: float) -> str:
+    """When, on what and beside what else the measuring begins. `load` is the load average of that moment."""
     day = datetime.now(UTC).date()
     alone = "which did nothing else" if load < QUIET else f"shared with other work (load {load:.1f})"
     what = f"Python {platform.python_version()}, {os.cpu_count()} processors, {alone}"
     return f"{day}, {rounds} {'round' if rounds == 1 else 'rounds'}, {what}."
+
+
+def published(figures: Iterable[Figure], load: float) -> list[Figure]:
+    """Figures for the page. Of a machine with other work, elapsed times and rates are left out."""
+    return [each for each in figures if load < QUIET or "CPU" in each.name or each.unit not in ELAPSED]
 
 
 def part(name: str, title: str, figures: Iterable[Figure], measured: str) -> str:

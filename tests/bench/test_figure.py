@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tests.bench.figure import FRAME, OURS, Effort, Figure, Goal, beside, rates
 from tests.bench.measured import Measured
-from tests.bench.page import part, renewed
+from tests.bench.page import part, published, renewed
 from tests.bench.table import row
 
 
@@ -64,6 +64,13 @@ def test_the_page_has_a_row_for_each_figure_and_a_column_for_each_peer() -> None
     assert "|  | mcpdesk | frame | SDK |" in lines
     assert "| calls | 10 /s | 20 /s: 0.50, at least 0.85 **missed** | 2 /s: 5.00, at least 3 |" in lines
     assert "| start | 3 ms, at least 2 |  |  |" in lines
+
+
+def test_times_of_a_machine_with_other_work_are_not_on_the_page() -> None:
+    rate, cpu = Figure("ws", "/s", [10]), Figure("ws, CPU", "us", [2])
+    memory = Figure("desk", "MB", [3])
+    assert published([rate, cpu, memory], load=0.1) == [rate, cpu, memory]
+    assert published([rate, cpu, memory], load=9) == [cpu, memory]
 
 
 def test_a_part_takes_the_place_of_the_last_one_of_its_name_and_nothing_else() -> None:
