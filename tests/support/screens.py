@@ -106,6 +106,7 @@ async def visit_screens(size: tuple[int, int], only: str = "") -> AsyncIterator[
         patch.delenv("NO_COLOR", raising=False)
         link, questions = _link(), sample_questions(MOMENT)
         async with running_frame(link, size, panes=panes) as (app, pilot):
+            await until(lambda: app.main.pane is not None, pilot, within_s=WITHIN_S)
             app.main.questions.opened.update(question.id for question in questions)
             link.asked = list(questions)
             link.core = replace(link.core, questions_version=link.core.questions_version + 1)
