@@ -234,3 +234,11 @@ def test_a_fault_in_an_entry_is_one_sentence(oauth: Any, told: str, tmp_path: Pa
 
 def test_a_client_that_is_not_to_log_in_by_itself_is_no_fault(tmp_path: Path) -> None:
     assert _target(_config(tmp_path, {"url": "https://a.test/mcp", "oauth": False})).login == LoginOptions()
+
+
+def test_a_registered_client_is_used_where_a_person_logs_in() -> None:
+    options = LoginOptions("app", Secret("hush"))
+    expected = ClientRegistration("app", "hush", redirect_uri="http://127.0.0.1:7/cb")
+    assert options.setup("http://127.0.0.1:7/cb").client == expected
+    assert replace(options, uses_credentials=True).setup().client is None
+    assert LoginOptions().setup().client is None
