@@ -65,7 +65,7 @@ STOPS = (
     Stop("exchange", ("g", "e", "enter"), ("the oven is cold", "isError")),
     Stop("waterfall", ("escape", "w"), ("█",)),
     Stop("inbox", ("3",), ("Which database should the service use?", "answered")),
-    Stop("jobs", ("3", "right_square_bracket"), ("watching the sea", "tide 3")),
+    Stop("jobs", ("right_square_bracket",), ("watching the sea", "tide 3")),
     Stop("callbacks", ("right_square_bracket",), ("message 1",)),
     Stop("tasks", ("right_square_bracket",), ("Pack the bags",)),
     Stop("clients", ("4",), ("claude-code 2.1", "capabilities")),
@@ -78,7 +78,7 @@ STOPS = (
     Stop("result", ("escape", "1", "enter", *"123", "ctrl+r"), ("Ada", "author")),
     Stop("form", ("escape", "escape", "down", "enter"), ("place-order", "customer", "quantity")),
 )
-DIRECT = ("workbench", "traffic", "inbox", "jobs", "clients", "logs", "statistics")
+DIRECT = ("workbench", "traffic", "inbox", "clients", "logs", "statistics")
 """Screens that are reached without a visit to another one."""
 
 
