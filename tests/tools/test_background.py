@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from mcpdesk.jobs.process import NICE
 from mcpdesk.jobs.schedule import call_soon_safely
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState
-from tests.support.patience import in_time, until, within
+from tests.support.patience import WITHIN_S, in_time, until, within
 from tests.support.processes import is_alive
 from tests.tools.support import ToolContext, fields, use
 
@@ -233,11 +234,23 @@ async def test_the_newest_of_a_task_whose_file_is_full_can_be_read(
     assert fields(await read(context, number))["output"] == ""
 
 
-async def test_no_task_is_left_of_a_call_that_was_cancelled(context: ToolContext, home: ServerState) -> None:
+async def test_no_task_is_left_of_a_call_that_was_cancelled(
+    context: ToolContext, home: ServerState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, is_cancelled = programs._output, threading.Event()
+
+    def made(*given: Any) -> Any:
+        output = make(*given)
+        is_cancelled.wait(WITHIN_S)
+        return output
+
+    monkeypatch.setattr(programs, "_output", made)
     begun = asyncio.create_task(begin(context, "sleep 300"))
     files = home.state / "programs"
     await until(files.is_dir)
     begun.cancel()
+    await asyncio.sleep(0)
+    is_cancelled.set()
     with pytest.raises(asyncio.CancelledError):
         await begun
     await home.close()
