@@ -83,6 +83,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
         and not tiers.imported_since(modules)
         and sys.gettrace() is None
         and not tiers.is_crowded()
+        and not tiers.has_varying_cost(item)
         and used_s > (limit_s := tiers.cpu_limit_s())
     ):
         pytest.fail(

@@ -14,8 +14,9 @@ import pytest
 UNQUICK = ("slow", "process", "browser")
 # CPU time that a quick test may use in its call phase, all threads together.
 QUICK_CPU_S = 0.3
-# A test fails above this multiple of it, since caches are cold and processors shared.
-SLACK = 4.0
+# A test fails above this multiple of it: caches are cold, processors shared, and what a test is the first to
+# use may have to be made. A wrong failure costs more than a test of a second.
+SLACK = 6.0
 # Runnable threads for each processor above which CPU times are not judged: the machine does much else.
 CROWDED = 3.0
 # CPU time of `_work` on the machine whose seconds QUICK_CPU_S counts. A slower machine has a higher limit.
@@ -45,6 +46,11 @@ def open_terminal() -> tuple[int, int]:
     """Open a pseudo-terminal: the descriptors of both ends. No audit event reports it."""
     started.append("a pseudo-terminal")
     return os.openpty()
+
+
+def has_varying_cost(item: pytest.Item) -> bool:
+    """Return True for a property: its values are random, and its first text makes tables of characters."""
+    return bool(getattr(getattr(item, "function", None), "is_hypothesis_test", False))
 
 
 def is_quick(item: pytest.Item) -> bool:
