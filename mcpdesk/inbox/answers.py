@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, TypeGuard
 
 from mcpdesk.inbox.question import Answer, Page, host_of
-from mcpdesk.protocol.patterns import Verdict, compiled
+from mcpdesk.protocol.patterns import PatternMatch, compiled
 
 MAX_OTHER = 65_536
 """Maximum characters of free text in one answer."""
@@ -92,7 +92,7 @@ def _pattern_problem(source: Any, text: str) -> str:
     its pattern need not match.
     """
     pattern = compiled(source) if isinstance(source, str) else None
-    if pattern is None or pattern.verdict(text) in (Verdict.MATCHES, Verdict.TOO_LONG):
+    if pattern is None or pattern.verdict(text) in (PatternMatch.MATCHES, PatternMatch.TOO_LONG):
         return ""
     return f"the text must match {source}"
 

@@ -56,7 +56,7 @@ LINEAR = (
 BACKTRACKING = Tier(MAX_PATTERN_BYTES, 1_000, lambda length: length * length // 2)
 
 
-class Verdict(Enum):
+class PatternMatch(Enum):
     """Outcome of matching a text."""
 
     MATCHES = "matches"
@@ -75,17 +75,17 @@ class Pattern(Struct, frozen=True):
     validator: Any
     """The `jsonschema_rs.Validator` of a schema with this pattern."""
 
-    def verdict(self, text: str) -> Verdict:
+    def verdict(self, text: str) -> PatternMatch:
         """Match a text. The pattern may match anywhere in it."""
         if len(text) > self.tier.longest:
-            return Verdict.TOO_LONG
+            return PatternMatch.TOO_LONG
         if self.validator.is_valid(text):
-            return Verdict.MATCHES
+            return PatternMatch.MATCHES
         # A text that reached the step limit is invalid, too. Only its error says why.
         facts = (
             [] if self.tier is TINY else [each.kind.as_dict() for each in self.validator.iter_errors(text)]
         )
-        return Verdict.DIFFERS if all("pattern" in each for each in facts) else Verdict.TOO_SLOW
+        return PatternMatch.DIFFERS if all("pattern" in each for each in facts) else PatternMatch.TOO_SLOW
 
 
 def tiny_engine() -> jsonschema_rs.RegexOptions:

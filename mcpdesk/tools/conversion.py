@@ -46,7 +46,7 @@ LOOKED_AT = 4_096
 _OUT_OF_MEMORY = re.compile(r"memory allocation|out of memory|bad_alloc|cannot allocate|MemoryError", re.I)
 
 
-class Limits(Struct, frozen=True):
+class FileLimits(Struct, frozen=True):
     """Limits of one conversion."""
 
     memory_bytes: int = 4 << 30
@@ -55,7 +55,7 @@ class Limits(Struct, frozen=True):
     """Maximum processor time, and maximum time in which the conversion must end."""
 
 
-LIMITS = Limits()
+LIMITS = FileLimits()
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
@@ -97,7 +97,7 @@ def form_of(data: bytes) -> Form | None:
 
 
 async def converted(
-    form: Form, data: bytes, environment: dict[str, str], what: str, limits: Limits = LIMITS
+    form: Form, data: bytes, environment: dict[str, str], what: str, limits: FileLimits = LIMITS
 ) -> Converted:
     """Convert a file to text or an image, in a separate process. `what` names the file in errors.
 
@@ -128,7 +128,7 @@ async def converted(
 
 
 async def _run(
-    form: Form, data: bytes, environment: dict[str, str], what: str, output: StdoutBytes, limits: Limits
+    form: Form, data: bytes, environment: dict[str, str], what: str, output: StdoutBytes, limits: FileLimits
 ) -> ProgramEnd:
     """Run the program that reads a file. Raises: HandlerError if it does not start."""
     from mcpdesk.jobs.process import run

@@ -13,7 +13,7 @@ from mcpdesk.errors import HandlerError
 from mcpdesk.jobs import process
 from mcpdesk.jobs.process import ProgramEnd
 from mcpdesk.tools import conversion, file_reader
-from mcpdesk.tools.conversion import MOST_AT_ONCE, Limits, converted
+from mcpdesk.tools.conversion import MOST_AT_ONCE, FileLimits, converted
 
 LARGE = b'<svg xmlns="http://www.w3.org/2000/svg" width="30000" height="30000"/>'
 NOISE = (
@@ -50,12 +50,16 @@ async def test_conversions_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("data", "limits", "told"),
     [
-        (LARGE, Limits(memory_bytes=2 << 30), "it needs more memory to read than the 2.1 GB allowed; .*rsvg"),
-        (NOISE, Limits(seconds=1), "it took longer than 1 s to read; .*rsvg-convert"),
-        (b"<svg", Limits(), "it is a broken SVG file: "),
+        (
+            LARGE,
+            FileLimits(memory_bytes=2 << 30),
+            "needs more memory to read than the 2.1 GB allowed; .*rsvg",
+        ),
+        (NOISE, FileLimits(seconds=1), "it took longer than 1 s to read; .*rsvg-convert"),
+        (b"<svg", FileLimits(), "it is a broken SVG file: "),
     ],
 )
-async def test_what_exceeds_a_limit_is_not_called_broken(data: bytes, limits: Limits, told: str) -> None:
+async def test_what_exceeds_a_limit_is_not_called_broken(data: bytes, limits: FileLimits, told: str) -> None:
     pytest.importorskip("resvg_py")
     with pytest.raises(HandlerError, match=told):
         await converted("svg", data, dict(os.environ), "it", limits)

@@ -18,7 +18,7 @@ from mcpdesk.protocol.patterns import (
     TEXT_COST,
     TINY,
     Pattern,
-    Verdict,
+    PatternMatch,
     compiled,
 )
 
@@ -37,13 +37,13 @@ class PatternBudget:
         if length <= longest:
             self.left -= TEXT_COST + pattern.tier.cost(length)
         verdict = pattern.verdict(text) if self.left >= 0 else None
-        if verdict is Verdict.MATCHES:
+        if verdict is PatternMatch.MATCHES:
             return ""
-        if verdict is Verdict.DIFFERS:
+        if verdict is PatternMatch.DIFFERS:
             return f"must match the pattern {pattern.source}"
-        if verdict is Verdict.TOO_LONG:
+        if verdict is PatternMatch.TOO_LONG:
             problem = f"must have at most {longest:,} characters to be checked against the pattern"
-        elif verdict is Verdict.TOO_SLOW:
+        elif verdict is PatternMatch.TOO_SLOW:
             problem = "takes too many steps to check against the pattern"
         else:
             problem = "has too many or too long texts to check against the pattern"
