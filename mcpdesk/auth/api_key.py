@@ -45,15 +45,6 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
         return key
 
 
-def matches(given: str | None, expected: str) -> bool:
-    """Return True if the given key is the expected one, in constant time."""
-    import hmac
-
-    return given is not None and hmac.compare_digest(
-        given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
-    )
-
-
 def _read(path: Path) -> str:
     """Return the stored key; empty if it does not exist, or if other users could have read it."""
     try:

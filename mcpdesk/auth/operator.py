@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from mcpdesk import private_files
-from mcpdesk.auth.api_key import matches
+from mcpdesk.auth.principal import matches
 
 FOLDER = "operator"
 """Folder in the state folder with one file per process, which contains the credential of that process."""

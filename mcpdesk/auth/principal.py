@@ -176,3 +176,12 @@ NOTHING_ASKED = Access()
 
 def _quoted(text: str) -> str:
     return "".join(each for each in text if each.isprintable() and each not in '"\\')
+
+
+def matches(given: str | None, expected: str) -> bool:
+    """Return True if the given key is the expected one, in constant time."""
+    import hmac
+
+    return given is not None and hmac.compare_digest(
+        given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
+    )

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.auth.api_key import FILE_NAME, is_due, load_or_create, matches
+from mcpdesk.auth.api_key import FILE_NAME, is_due, load_or_create
+from mcpdesk.auth.principal import matches
 
 
 def test_key_is_made_once_and_kept(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from aiohttp import web
 from aiohttp.http import HttpVersion10, HttpVersion11
 
-from mcpdesk.auth.api_key import matches
 from mcpdesk.auth.http_origin import check_host, check_origin, is_listed
+from mcpdesk.auth.principal import matches
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.codec import sendable
 from mcpdesk.transports.base import Rules
