@@ -272,7 +272,7 @@ class ProgramLines:
         self._strays: list[str] = []
         """First lines on stdout of the current run."""
         self._former_strays: list[str] = []
-        """Those of the earlier run."""
+        """First lines on stdout of the earlier run."""
 
     def log(self, line: str) -> None:
         """Handle a line on stderr."""
