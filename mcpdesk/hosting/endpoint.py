@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from mcpdesk.auth.principal import OPEN, Access, Principal
 from mcpdesk.hosting.channel import FrameChannel, HostedDialogue, MessageHolds
@@ -14,6 +14,7 @@ from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.catalogue.publication import Publication
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import JSONObject
+from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClients
 from mcpdesk.recorder.record import Recorder
 from mcpdesk.server.calls.call_figures import Latency
 from mcpdesk.server.calls.conversation import Conversation
@@ -24,28 +25,24 @@ from mcpdesk.server.offer.server import Server
 
 WITHHELD = "a mistake in an mcp.json has to be mended first; the desk and the log name it"
 MISTAKEN = "there is a mistake in it, which the desk and `mcpdesk check` name"
-MOST_GONE = 20
-"""Number of former clients remembered per server."""
 
 
-class FormerClient(Struct, frozen=True):
-    """Facts about a client that has disconnected."""
-
-    connection: int
-    peer: str
-    transport: str
-    revision: str
-    opened: float
-    closed: float
-    calls: int
-    errors: int
-    p50_s: float | None
-    p95_s: float | None
-    mode: str
-    caller: str
-    capabilities: dict[str, Any]
-    knows_tools: bool | None
-    """True if the tools were unchanged since it last listed them; None if it never listed them."""
+def summary_of(dialogue: HostedDialogue) -> ClientSummary:
+    """Return the facts about a dialogue that is open or has ended."""
+    conversation, latency = dialogue.conversation, dialogue.conversation.latency
+    mode, caller = conversation.dispatcher.server.mode, conversation.principal.title
+    return ClientSummary(
+        ClientKey(conversation.peer, conversation.transport, mode, caller),
+        dialogue.connection,
+        dialogue.shown_revision,
+        dialogue.opened,
+        dialogue.closed,
+        conversation.calls,
+        conversation.failures,
+        () if latency is None else tuple(latency),
+        conversation.terms.capabilities,
+        conversation.tools_listed,
+    )
 
 
 class PastCalls:
@@ -76,13 +73,12 @@ class HostedEndpoint:
         self.place = f"{home.state.name if home is not None else ''}/{self.key}"
         self.dispatcher = Dispatcher(server, services)
         self.dialogues: dict[int, HostedDialogue] = {}
-        self.gone: dict[tuple[str, str], FormerClient] = {}
-        """Clients that disconnected last, by name and transport, newest last."""
+        self.former = FormerClients()
         self.modes: dict[str, HostedEndpoint] = {}
         """Endpoints of the same server in the modes that clients have requested, by mode."""
         self.past = PastCalls()
         if whole is not None:
-            self.dialogues, self.past, self.gone = whole.dialogues, whole.past, whole.gone
+            self.dialogues, self.past, self.former = whole.dialogues, whole.past, whole.former
             self.dispatcher.tasks.share(whole.dispatcher.tasks)
         self.large_bytes = 0
         """Bytes of large frames in flight on its channels."""
@@ -186,30 +182,9 @@ class HostedEndpoint:
         if self.holds is not None:
             self.holds.forget(dialogue.connection)
         self.past.add(dialogue.conversation)
-        conversation = dialogue.conversation
-        if dialogue.shown_revision and conversation.transport != "memory":
-            client = (conversation.peer, conversation.transport)
-            # A client that connects for every request is listed once.
-            self.gone.pop(client, None)
-            latency = conversation.latency
-            self.gone[client] = FormerClient(
-                dialogue.connection,
-                conversation.peer,
-                conversation.transport,
-                dialogue.shown_revision,
-                dialogue.opened,
-                dialogue.closed or time.time(),
-                conversation.calls,
-                conversation.failures,
-                None if latency is None else latency.at(0.5),
-                None if latency is None else latency.at(0.95),
-                conversation.dispatcher.server.mode,
-                conversation.principal.title,
-                conversation.terms.capabilities,
-                conversation.knows_tools,
-            )
-            if len(self.gone) > MOST_GONE:
-                del self.gone[next(iter(self.gone))]
+        if dialogue.shown_revision and dialogue.conversation.transport != "memory":
+            summary = summary_of(dialogue)
+            self.former.add(replace(summary, closed=summary.closed or time.time()))
 
     @property
     def keeps_something(self) -> bool:

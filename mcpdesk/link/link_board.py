@@ -234,7 +234,9 @@ def _item(item: CatalogueItem) -> Json:
 
 
 def _client(client: ClientView) -> Json:
-    told = _fields(client, "connection server name transport opened calls errors p50_s p95_s tools mode")
+    told = _fields(
+        client, "connection connections server name transport opened calls errors p50_s p95_s tools mode"
+    )
     return told | _fields(client, "caller seen left replica") | {"revision": with_era(client.revision)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 from mcpdesk.client.credentials import credential_headers
 from mcpdesk.errors import CallError, DeskError, DeskUserError
 from mcpdesk.hosting.channel import HostedDialogue
-from mcpdesk.hosting.endpoint import FormerClient, HostedEndpoint
+from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.host import Host
 from mcpdesk.inbox.question import Answer, Question
+from mcpdesk.link.client_views import LISTEN, PassedRow, hosted_views, passed_views
 from mcpdesk.link.desk_client import LEVEL, DeskCall, DeskClient, HostedDesk
 from mcpdesk.link.link import ClientFacet, Link, promise
 from mcpdesk.link.local_catalogue import LocalServers
@@ -35,7 +36,6 @@ from mcpdesk.link.values import (
     RunningCall,
     ServerView,
     SessionView,
-    ToolsSeen,
     Verdict,
     Ways,
     connected,
@@ -48,9 +48,6 @@ MANY = 50
 MOST_LINES = 20
 """Maximum running calls of one client whose awaited line is looked up."""
 REST_S = 1.0
-REMEMBERED_S = 3600.0
-"""Seconds for which a client that left is shown."""
-LISTEN = "subscriptions/listen"
 
 Result = TypeVar("Result")
 
@@ -67,50 +64,40 @@ class LocalClients(ClientFacet):
         """Return one view per client, ordered by connection. With `MANY` clients it may be `REST_S` old."""
         now = time.monotonic()
         if len(self._kept) < MANY or now - self._looked > REST_S:
-            seen = {} if self._host.http is None else self._host.http.last_seen()
+            http = self._host.http
+            seen = {} if http is None else http.last_seen()
             found = [
-                _view(endpoint, dialogue, seen.get(dialogue.connection))
+                view
                 for endpoint in list(self._host.by_name.values())
-                for dialogue in list(endpoint.dialogues.values())
+                for view in hosted_views(endpoint, seen)
             ]
-            for endpoint in list(self._host.by_name.values()):
-                found += [_gone_view(endpoint, each) for each in list(endpoint.gone.values())]
-            found += self._passed_views()
-            self._kept = tuple(sorted(_current(found), key=lambda view: view.connection))
+            if http is not None:
+                passed = (
+                    PassedRow(one.key.server, one.summary, None if one.works else one.seen)
+                    for one in http.passed_clients()
+                )
+                found += passed_views(passed, http.former_passed_clients())
+            self._kept = tuple(sorted(found, key=lambda view: view.connection))
             self._looked = now
         return self._kept
 
-    def _passed_views(self) -> list[ClientView]:
-        """Return views of the clients of pass-through servers."""
-        return [
-            ClientView(
-                connection=each.info.number,
-                server=each.info.server,
-                name=each.info.peer,
-                transport=each.info.transport,
-                revision=each.info.revision,
-                opened=each.info.opened,
-                calls=each.calls,
-                errors=each.errors,
-                seen=None if each.works else each.seen,
-            )
-            for each in self._host.passed_clients()
-        ]
-
     def client(self, connection: int) -> ClientDetail | None:
         """Return details of one client, or None if it is unknown."""
+        ttl_s = self._host.rules.session_ttl_s
         for one in self._host.passed_clients():
             if one.info.number == connection:
-                ttl_s = self._host.rules.session_ttl_s
                 return ClientDetail(one.capabilities, None, ttl_s, (), (), False, (), ())
+        former = [] if self._host.http is None else list(self._host.http.former_passed_clients().values())
         for endpoint in list(self._host.by_name.values()):
             dialogue = endpoint.dialogues.get(connection)
             if dialogue is not None:
                 return self._detail(endpoint, dialogue)
-            for gone in list(endpoint.gone.values()):
-                if gone.connection == connection:
-                    ttl_s = self._host.rules.session_ttl_s
-                    return ClientDetail(gone.capabilities, None, ttl_s, (), (), False, (), (), has_left=True)
+            former.append(endpoint.former)
+        for each in former:
+            if (left := each.find(connection)) is not None:
+                return ClientDetail(
+                    dict(left.capabilities), None, ttl_s, (), (), False, (), (), has_left=True
+                )
         return None
 
     def disconnect(self, connection: int) -> None:
@@ -159,64 +146,6 @@ class LocalClients(ClientFacet):
             if one.server == server and one.call.peer == peer:
                 asks = tuple(asking.method for asking in one.questions().values())
                 yield Parked(one.call.method, _name(one.call), asks)
-
-
-def _current(views: Iterable[ClientView]) -> list[ClientView]:
-    """Return connected clients, and recently left ones that have not reconnected under the same name."""
-    every, since = list(views), time.time() - REMEMBERED_S
-    there = {(one.server, one.name) for one in every if one.left is None}
-    return [
-        one for one in every if one.left is None or (one.left > since and (one.server, one.name) not in there)
-    ]
-
-
-def _view(endpoint: HostedEndpoint, dialogue: HostedDialogue, heard: float | None) -> ClientView:
-    """Return the view of a client. `heard` is the time of its last message, or None while it is connected."""
-    conversation = dialogue.conversation
-    latency, seen = conversation.latency, conversation.dispatcher.server
-    return ClientView(
-        connection=dialogue.connection,
-        server=endpoint.name,
-        name=conversation.peer,
-        transport=conversation.transport,
-        revision=dialogue.shown_revision,
-        opened=dialogue.opened,
-        calls=conversation.calls,
-        errors=conversation.failures,
-        p50_s=None if latency is None else latency.at(0.5),
-        p95_s=None if latency is None else latency.at(0.95),
-        tools=_tools(conversation.knows_tools),
-        mode=seen.mode,
-        caller=conversation.principal.title,
-        seen=heard,
-        running=sum(call.method != LISTEN for call in conversation.running),
-    )
-
-
-def _gone_view(endpoint: HostedEndpoint, gone: FormerClient) -> ClientView:
-    return ClientView(
-        connection=gone.connection,
-        server=endpoint.name,
-        name=gone.peer,
-        transport=gone.transport,
-        revision=gone.revision,
-        opened=gone.opened,
-        calls=gone.calls,
-        errors=gone.errors,
-        p50_s=gone.p50_s,
-        p95_s=gone.p95_s,
-        tools=_tools(gone.knows_tools),
-        mode=gone.mode,
-        caller=gone.caller,
-        seen=gone.closed,
-        left=gone.closed,
-    )
-
-
-def _tools(known: bool | None) -> ToolsSeen:
-    if known is None:
-        return ToolsSeen.NEVER
-    return ToolsSeen.FRESH if known else ToolsSeen.STALE
 
 
 def _running(call: Call, asked: Sequence[object], where: str) -> RunningCall:

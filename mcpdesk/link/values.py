@@ -327,6 +327,12 @@ class ClientView:
     """Number of requests that are being processed."""
     replica: str = ""
     """Replica that the client is connected to, if several replicas are shown."""
+    connections: int = 1
+    """Number of connections whose calls the view has, including the current one.
+
+    A client that disconnects and connects again has one view. Of simultaneous connections each has its own
+    view; the first one includes the ended connections.
+    """
 
     def presence(self, now: float) -> Presence:
         """Return whether the client is connected; `now` is Unix time in seconds."""

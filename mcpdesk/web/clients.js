@@ -39,10 +39,10 @@ function fill(node, client) {
   const put = (kind, text) => { const one = node.querySelector(`.${kind}`); if (one) { setText(one, text); one.hidden = !text; } };
   put("name", oneLine(client.name || "no name"));
   put("of", oneLine(client.name));
-  put("where", oneLine(onReplica(`${client.server} over ${client.transport}`, client.replica)));
+  put("where", oneLine(onReplica(client.transport ? `${client.server} over ${client.transport}` : client.server, client.replica)));
   put("revision", oneLine(client.revision));
   put("who", [client.caller ? `as ${oneLine(client.caller)}` : "", client.mode ? `in mode ${oneLine(client.mode)}` : ""].filter(Boolean).join(", "));
-  put("figures", `${count(client.calls, "call")}, ${count(client.errors, "error")}`);
+  put("figures", `${count(client.calls, "call")}, ${count(client.errors, "error")}${client.connections > 1 ? `, ${count(client.connections, "connection")}` : ""}`);
   put("pace", client.p50_s === null ? "" : `p50 ${duration(client.p50_s)}, p95 ${duration(client.p95_s)}`);
   put("tools-seen", client.tools === "stale" ? "knows an older list of tools" : "");
   showTimes(node, client);

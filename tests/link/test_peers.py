@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +28,11 @@ from mcpdesk.link.values import (
 )
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
+from mcpdesk.recorder.former_clients import MOST_FORMER
 from mcpdesk.recorder.index.statistics import CallTally, Subject
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_text import absence
+from mcpdesk.tui.screens.clients import client_text, title_of
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.patience import WITHIN_S, until, within
 
@@ -448,6 +450,100 @@ async def test_a_client_that_comes_back_is_not_among_those_that_left(tmp_path: P
                 assert [one.connection for one in views] == [seen.connection]
             await until(lambda: not found.others)
         assert len([one for one in found.desk.view().clients if one.left is not None]) == 1
+
+
+async def over_a_session(found: Met, *messages: dict[str, Any]) -> None:
+    """Open a session, send messages and end it."""
+    session = await found.shake_hands()
+    for message in messages:
+        async with found.post(message, **session):
+            pass
+    async with found.client.delete(found.url, headers={"Mcp-Session-Id": session["Mcp_Session_Id"]}):
+        pass
+
+
+async def over_connections(found: Met, *messages: dict[str, Any]) -> None:
+    """Send each message over a connection of its own, without a session."""
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as client:
+        for message in messages:
+            async with Met(found.desk, client, found.url, found.folder).post(message):
+                pass
+
+
+async def over_a_pipe(found: Met, *messages: dict[str, Any]) -> None:
+    """Connect as `mcpdesk stdio` does, send messages and disconnect."""
+    met_there = await asyncio.to_thread(rendezvous.find_desk, found.folder)
+    assert met_there is not None
+    reader, writer = await asyncio.open_unix_connection(sock=met_there)
+    for message in (request("initialize", OPENING), *messages):
+        writer.write(orjson.dumps(message) + b"\n")
+        await reader.readline()
+    writer.close()
+
+
+@pytest.mark.parametrize("visit", [over_a_session, over_connections, over_a_pipe])
+async def test_a_client_that_connects_three_times_has_one_row_with_all_its_calls(
+    tmp_path: Path, visit: Callable[..., Awaitable[None]]
+) -> None:
+    quick: dict[str, Any] = {"name": "quick", "arguments": {}}
+    wrong = quick | {"name": "none"}
+    async with met(tmp_path) as found:
+
+        def rows() -> list[ClientView]:
+            return [each for each in found.desk.view().clients if each.transport != "memory"]
+
+        await visit(found, request("tools/list"), request("tools/call", quick))
+        await visit(found, request("tools/call", wrong))
+        await visit(found, request("tools/call", quick), request("tools/call", quick))
+        connections = 5 if visit is over_connections else 3
+        await until(lambda: [each.connections for each in rows() if each.left is not None] == [connections])
+        (left,) = rows()
+        assert (left.calls, left.errors, left.tools) == (4, 1, ToolsSeen.FRESH)
+        assert left.p50_s is not None
+        detail = detail_of(found, left)
+        told = client_text(left, detail, time.time()).plain
+        assert f"over {left.connections} connections" in told
+        traffic = found.desk.traffic
+        await until(lambda: not traffic.catch_up() and not traffic.statistics.update())
+        tally = traffic.statistics.sums(Subject.CLIENT)["own", left.name]
+        assert (tally.calls, tally.errors) == (left.calls, left.errors)
+
+
+async def test_rows_of_simultaneous_connections_sum_up_to_all_calls(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        quick = request("tools/call", {"name": "quick", "arguments": {}})
+        await over_a_session(found, quick, quick)
+        sessions = [await found.shake_hands() for _ in range(2)]
+        for session in sessions:
+            async with found.post(quick, **session):
+                pass
+        first, second = sorted(found.others, key=lambda one: one.connection)
+        assert [(one.calls, one.connections) for one in (first, second)] == [(3, 2), (1, 1)]
+        assert len([one for one in found.desk.view().clients if one.transport != "memory"]) == 2
+        found.desk.disconnect(first.connection)
+        await until(lambda: len(found.others) == 1)
+        (stays,) = [one for one in found.desk.view().clients if one.transport != "memory"]
+        assert (stays.connection, stays.calls, stays.connections) == (second.connection, 4, 3)
+
+
+async def test_clients_that_are_not_kept_are_counted_in_one_row(tmp_path: Path) -> None:
+    async with met(tmp_path) as found:
+        quick = request("tools/call", {"name": "quick", "arguments": {}})
+        for number in range(MOST_FORMER + 3):
+            named = OPENING | {"clientInfo": {"name": f"visitor {number}", "version": "1"}}
+            async with found.post(request("initialize", named)) as answer:
+                session = {"Mcp_Session_Id": answer.headers["Mcp-Session-Id"]}
+            async with found.post(quick, **session):
+                pass
+            async with found.client.delete(found.url, headers={"Mcp-Session-Id": session["Mcp_Session_Id"]}):
+                pass
+        await until(lambda: not found.others)
+        rows = [each for each in found.desk.view().clients if each.transport != "memory"]
+        assert len(rows) == MOST_FORMER + 1 and sum(each.calls for each in rows) == MOST_FORMER + 3
+        (others,) = [each for each in rows if not each.transport]
+        assert (others.name, others.calls, others.connections) == ("(3 earlier clients)", 3, 3)
+        assert title_of(others) == "(3 earlier clients) · own"
+        assert detail_of(found, others).has_left
 
 
 @pytest.mark.process

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -248,18 +249,20 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
         await until(lambda: toasts(app) == ["aider 1 has left already."], pilot)
 
 
-def columns_in(width: int, caller: str = "", replica: str = "") -> list[str]:
+def columns_in(width: int, caller: str = "", replica: str = "", connections: int = 1) -> list[str]:
     pane = ClientsPane(quiet_link())
-    pane.rows = [replace(one, caller=caller, replica=replica) for one in sample_view(0.0).clients]
+    about: dict[str, Any] = {"caller": caller, "replica": replica, "connections": connections}
+    pane.rows = [replace(one, **about) for one in sample_view(0.0).clients]
     pane.widths = [12 for _ in COLUMNS]
     return [column.name for _, column in pane.columns(width)]
 
 
 def test_columns_give_way_in_order_and_the_name_stays() -> None:
     everything = [column.name for column in COLUMNS]
-    assert columns_in(200, "token of ada", "web-1") == everything
+    assert columns_in(220, "token of ada", "web-1", 2) == everything
     assert "replica" in columns_in(40, "token of ada", "web-1")
-    names = [name for name in everything if name != "replica"]
+    assert columns_in(220, "token of ada", "web-1") == [one for one in everything if one != "conns"]
+    names = [name for name in everything if name not in ("replica", "conns")]
     assert columns_in(200, "token of ada") == names
     assert columns_in(200) == [one for one in names if one != "caller"]
     assert columns_in(14 * 12 + 1, "key") == [one for one in names if one != GIVING_WAY[0]]

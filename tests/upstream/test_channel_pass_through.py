@@ -334,7 +334,10 @@ async def test_a_client_is_disconnected_at_the_desk_and_leaves_no_program(tmp_pa
         desk.disconnect(row.connection)
         with pytest.raises(aiohttp.ClientError):
             await waiting
-        await until(lambda: len(living(tmp_path)) == 1 and not desk.view().clients)
+        await until(lambda: len(living(tmp_path)) == 1 and desk.view().clients[0].left is not None)
+        [row] = desk.view().clients
+        detail = desk.client(row.connection)
+        assert row.calls == 1 and detail is not None and detail.has_left
 
 
 @pytest.mark.process

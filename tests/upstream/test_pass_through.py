@@ -264,9 +264,9 @@ async def test_clients_of_two_desks_use_one_server() -> None:
                     calls = (each.call_tool("add", {"a": 2, "b": n}) for n, each in enumerate(clients))
                     sums = [each.structured_content for each in await asyncio.gather(*calls)]
                     assert sums == [{"sum": 2}, {"sum": 3}]
-            assert all([row.calls for row in desk.view().clients] == [1] for desk in desks), (
-                "who left is no row"
-            )
+            for desk in desks:
+                counts = [(row.calls, row.connections) for row in desk.view().clients]
+                assert counts == [(2, 2)], "a client that comes back has one row"
     finally:
         there.kill()
         await there.wait()

@@ -471,6 +471,10 @@ async def test_clients_are_shown_and_disconnected(shown: Dashboard) -> None:
         await surfer.page.get_by_role("dialog").get_by_role("button", name="Disconnect").click()
         await line.get_by_text("✕ left").wait_for()
         await line.get_by_role("button").wait_for(state="hidden")
+        await shown.client.post(f"{shown.url}/mcp/shop", json=hello, headers=headers)
+        await line.get_by_text("● seen").wait_for()
+        await line.get_by_text("0 calls, 0 errors, 2 connections").wait_for()
+        assert await line.count() == 1
 
 
 async def test_calls_are_counted_by_tool_and_by_client_and_sorted_by_a_head(shown: Dashboard) -> None:

@@ -15,6 +15,7 @@ from aiohttp.http import HttpVersion11
 
 from mcpdesk.auth.principal import KEY, NOTHING_ASKED, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
+from mcpdesk.recorder.former_clients import FormerClients
 from mcpdesk.transports import rendezvous
 from mcpdesk.transports.base import PassThrough, Rules, Site, leading
 from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_caller_due
@@ -156,6 +157,10 @@ class HttpService:
     def passed_clients(self) -> list[PassedClient]:
         """Return the clients of pass-through servers. Thread-safe."""
         return self._passing.clients.known()
+
+    def former_passed_clients(self) -> dict[str, FormerClients]:
+        """Return the clients of pass-through servers that have left, by server. Thread-safe."""
+        return dict(self._passing.clients.former)
 
     def hang_up(self, connection: int) -> bool:
         """End a session or connection; return False if the number is unknown."""

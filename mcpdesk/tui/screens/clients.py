@@ -28,6 +28,7 @@ from mcpdesk.protocol.methods import CALLS, canonical
 from mcpdesk.protocol.revisions import with_era
 from mcpdesk.recorder.index.query import quoted
 from mcpdesk.recorder.index.statistics import CallTally
+from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import ClientConfigs, answer_of
 from mcpdesk.tui.following import TICK_S
@@ -82,6 +83,8 @@ def client_text(
 
 def title_of(client: ClientView) -> str:
     """Return the title of a client: `claude-code 2.1 · profiles over http · 2025-11-25 handshake`."""
+    if not client.transport:  # the sum of clients that are not kept
+        return one_line(f"{client.name} · {client.server}")
     spoken = with_era(client.revision) or "nothing said yet"
     return one_line(f"{client.name} · {client.server} over {client.transport} · {spoken}")
 
@@ -131,7 +134,8 @@ def _client_facts(
         else ""
     )
     failed = f"{client.errors} error{'' if client.errors == 1 else 's'}"
-    yield "calls", [f"{client.calls} · {failed}{figures}"]
+    over = f" · over {client.connections:,} connections" if client.connections > 1 else ""
+    yield "calls", [f"{client.calls} · {failed}{figures}{over}"]
     yield (
         "tools",
         [f"last listed: {client.tools.value}" if client.tools != "never listed" else "never listed"],
@@ -156,6 +160,14 @@ def _client_facts(
             "waited for",
             _cut([f"{one.method} {one.name}: {', '.join(one.asks) or 'a retry'}" for one in detail.parked]),
         )
+
+
+def _is_of(client: ClientView, info: ConnectionInfo) -> bool:
+    """Return True if the row of a client has the calls of a connection."""
+    if info.number == client.connection:
+        return True
+    is_same = (info.server, info.peer, info.transport) == (client.server, client.name, client.transport)
+    return client.connections > 1 and is_same and info.closed is not None
 
 
 def _used(tool: str, tally: CallTally) -> str:
@@ -212,6 +224,7 @@ COLUMNS: tuple[Column[ClientView], ...] = (
     Column(
         "since", lambda one, now: since((one.left or now) - one.opened), lambda one: -one.opened, MUTED, True
     ),
+    Column("conns", lambda one, _: str(one.connections), lambda one: -one.connections, MUTED, True),
     Column("calls", lambda one, _: str(one.calls), lambda one: -one.calls, "", True),
     Column("errors", lambda one, _: str(one.errors), lambda one: -one.errors, "", True),
     Column("p50", lambda one, _: duration_or_dash(one.p50_s), lambda one: -(one.p50_s or 0), "", True),
@@ -221,7 +234,7 @@ COLUMNS: tuple[Column[ClientView], ...] = (
 )
 AGES = ("last seen", "since")
 """Columns whose text changes with time alone."""
-GIVING_WAY = ("era", "caller", "tools", "p50", "transport", "server", "revision", "since", "p95")
+GIVING_WAY = ("era", "caller", "tools", "p50", "conns", "transport", "server", "revision", "since", "p95")
 """Columns that are hidden if space is short, the first one first."""
 SEEN_STYLES = {
     RUNNING: "lines--warn",
@@ -309,6 +322,8 @@ class ClientsPane(ColumnSection[ClientView]):
             return not self._has_servers and len({(one.server, one.mode) for one in self.rows}) < 2
         if column.name == "replica":
             return not any(client.replica for client in self.rows)
+        if column.name == "conns":
+            return not any(client.connections > 1 for client in self.rows)
         return column.name == "caller" and not any(client.caller for client in self.rows)
 
     def style_of(self, column: Column[ClientView], cell: str) -> str:
@@ -324,7 +339,7 @@ class ClientsPane(ColumnSection[ClientView]):
         index, room = self.link.traffic, self.query_one(".detail").size
         lines = latest_lines(
             index,
-            lambda info, method, _: info.number == client.connection and canonical(method) in CALLS,
+            lambda info, method, _: canonical(method) in CALLS and _is_of(client, info),
             lambda call: call.name,
             room.width - 1,
             room.height - text.plain.count("\n") - 2,

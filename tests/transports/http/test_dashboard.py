@@ -497,6 +497,7 @@ async def test_a_client_is_disconnected(shown: Dashboard) -> None:
         assert (await shown.told("disconnect", {"connection": number}, **AS_OPERATOR))[0] == 200
         told = await events.event("clients", lambda told: any(one["left"] for one in told["clients"]))
         assert [one["name"] for one in told["clients"] if one["left"]] == ["visitor 3"]
+        assert [one["connections"] for one in told["clients"] if one["left"]] == [1]
         assert told["count"] == 0
         assert (await shown.told("disconnect", {"connection": number}, **AS_OPERATOR))[0] == 404
 

@@ -270,6 +270,7 @@ class PassThroughRoutes:
         return True
 
     def _left(self, connection: int) -> None:
+        self.clients.keep_former_of(self._site.passed)
         if (watch := self._site.watch) is not None:
             watch.left(connection)
 

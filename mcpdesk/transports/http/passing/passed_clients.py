@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from mcpdesk.protocol.client_questions import display_name
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.stateless import CLIENT_KEY, VERSION_KEY
+from mcpdesk.recorder.former_clients import ClientKey as FormerKey
+from mcpdesk.recorder.former_clients import ClientSummary, FormerClients
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 
 MOST = 1_000
@@ -60,6 +62,21 @@ class PassedClient(Struct):
     awaited: set[Id] = field(default_factory=set)
     """Ids of all requests without a response."""
 
+    @property
+    def summary(self) -> ClientSummary:
+        """Facts about it, as a connection that is open or has ended."""
+        info = self.info
+        return ClientSummary(
+            FormerKey(info.peer, info.transport),
+            info.number,
+            info.revision,
+            info.opened,
+            info.closed,
+            self.calls,
+            self.errors,
+            capabilities=self.capabilities,
+        )
+
     def note_call(self, identifier: Id) -> None:
         """Note a call of the client."""
         self.calls += 1
@@ -76,7 +93,7 @@ class PassedClient(Struct):
 
 
 class PassedClients:
-    """Known clients. Used on one loop; `known` is thread-safe."""
+    """Known clients. Used on one loop; `known` and `former` are thread-safe."""
 
     def __init__(
         self, recorder: Recorder, ttl_s: Callable[[], float], on_left: Callable[[int], None]
@@ -87,6 +104,8 @@ class PassedClients:
         self._ttl_s = ttl_s
         self._by_key: dict[ClientKey, PassedClient] = {}
         """Clients by key, the longest unused first."""
+        self.former: dict[str, FormerClients] = {}
+        """Clients that have left, by server."""
         self._looking: asyncio.TimerHandle | None = None
 
     def known(self) -> list[PassedClient]:
@@ -117,6 +136,10 @@ class PassedClients:
             self._forget_quiet()
         return client
 
+    def keep_former_of(self, servers: Container[str]) -> None:
+        """Forget the former clients of all other servers."""
+        self.former = {server: each for server, each in self.former.items() if server in servers}
+
     def begin_session(self, client: PassedClient, session: str) -> None:
         """Identify a client by its session from now on."""
         self._by_key.pop(client.key, None)
@@ -128,6 +151,7 @@ class PassedClients:
         if self._by_key.pop(client.key, None) is not None:
             client.info = replace(client.info, closed=time.time())
             self._recorder.connect(client.info)
+            self.former.setdefault(client.key.server, FormerClients()).add(client.summary)
             self._on_left(client.info.number)
 
     def _look_again(self) -> None:

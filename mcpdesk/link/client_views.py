@@ -1,0 +1,122 @@
+"""Rows of clients. A client has one row, with the sums of the connections it had before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from mcpdesk.hosting.channel import HostedDialogue
+from mcpdesk.hosting.endpoint import HostedEndpoint, summary_of
+from mcpdesk.link.values import ClientView, ToolsSeen
+from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClients
+from mcpdesk.server.calls.call_figures import at
+
+REMEMBERED_S = 3600.0
+"""Seconds for which a client that left is shown."""
+LISTEN = "subscriptions/listen"
+
+
+class PassedRow(NamedTuple):
+    """Connected client of a pass-through server."""
+
+    server: str
+    client: ClientSummary
+    seen: float | None
+    """Unix time of its last message, or None while a request is being processed."""
+
+
+def hosted_views(endpoint: HostedEndpoint, seen: Mapping[int, float | None]) -> list[ClientView]:
+    """Return the clients of a hosted server, connected ones and recently left ones.
+
+    `seen` has the last activity of clients whose dialogue may be kept without a connection: Unix time in
+    seconds, or None while connected.
+    """
+
+    def tools(client: ClientSummary) -> ToolsSeen:
+        if client.tools_listed is None:
+            return ToolsSeen.NEVER
+        offers = endpoint.modes.get(client.key.mode, endpoint).dispatcher.offers
+        return ToolsSeen.FRESH if client.tools_listed == offers.tools_told() else ToolsSeen.STALE
+
+    former = _FormerRows(endpoint.name, endpoint.former, tools)
+    views = []
+    for dialogue in sorted(endpoint.dialogues.values(), key=_number):
+        client = summary_of(dialogue)
+        running = sum(call.method != LISTEN for call in dialogue.conversation.running)
+        views.append(former.row(client, seen.get(client.connection), running))
+    return [*views, *former.rest()]
+
+
+def passed_views(
+    connected: Iterable[PassedRow], former_by_server: Mapping[str, FormerClients]
+) -> list[ClientView]:
+    """Return the clients of pass-through servers, connected ones and recently left ones."""
+    rows = {server: _FormerRows(server, former) for server, former in former_by_server.items()}
+    views = []
+    for server, client, seen in sorted(connected, key=lambda each: each.client.connection):
+        of_server = rows.setdefault(server, _FormerRows(server, FormerClients()))
+        views.append(of_server.row(client, seen))
+    return [*views, *(view for of_server in rows.values() for view in of_server.rest())]
+
+
+def _number(dialogue: HostedDialogue) -> int:
+    return dialogue.connection
+
+
+def _never(_: ClientSummary) -> ToolsSeen:
+    return ToolsSeen.NEVER
+
+
+class _FormerRows:
+    """Makes the rows of one server.
+
+    The sums of a former client are added to its first connection that is open now, so that its rows always
+    sum up to all its calls; without such a connection it has a row of its own.
+    """
+
+    def __init__(
+        self, server: str, former: FormerClients, tools: Callable[[ClientSummary], ToolsSeen] = _never
+    ) -> None:
+        self._server = server
+        self._tools = tools
+        self._former: dict[ClientKey, ClientSummary] = {each.key: each for each in former.known()}
+        self._dropped = former.dropped
+
+    def row(self, client: ClientSummary, seen: float | None, running: int = 0) -> ClientView:
+        """Return the row of an open dialogue.
+
+        `seen` is the Unix time of its last message, or None while it is connected.
+        """
+        earlier = None if client.key.transport == "memory" else self._former.pop(client.key, None)
+        return self._view(client.after(earlier), seen, running)
+
+    def rest(self) -> list[ClientView]:
+        """Return the rows of former clients that are not connected, and of those that are not kept."""
+        since = time.time() - REMEMBERED_S
+        left = [each for each in self._former.values() if (each.closed or 0.0) > since]
+        if self._dropped is not None:
+            left.append(self._dropped)
+        return [self._view(each, each.closed) for each in left]
+
+    def _view(self, client: ClientSummary, seen: float | None, running: int = 0) -> ClientView:
+        durations = sorted(client.durations)
+        return ClientView(
+            connection=client.connection,
+            server=self._server,
+            name=client.key.name,
+            transport=client.key.transport,
+            revision=client.revision,
+            opened=client.opened,
+            calls=client.calls,
+            errors=client.errors,
+            p50_s=at(durations, 0.5),
+            p95_s=at(durations, 0.95),
+            tools=self._tools(client),
+            mode=client.key.mode,
+            caller=client.key.caller,
+            seen=seen,
+            left=client.closed,
+            running=running,
+            connections=client.connections,
+        )

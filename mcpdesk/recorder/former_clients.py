@@ -1,0 +1,88 @@
+"""Clients that have disconnected, with the sums over all their connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+MOST_FORMER: Final = 20
+"""Maximum number of former clients kept per server; further ones are summed up without their names."""
+LATEST_DURATIONS: Final = 64
+"""Maximum number of durations kept per former client."""
+
+
+class ClientKey(NamedTuple):
+    """Identity of a client over all its connections to one server."""
+
+    name: str
+    """Display name, which includes the version."""
+    transport: str
+    mode: str = ""
+    caller: str = ""
+
+
+class ClientSummary(Struct, frozen=True):
+    """Facts about one connection of a client, and the sums over it and the earlier ones."""
+
+    key: ClientKey
+    connection: int
+    """Connection number in the record."""
+    revision: str
+    opened: float
+    closed: float | None
+    """Unix times in seconds; None while the connection is open."""
+    calls: int
+    errors: int
+    durations: tuple[float, ...] = ()
+    """Durations of the latest calls in seconds."""
+    capabilities: Mapping[str, Any] = {}
+    tools_listed: int | None = None
+    """Fingerprint of the tool list that the client received last, or None."""
+    connections: int = 1
+
+    def after(self, earlier: ClientSummary | None) -> ClientSummary:
+        """Return the summary with the sums of an earlier connection added."""
+        if earlier is None:
+            return self
+        return replace(
+            self,
+            calls=earlier.calls + self.calls,
+            errors=earlier.errors + self.errors,
+            durations=(*earlier.durations, *self.durations)[-LATEST_DURATIONS:],
+            tools_listed=earlier.tools_listed if self.tools_listed is None else self.tools_listed,
+            connections=earlier.connections + self.connections,
+        )
+
+
+class FormerClients:
+    """Former clients of one server. Changed on one loop; `known` and `dropped` are thread-safe."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[ClientKey, ClientSummary] = {}
+        """The longest absent client first."""
+        self.dropped: ClientSummary | None = None
+        """Sum of the clients that are not kept, or None. The mode of its key is empty."""
+        self._dropped_count = 0
+
+    def add(self, client: ClientSummary) -> None:
+        """Add an ended connection."""
+        self._by_key[client.key] = client.after(self._by_key.pop(client.key, None))
+        if len(self._by_key) > MOST_FORMER:
+            oldest = self._by_key.pop(next(iter(self._by_key)))
+            self._dropped_count += 1
+            plural = "s" if self._dropped_count > 1 else ""
+            key = ClientKey(f"({self._dropped_count:,} earlier client{plural})", "")
+            nameless = replace(oldest, key=key, revision="", capabilities={}, tools_listed=None)
+            self.dropped = nameless.after(self.dropped)
+
+    def known(self) -> list[ClientSummary]:
+        """Return all former clients, the longest absent first."""
+        return list(self._by_key.values())
+
+    def find(self, connection: int) -> ClientSummary | None:
+        """Return the former client with that last connection, or None."""
+        dropped = [] if self.dropped is None else [self.dropped]
+        return next((each for each in [*self.known(), *dropped] if each.connection == connection), None)
