@@ -321,8 +321,8 @@ class MessageLine(Protocol):
     async def all_gone(self) -> None:
         """Wait until the queue is empty."""
 
-    def close(self) -> None:
-        """Discard the queue."""
+    def close(self) -> list[bytes]:
+        """Discard the queue and return its messages."""
 
 
 class ExchangeHolds(Protocol):

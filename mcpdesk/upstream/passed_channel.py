@@ -266,7 +266,7 @@ class PassedChannel:
         self._asked[identifier] = self.on_unclaimed = waiting.on_unclaimed
         if len(self._asked) > MOST_ASKED:
             del self._asked[next(iter(self._asked))]
-        if (token := _token(message)) is not None:
+        if (token := token_of(message)) is not None:
             self._tokens[token] = identifier
         try:
             if self.has_ended:
@@ -284,7 +284,7 @@ class PassedChannel:
 
     def _distinct(self, message: JSONObject, line: bytes) -> tuple[JSONObject, bytes]:
         """Return the message with an id and a token that no other pending request uses."""
-        identifier, token = message["id"], _token(message)
+        identifier, token = message["id"], token_of(message)
         is_taken, is_token_taken = identifier in self._waiting, token in self._tokens
         if not is_taken and not is_token_taken:
             return message, line
@@ -446,6 +446,7 @@ def meta_of(message: JSONObject) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _token(message: JSONObject) -> Id | None:
+def token_of(message: JSONObject) -> Id | None:
+    """Return the progress token of a request, or None."""
     token = meta_of(message).get("progressToken")
     return token if is_id(token) else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from time import time
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.client.oauth.values import Fetch, Fetched
@@ -27,6 +28,7 @@ from mcpdesk.recorder.record import (
     RecordedRemark,
     Recorder,
 )
+from mcpdesk.upstream.passed_channel import token_of
 
 OnReply = Callable[[str, ServerReply], None]
 """Receives the method of each answered request, and the reply."""
@@ -36,6 +38,14 @@ MOST_QUESTIONS = 1_000
 """Number of unanswered server requests that are remembered."""
 OPENING = "opening a stream"
 """Replaces the method if a connection was rejected before the first message."""
+
+
+class _Pending(Struct):
+    """A request without a reply so far."""
+
+    identifier: Id
+    line: MessageLine | None = None
+    """Queue of its held messages, once there is one."""
 
 
 class RecordedTransport(ClientTransport):
@@ -63,8 +73,10 @@ class RecordedTransport(ClientTransport):
         self._holds = holds
         self._on_agreed = on_agreed
         self._watch = watch
-        self._lines: dict[Id, MessageLine] = {}
-        """Held messages that belong to a request, by its id."""
+        self._pending: dict[Id, _Pending] = {}
+        """Pending requests by progress token, or by id if they have none."""
+        self._unrelated: MessageLine | None = None
+        """Queue of held messages that belong to no pending request, once the connection is open."""
         self._questions: dict[Id, Id | None] = {}
         """Unanswered requests of the server by id, each with the id of the request it came with, if known."""
         self.target = transport.target
@@ -98,6 +110,7 @@ class RecordedTransport(ClientTransport):
     async def open(self, receive: Receive) -> None:
         """Connect. Raises: CallError."""
         try:
+            self._unrelated = self._unrelated or self._line(receive)
             await self._inner.open(self._recording(receive))
         except HttpError as error:
             if error.status:
@@ -130,7 +143,10 @@ class RecordedTransport(ClientTransport):
             if self._holds.is_on:
                 reply = await self._held_exchange(request, headers, receive)
             else:
-                reply = await self._inner.exchange(request, headers, self._recording(receive, identifier))
+                with self._awaited(request) as pending:
+                    reply = await self._inner.exchange(request, headers, self._recording(receive, pending))
+                    if pending.line is not None:
+                        await pending.line.all_gone()
         except BaseException as error:
             if isinstance(error, SessionGone) and error.reply is not None:
                 self._record_lost(error.reply, identifier)
@@ -193,9 +209,8 @@ class RecordedTransport(ClientTransport):
             except CallError as error:
                 failures.append(error)
 
-        identifier = request["id"]
-        line = self._lines[identifier] = self._line(received, identifier)
-        try:
+        with self._awaited(request) as pending:
+            line = pending.line = self._line(received, pending.identifier)
 
             def put(incoming: Incoming) -> None:
                 if incoming.message is None or "method" not in incoming.message:
@@ -203,14 +218,11 @@ class RecordedTransport(ClientTransport):
                     received(incoming)
                 else:
                     self._note(incoming.remarks, incoming.request)
-                    self._keep_question(incoming.message, identifier)
+                    self._keep_question(incoming.message, pending.identifier)
                     line.put(_holdable(incoming))
 
             reply = await self._inner.exchange(request, headers, put)
             await line.all_gone()
-        finally:
-            del self._lines[identifier]
-            line.close()
         if failures:
             raise failures[0]
         return reply
@@ -279,16 +291,11 @@ class RecordedTransport(ClientTransport):
         self._info = replace(self._info, closed=at)
         self._recorder.connect(self._info)
 
-    def _recording(self, receive: Receive, of: Id | None = None) -> Receive:
-        """Return a callback for messages of the request `of`.
+    def _recording(self, receive: Receive, pending: _Pending | None = None) -> Receive:
+        """Return a callback for messages of a request.
 
         For None, messages may belong to any request.
         """
-        own: list[MessageLine] = []
-
-        def delivered(incoming: Incoming) -> None:
-            with suppress(CallError):
-                receive(incoming)
 
         def received(incoming: Incoming) -> None:
             message = incoming.message
@@ -297,13 +304,12 @@ class RecordedTransport(ClientTransport):
                 receive(incoming)
                 return
             self._note(incoming.remarks, incoming.request)
-            self._keep_question(message, of)
+            self._keep_question(message, None if pending is None else pending.identifier)
             if (watch := self._watch()) is not None:
                 watch.came_back(self._info, message)
-            if self._holds.is_on or (own and own[0].is_moving):
-                own[:] = own or [self._line(delivered, of)]
-                line = self._line_of(message) if of is None else None
-                (line or own[0]).put(_holdable(incoming))
+            line = self._line_for(message, receive, pending) if self._is_holding else None
+            if line is not None:
+                line.put(_holdable(incoming))
             else:
                 data = incoming.frame or codec.encode(message)
                 self._record(Direction.OUT, data, not incoming.remarks)
@@ -350,20 +356,57 @@ class RecordedTransport(ClientTransport):
         """Record a remark on an answer of the server."""
         self._recorder.remark(RecordedRemark(self._info.number, request, time(), remark))
 
-    def _line_of(self, message: JSONObject) -> MessageLine | None:
-        """Return the line of the request a message belongs to: the one it names, or the only one."""
-        params = message.get("params")
-        token = params.get("progressToken") if isinstance(params, dict) else None
-        if is_id(token):
-            return self._lines.get(token)
-        return next(iter(self._lines.values())) if len(self._lines) == 1 else None
+    @contextmanager
+    def _awaited(self, request: JSONObject) -> Iterator[_Pending]:
+        """Register a request while its reply is awaited, and drop the messages that are held then.
+
+        Notifications other than progress stay held, because they are of use without the request.
+        """
+        pending, token = _Pending(request["id"]), token_of(request)
+        token = pending.identifier if token is None else token
+        self._pending[token] = pending
+        try:
+            yield pending
+        finally:
+            if self._pending.get(token) is pending:
+                del self._pending[token]
+            for data in [] if pending.line is None else pending.line.close():
+                message = codec.decode(data)
+                if "id" not in message and _progress_token(message) is None and self._unrelated is not None:
+                    self._unrelated.put(data)
+
+    @property
+    def _is_holding(self) -> bool:
+        """True if messages are to be held, or earlier ones still are."""
+        lines = [self._unrelated, *(each.line for each in self._pending.values())]
+        return self._holds.is_on or any(line is not None and line.is_moving for line in lines)
+
+    def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> MessageLine | None:
+        """Return the queue for a message of the request `of`, or of the request that the message names.
+
+        A message that names no request belongs to the only one with held messages, or else to none. Return
+        None for progress of a request that is no longer pending, because no caller is left to receive it.
+        """
+        token = _progress_token(message)
+        if of is None and token is not None:
+            of = self._pending.get(token)
+            if of is None:
+                return None
+        if of is None:
+            held = [each for each in self._pending.values() if each.line is not None]
+            of = held[0] if len(held) == 1 else None
+        if of is None:
+            return self._unrelated
+        of.line = of.line or self._line(receive, of.identifier)
+        return of.line
 
     def _line(self, receive: Receive, of: Id | None = None) -> MessageLine:
         """Return a queue in which messages wait until they are recorded and received."""
 
         def deliver(data: bytes) -> None:
             self._record(Direction.OUT, data)
-            receive(Incoming(codec.decode(data), data))
+            with suppress(CallError):
+                receive(Incoming(codec.decode(data), data))
 
         async def answer(message: JSONObject) -> None:
             with suppress(CallError):
@@ -373,6 +416,13 @@ class RecordedTransport(ClientTransport):
 
     def _record(self, direction: Direction, data: bytes, is_json: bool = True) -> None:
         self._recorder.frame(self._info.number, direction, data, is_json)
+
+
+def _progress_token(message: JSONObject) -> Id | None:
+    """Return the progress token that a notification names, or None."""
+    params = message.get("params")
+    token = params.get("progressToken") if isinstance(params, dict) else None
+    return token if is_id(token) else None
 
 
 def _holdable(incoming: Incoming) -> bytes:

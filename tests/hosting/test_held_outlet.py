@@ -31,3 +31,27 @@ async def test_messages_beyond_the_limit_are_not_held(monkeypatch: pytest.Monkey
         may_go.set()
         await line.all_gone()
     assert delivered == [b"3", b"4", b"0", b"1", b"2"]
+
+
+async def test_a_queue_that_is_closed_before_it_moves_returns_its_messages_and_can_be_used_again() -> None:
+    delivered: list[bytes] = []
+    held = asyncio.Event()
+
+    async def hold(message: bytes) -> bytes:
+        held.set()
+        await asyncio.Event().wait()
+        return message
+
+    line = HeldLine(lambda message: message.startswith(b"held"), hold, delivered.append)
+    line.put(b"held 1")
+    line.put(b"2")
+    assert line.close() == [b"held 1", b"2"]
+    async with within():
+        await line.all_gone()
+        line.put(b"held 3")
+        await held.wait()
+        line.put(b"4")
+        assert line.close() == [b"held 3", b"4"]
+        await line.all_gone()
+    line.put(b"5")
+    assert delivered == [b"5"]

@@ -1,7 +1,8 @@
 """A server over stdio with odd habits, of the standard library: started by tests as a program.
 
 `python odd_server.py HABIT`: with `silent` it answers nothing, with `chatty` it writes lines that are no
-messages, with `brief` it ends at once, with `late` it starts slowly and speaks the newest revision only.
+messages, with `brief` it ends at once, with `late` it starts slowly and speaks the newest revision only, with
+`endless` it answers no call: it reports progress of all its calls when one begins, and of one that is cancelled.
 """
 
 from __future__ import annotations
@@ -69,8 +70,22 @@ def call(identifier: Any, name: str, arguments: dict[str, Any]) -> None:
     send(id=identifier, result=text(str(arguments.get("text", "done"))))
 
 
+def follow(message: dict[str, Any], tokens: dict[Any, Any]) -> None:
+    """Report progress of calls that never end; `tokens` has theirs."""
+    params = message.get("params", {})
+    if message["method"] == "tools/call":
+        tokens[message["id"]] = params["_meta"]["progressToken"]
+        for token in tokens.values():
+            send(method="notifications/progress", params={"progressToken": token, "progress": len(tokens)})
+    elif message["method"] == "notifications/cancelled":
+        token = tokens.pop(params["requestId"])
+        send(method="notifications/progress", params={"progressToken": token, "progress": 10})
+        send(method="notifications/message", params={"level": "info", "data": "it was cancelled"})
+
+
 def main(habit: str) -> None:
     """Serve until stdin ends."""
+    tokens: dict[Any, Any] = {}
     print("it begins", file=sys.stderr, flush=True)
     if habit == "brief":
         fail("no configuration", 7)
@@ -78,6 +93,9 @@ def main(habit: str) -> None:
         time.sleep(0.5)
     for line in sys.stdin:
         message = json.loads(line)
+        if habit == "endless" and message.get("method") in ("tools/call", "notifications/cancelled"):
+            follow(message, tokens)
+            continue
         if habit == "silent" or "id" not in message:
             continue
         if habit == "chatty":

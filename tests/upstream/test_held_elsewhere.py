@@ -286,6 +286,32 @@ async def test_nothing_is_held_for_who_has_left_and_the_rest_goes_on_in_order(wa
 
 
 @pytest.mark.process
+async def test_progress_of_cancelled_calls_is_not_held_even_if_it_comes_late() -> None:
+    async with running_desk(upstreams=[odd("endless")]) as desk:
+        await until(lambda: names(desk))
+        call = {"name": "echo", "arguments": {}}
+        first = desk.request("odd", "tools/call", call)
+        await until(lambda: first.progress)
+        rule = "method:notifications/progress or method:notifications/message"
+        assert await asyncio.wrap_future(desk.hold(rule, "both"))
+        second = desk.request("odd", "tools/call", call)
+        await until(lambda: len(desk.held().messages) == 2)
+        first.cancel()
+        progress = await held(desk)
+        await let_go(desk, progress, Verdict.GO_ON)
+        remark = await sent(desk, "tells", after=progress)
+        assert remark.method == "notifications/message"
+        # It may concern the second call, but is of use without it.
+        second.cancel()
+        remark = await sent(desk, "tells", after=remark)
+        await let_go(desk, remark, Verdict.DROP)
+        remark = await sent(desk, "tells", after=remark)
+        assert remark.method == "notifications/message"
+        await let_go(desk, remark, Verdict.GO_ON)
+        await until(lambda: not desk.held().messages)
+
+
+@pytest.mark.process
 async def test_faults_strike_what_a_program_tells() -> None:
     async with (
         official_at("program") as target,

@@ -26,6 +26,8 @@ class HeldLine:
         self._hold = hold
         self._deliver = deliver
         self._queue: deque[bytes] = deque()
+        self._first: bytes | None = None
+        """Message that is held now."""
         self._going: asyncio.Task[None] | None = None
 
     @property
@@ -48,21 +50,26 @@ class HeldLine:
         while self._going is not None:
             await asyncio.wait({self._going})
 
-    def close(self) -> None:
-        """Drop the held messages, because their recipient has disconnected."""
+    def close(self) -> list[bytes]:
+        """Discard and return the held messages, because their recipient has disconnected."""
+        held = [*([] if self._first is None else [self._first]), *self._queue]
         self._queue.clear()
         if self._going is not None:
             self._going.cancel()
+            self._going = self._first = None  # a task that has not started yet would not do this
+        return held
 
     async def _go(self) -> None:
         try:
             while self._queue:
-                message = self._queue.popleft()
+                message = self._first = self._queue.popleft()
                 kept = await self._hold(message) if self._is_due(message) else message
+                self._first = None
                 if kept is not None:
                     self._deliver(kept)
         finally:
-            self._going = None
+            if self._going is asyncio.current_task():
+                self._going = self._first = None
 
 
 class HeldOutlet:

@@ -60,11 +60,12 @@ class _Decision(Struct, frozen=True):
 
 
 class _Held:
-    """A held message, and its pending decision."""
+    """A held message, and its pending decision. A server's message may be about a request, `of`."""
 
-    def __init__(self, shown: HeldMessage, message: JSONObject) -> None:
+    def __init__(self, shown: HeldMessage, message: JSONObject, of: Id | None) -> None:
         self.shown = shown
         self.message = message
+        self.of = of
         self.decision: asyncio.Future[_Decision] = asyncio.get_running_loop().create_future()
         self.timer: asyncio.TimerHandle | None = None
 
@@ -124,8 +125,8 @@ class Holds:
         self._on_view = on_view
         self._questions: dict[tuple[int, Id], JSONObject] = {}
         """Questions asked while messages are held, by connection and id."""
-        self._lines = WeakKeyDictionary[HeldLine, int]()
-        """Existing queues, with their connections."""
+        self._lines = WeakKeyDictionary[HeldLine, tuple[int, Id | None]]()
+        """Existing queues, with their connections and requests."""
         self._numbers = count(1)
 
     @property
@@ -222,9 +223,8 @@ class Holds:
 
     def forget(self, connection: int) -> None:
         """Drop the held messages of a dialogue that has ended."""
-        for line, of in list(self._lines.items()):
-            if of == connection:
-                line.close()
+        for line in [each for each, (of, _) in self._lines.items() if of == connection]:
+            line.close()
         for held in self._held.values():
             if held.shown.connection == connection:
                 held.decide(_Decision(Verdict.DROP))
@@ -342,7 +342,7 @@ class Holds:
         """
         hold = partial(self._hold_sent, connection, answer, of)
         line = HeldLine(partial(self._is_sent_due, connection), hold, deliver)
-        self._lines[line] = connection
+        self._lines[line] = (connection, of)
         return line
 
     async def hold_sent(
@@ -588,7 +588,7 @@ class Holds:
             what,
             is_sent,
         )
-        held = self._held[number] = _Held(shown, message)
+        held = self._held[number] = _Held(shown, message, of)
         if len(self._held) == 1:
             before = "the answer to " if shown.is_answer else ""
             self._tell(f"held: {before}{shown.method} {shown.name} of {shown.peer} · H in the traffic")
@@ -647,13 +647,16 @@ class Holds:
         return ACCEPTED
 
     def _cancel(self, connection: int, params: Any) -> None:
-        """Release a request that its client cancels."""
+        """Release a request that its client cancels, and drop the held messages of the server about it."""
         wanted = params.get("requestId") if isinstance(params, dict) else None
-        if is_id(wanted):
-            self._release(lambda of, identifier: (of, identifier) == (connection, wanted))
+        if not is_id(wanted):
+            return
+        self._release(lambda of, identifier: (of, identifier) == (connection, wanted))
+        for line in [each for each, of in self._lines.items() if of == (connection, wanted)]:
+            line.close()
         for held in self._held.values():
-            shown = held.shown
-            if (shown.connection, shown.what) == (connection, "request") and shown.id == wanted:
+            about = held.shown.id if held.shown.what == "request" else held.of
+            if (held.shown.connection, about) == (connection, wanted):
                 held.decide(_Decision(Verdict.DROP))
 
     def _matches(
@@ -677,11 +680,10 @@ class Holds:
         return is_let_pass(node, frames, connections)
 
     def _show(self, rule: str | None = None, ways: Ways | None = None, struck: int | None = None) -> None:
-        messages = tuple(held.shown for held in self._held.values())
         self.view = HoldView(
             self.view.rule if rule is None else rule,
             self.view.ways if ways is None else ways,
-            messages,
+            tuple(held.shown for held in self._held.values()),
             tuple(self._canned),
             self._faults.text,
             self.view.struck if struck is None else struck,
