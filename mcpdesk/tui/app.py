@@ -139,7 +139,8 @@ class DeskApp(App[None]):
         self._interrupted = -math.inf
         self._asking = False
         self._gate = TerminalGate()
-        self._keys = KeyQueue(self, self._deliver, self._is_focus_about_to_move)
+        self.keys = KeyQueue(self, self._deliver, self._is_focus_about_to_move)
+        """Typed keys that have not taken effect."""
 
     @cached_property
     def destructive_calls(self) -> DestructiveCalls:
@@ -225,7 +226,7 @@ class DeskApp(App[None]):
         if isinstance(event, events.MouseEvent) and self._is_on_removed(event):
             return
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
-            await self._keys.put(event)
+            await self.keys.put(event)
         else:
             await super().on_event(event)
 

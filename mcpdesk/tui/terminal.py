@@ -241,7 +241,8 @@ class KeyQueue:
     ) -> None:
         self._app, self._deliver, self._must_wait = app, deliver, must_wait
         self._waiting: deque[events.Event] = deque()
-        self._is_busy = False
+        self.is_busy = False
+        """True if a key has not taken effect."""
         self._number = 0
         self._limit: Timer | None = None
         self._held_since: float | None = None
@@ -249,8 +250,8 @@ class KeyQueue:
     async def put(self, event: events.Event) -> None:
         """Queue a key or a paste; deliver it after all earlier ones have taken effect."""
         self._waiting.append(event)
-        if not self._is_busy:
-            self._is_busy = True
+        if not self.is_busy:
+            self.is_busy = True
             await self._next()
 
     async def _next(self) -> None:
@@ -259,7 +260,7 @@ class KeyQueue:
             self._app.set_timer(KEY_POLL_S, self._next)
             return
         if not self._waiting:
-            self._is_busy = False
+            self.is_busy = False
             return
         if was_held and self._held_since is None:
             self._app.call_later(self._next)  # The focus moves in a message that may still be queued.

@@ -23,6 +23,7 @@ T = TypeVar("T")
 LOOK_S = 0.01
 IDLE_S = LOOK_S / 10
 MOST_S = 1.0
+MOST_KEY_S = 10.0
 
 
 class CountingExecutor(ThreadPoolExecutor):
@@ -52,6 +53,7 @@ class PatientPilot(Pilot[T]):
     async def press(self, *keys: str) -> None:
         for key in keys:
             self.app.post_message(_pressed(key))
+            await self._taken()
             await self._idle()
             await self.app.animator.wait_until_complete()
         await self._handle()
@@ -68,6 +70,16 @@ class PatientPilot(Pilot[T]):
         """Let the app handle all messages, and paint its screen."""
         if self.app.is_running and self.app.screen_stack:
             await super().pause(0)
+
+    async def _taken(self) -> None:
+        """Wait until a key has taken effect. The desk holds keys back while a dialog or form may open."""
+        came = asyncio.Event()
+        self.app.call_later(came.set)
+        end = monotonic() + MOST_KEY_S
+        while self.app.is_running and monotonic() < end:
+            if came.is_set() and not (isinstance(self.app, DeskApp) and self.app.keys.is_busy):
+                return
+            await asyncio.sleep(IDLE_S)
 
     async def _idle(self) -> None:
         """Wait until the loop and its threads have nothing to do, at most about a second."""
