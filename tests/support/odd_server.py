@@ -2,7 +2,7 @@
 
 `python odd_server.py HABIT`: with `silent` it answers nothing, with `chatty` it writes lines that are no
 messages, with `brief` it ends at once, with `late` it starts slowly and speaks the newest revision only, with
-`endless` it answers no call: it reports progress of all its calls when one begins, and of one that is cancelled.
+`endless` it answers no call: it reports progress of all its calls when one begins, and of a cancelled one.
 """
 
 from __future__ import annotations
