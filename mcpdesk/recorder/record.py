@@ -150,6 +150,7 @@ BY_HAND: Final = "answered by hand"
 BY_MOCK: Final = "answered from the capture"
 """Values of `HeldMark.how` for requests that were answered at the desk."""
 _STOPPED = ("answered ", "dropped", "lost ", "refused ")
+_UNANSWERED = ("dropped", "lost ")
 
 
 class HeldMark(msgspec.Struct, gc=False, frozen=True):
@@ -175,6 +176,19 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
     def is_end(self) -> bool:
         """True if the request ended at the desk, so that the server never received it."""
         return self.direction is Direction.IN and self.how.startswith(_STOPPED)
+
+    @property
+    def is_of_request(self) -> bool:
+        """True if the original message, which must be known, was a request or a notification."""
+        try:
+            return "method" in msgspec.json.decode(self.was, type=dict[str, msgspec.Raw])
+        except msgspec.MsgspecError:  # it was long, and only its beginning is kept
+            return '"method"' in self.was
+
+    @property
+    def leaves_no_answer(self) -> bool:
+        """True if the request or its answer was dropped or lost at the desk, so that no answer follows."""
+        return self.how.startswith(_UNANSWERED)
 
 
 class CallLog(msgspec.Struct, gc=False, frozen=True, omit_defaults=True):

@@ -14,6 +14,7 @@ from mcpdesk.hosting.holding.held_message import HeldMessage, HoldView, Verdict,
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.record import Direction, HeldMark
 from tests.support.patience import until
@@ -131,6 +132,23 @@ async def test_messages_are_dropped_delayed_and_answered_by_hand() -> None:
     assert not any(message.get("id") == 0 for message in peer.received)
     hows = [mark.how for mark in peer.recording.index.marks]
     assert sorted(hows) == ["answered by hand", "answered by hand", "dropped", "passed on", "passed on"]
+    index = peer.recording.index
+    await until(lambda: not index.catch_up() and len(index.exchanges) >= 4)
+    (dropped,) = [each for each in index.exchanges if each.id == 0]
+    assert dropped.status is Status.LOST and dropped.ended is not None, "no answer is waited for"
+    assert [mark.how for mark in index.marks_of(dropped)] == ["dropped"]
+
+
+async def test_a_call_whose_answer_is_dropped_has_ended() -> None:
+    peer = Peer()
+    holds = holding(peer, "method:tools/call", "answers")
+    peer.modern(7, "tools/call", echo("text"))
+    (answer,) = await holds.held(1, are_answers=True)
+    index = peer.recording.index
+    await until(lambda: not index.catch_up() and len(index.exchanges) == 1)
+    assert index.exchanges[0].status is Status.PENDING
+    holds.decide(answer.number, Verdict.DROP)
+    await until(lambda: index.catch_up() or index.exchanges[0].status is Status.LOST)
 
 
 def test_marks_take_bounded_memory_and_are_all_in_the_capture(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class Status(StrEnum):
     LATE = "late"
     """Response to a request that was no longer pending, or never was."""
     LOST = "lost"
-    """The connection closed before a response came."""
+    """No response came: the connection closed, or the desk dropped the request or its response."""
     MALFORMED = "malformed"
     SENT = "sent"
     """Notification, which is never answered."""

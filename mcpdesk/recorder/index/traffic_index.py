@@ -106,6 +106,8 @@ class Index:
         self._marks_lock = Lock()
         self._marked = 0
         """Number of the source's marks that are in `_marks`."""
+        self._marks_taken = 0
+        """Number of the source's marks that were checked for requests without an answer."""
         self._remarks: dict[tuple[int, Id | None], list[RecordedRemark]] = {}
         """Remarks by connection and id of the request."""
         self._login_remarks: dict[int, list[RecordedRemark]] = {}
@@ -170,6 +172,7 @@ class Index:
                     break
             else:
                 self._take_remarks()
+                self._take_marks()
                 self._pairing.give_up_closed()
             changed = (self.paired, len(self.altered)) != before
             if changed and self._most is not None:
@@ -388,6 +391,20 @@ class Index:
             if not (one.remark.is_fault and pairing.is_negotiation(row)):
                 pairing.remarked.add(row)
             self.altered.append(row)
+
+    def _take_marks(self) -> None:
+        """End the requests that were dropped or lost at the desk, or whose answers were."""
+        marks, table = self._source.marks, self.table
+        while self._marks_taken < len(marks):
+            mark = marks[self._marks_taken]
+            self._marks_taken += 1
+            if not mark.leaves_no_answer:
+                continue
+            asker = mark.direction if mark.is_of_request else 1 - mark.direction
+            for row in reversed(self.rows_marked(mark, len(table))):
+                if table.direction[row] == asker and self._pairing.give_up(row, mark.at, Status.LOST):
+                    self.altered.append(row)
+                    break
 
     def _row_remarked(self, one: RecordedRemark) -> int:
         """Return the latest row that a remark may belong to, or -1."""
