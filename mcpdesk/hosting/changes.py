@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-import time
 from collections.abc import Callable
+from time import monotonic
 
 Listener = Callable[[], object]
+_select = selectors.DefaultSelector.select
 
 
 class Changes:
@@ -51,7 +52,7 @@ class LoopTurns:
         self.changes = Changes()
         """Notified at the end of each turn, and by code that changes state on other threads."""
         self.is_waiting = True
-        self.woke = time.monotonic()
+        self.woke = monotonic()
         """Monotonic time at which the current turn began."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self.awaited: threading.Event | None = None
@@ -89,12 +90,11 @@ class _ObservedSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         turns = self._turns
-        turns.is_waiting = True
         for listener in turns.changes.listeners:  # every turn passes here, so no further functions are called
             listener()
-        try:
-            return super().select(timeout)
-        finally:
-            turns.woke, turns.is_waiting = time.monotonic(), False
-            if turns.awaited is not None:
-                turns.set_awaited()
+        turns.is_waiting = timeout != 0  # 0: work is ready
+        ready = _select(self, timeout)
+        turns.woke, turns.is_waiting = monotonic(), False
+        if turns.awaited is not None:
+            turns.set_awaited()
+        return ready

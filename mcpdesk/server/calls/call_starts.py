@@ -39,7 +39,8 @@ class CallStarts:
         """Return True if a call may begin at once; otherwise it must await `turn`."""
         if self._waiting or self._released:
             return False
-        return monotonic() - max(self._woke(), self._turned) < ROUND_S
+        now = monotonic()
+        return now - self._woke() < ROUND_S or now - self._turned < ROUND_S
 
     async def turn(self) -> None:
         """Wait until the loop has served other work."""

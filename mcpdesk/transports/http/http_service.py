@@ -228,14 +228,17 @@ class HttpService:
 
         Pages of listed origins may read it.
         """
-        answer = await self._shared(request, head_of(request))
+        head = head_of(request)
+        if self._origins and "Origin" in request.headers:
+            answer = await self._shared(request, head)
+        else:
+            answer = await self._handle(request, head)
         if not answer.prepared and POLICY not in answer.headers:
             answer.headers.update(CONFINED)
         return answer
 
     async def _shared(self, request: web.BaseRequest, head: RequestHead) -> web.StreamResponse:
-        if not self._origins or "Origin" not in request.headers:
-            return await self._handle(request, head)
+        """Answer a request of a page with the headers that let a listed origin read the answer."""
         told = head.page_headers = page_headers(request, self._origins, FACT_PATHS)
         if told and is_question(request):
             answer: web.StreamResponse = self._guard.refuse(request, self._site.rules) or permission(request)
