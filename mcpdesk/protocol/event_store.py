@@ -165,6 +165,11 @@ class ResumableStream(Generic[C]):
         """True if a client is connected to the stream."""
         return self.live is not None and not self.live.is_broken
 
+    @property
+    def was_named(self) -> bool:
+        """True if a client has received the id of an event, with which it can resume the stream."""
+        return self._store.primes or self._sent > 0
+
     def put(self, message: bytes) -> None:
         """Number and keep one message, and send it if a client is connected."""
         self.last += 1

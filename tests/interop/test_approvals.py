@@ -182,26 +182,55 @@ async def test_a_client_without_a_session_that_hangs_up_withdraws_its_question(
         assert "disconnected" in (await person.sees(QuestionState.WITHDRAWN)).reason
 
 
+@pytest.mark.parametrize(
+    ("revision", "absent_s", "sweep_s"),
+    [
+        pytest.param("2025-06-18", 600.0, 600.0, id="at once, because no event id was sent"),
+        pytest.param("2025-11-25", 0.05, 600.0, id="after a pause, because the stream can be resumed"),
+        pytest.param("2025-11-25", 0.05, 0.02, id="with sweeps in the meantime"),
+    ],
+)
 @both_kinds
 async def test_a_client_with_a_session_that_was_killed_withdraws_its_question(
-    desk: RunningDesk, monkeypatch: pytest.MonkeyPatch, tool: str
+    desk: RunningDesk,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: str,
+    revision: str,
+    absent_s: float,
+    sweep_s: float,
 ) -> None:
-    monkeypatch.setattr(http_sessions, "ABSENT_S", 0.05)
-    monkeypatch.setattr(http_sessions, "SWEEP_S", 0.02)
+    monkeypatch.setattr(http_sessions, "ABSENT_S", absent_s)
+    monkeypatch.setattr(http_sessions, "SWEEP_S", sweep_s)
     person = Person(desk)
     url = desk.view().servers[0].url
-    about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    about = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
     params = {"name": tool, "arguments": WAITING[tool]}
     request = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
     both = {"Accept": "application/json, text/event-stream"}
+
+    def streams() -> int:
+        (client,) = [each for each in desk.view().clients if each.name == "c 1"]
+        detail = desk.client(client.connection)
+        assert detail is not None and detail.session is not None
+        return detail.session.streams
+
     async with aiohttp.ClientSession(headers=both) as http:
         async with http.post(url, json=opening) as answered:
             headers = {"Mcp-Session-Id": answered.headers["Mcp-Session-Id"]}
         standing = await http.get(url, headers=headers)
         sending = asyncio.create_task(http.post(url, json=request, headers=headers))
         assert (await person.sees()).tool == tool
-        sending.cancel()
+        if revision == "2025-11-25":
+            answering = await sending  # its stream begins with an event id
+            await until(lambda: streams() == 2)
+            answering.close()
+            await until(lambda: streams() == 1)
+            assert [each.state for each in desk.questions()] == [QuestionState.WAITING], (
+                "a connection is left"
+            )
+        else:
+            sending.cancel()
         standing.close()
         assert (await person.sees(QuestionState.WITHDRAWN)).reason == "its client left"
 

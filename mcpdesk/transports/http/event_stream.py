@@ -181,6 +181,8 @@ class PostOutlet:
     must_drain = False
     is_prompt = False
     """True if a stream begins after a short time even without a message."""
+    retry_s = 0.0
+    """Seconds after which the client was asked to reconnect; 0 if it was not asked."""
     # In the class and not in `__init__`, because most calls end without any message.
     _out: list[bytes] | None = None
     _room = 0
@@ -201,6 +203,11 @@ class PostOutlet:
         self._may_stream = may_stream
         self._record = record
         self._connection = connection
+
+    @property
+    def is_resumable(self) -> bool:
+        """True if the client has an event id with which it can resume the stream."""
+        return False
 
     @property
     def may_send(self) -> bool:

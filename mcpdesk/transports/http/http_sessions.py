@@ -36,11 +36,13 @@ ID_BYTES = 24
 _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
 SWEEP_S = 5.0
 """Time between two sweeps for expired sessions."""
-ABSENT_S = 15.0
-"""Seconds without any connection after which calls that wait for the client's answer are ended.
+ABSENT_S = 5.0
+"""Seconds without any connection after which calls that wait for a person or the client are ended.
 
-Clients that resume a stream reconnect within a few seconds.
+Clients that resume a stream reconnect a second or two after they lost it.
 """
+_LATE_S = 0.01
+"""Seconds added to the timer of `ABSENT_S`, whose clock is not exact."""
 RECORD_S = 0.25
 """Interval at which changed sessions are written to disk."""
 USED_S = 60.0
@@ -176,8 +178,28 @@ class HttpSession:
         owner = seal(self.id, self.owner, key)
         return SessionRecord(hashed(self.id), used, self.place, owner, self.restarts, self.dialogue.state)
 
+    def connection_lost(self) -> None:
+        """Note that a connection of the client was lost.
+
+        If it was the last one, calls that wait for a person or the client end: at once if the client cannot
+        resume their streams, else when it has been absent for `ABSENT_S`.
+        """
+        if self.shared is not None or self.seen is None or not self.dialogue.awaits_answer:
+            return
+        if not any(outlet.is_resumable for outlet in self.waiting):
+            self.dialogue.end_awaiting()
+            return
+        self._absent_since = now = time.monotonic()
+        due = now + self._absent_s
+        asyncio.get_running_loop().call_later(due - now + _LATE_S, self.end_unheard, due + _LATE_S)
+
+    @property
+    def _absent_s(self) -> float:
+        """Seconds within which the client is expected to return."""
+        return max([ABSENT_S, *(2 * outlet.retry_s for outlet in self.waiting)])
+
     def end_unheard(self, now: float) -> None:
-        """End calls that wait for the client once it has had no connection for `ABSENT_S`.
+        """End calls that wait for a person or the client, if it has had no connection for `ABSENT_S`.
 
         Shared sessions are skipped, because their clients may be connected to another replica.
         """
@@ -185,7 +207,7 @@ class HttpSession:
             self._absent_since = None
         elif self._absent_since is None or self.touched > self._absent_since:
             self._absent_since = now
-        elif now - self._absent_since >= ABSENT_S:
+        elif now - self._absent_since >= self._absent_s:
             self.dialogue.end_awaiting()
 
     def close(self, reason: str) -> None:

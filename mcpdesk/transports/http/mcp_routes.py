@@ -413,7 +413,13 @@ class McpRoutes:
         if session is not None and session.is_kept:
             mark = None if session.shared is None else call_mark(readable_id(message))
             outlet: PostOutlet = SessionOutlet(
-                request, may_stream, recorder.together, connection, session.events, mark
+                request,
+                may_stream,
+                recorder.together,
+                connection,
+                session.events,
+                session.connection_lost,
+                mark,
             )
         else:
             outlet = PostOutlet(request, may_stream, recorder.together, connection)
@@ -425,12 +431,16 @@ class McpRoutes:
             self._pulse.watch(outlet)
             if session is not None:
                 session.waiting.add(outlet)
+                if outlet.stream is None:
+                    connection_of(request).on_lost(session.connection_lost)
             try:
                 status, body, phases = await answer
             finally:
                 self._pulse.forget(outlet)
                 if session is not None:
                     session.answered(outlet)
+                    if outlet.stream is None:
+                        connection_of(request).on_lost(None)
         if is_told_inside and status in (401, 403):
             status = 200
         if session is not None and (not session.is_kept or session.shared is not None):
@@ -584,6 +594,7 @@ async def _carry(
         connection.on_lost(None)
         events.detach(stream)
         session.touch()
+        session.connection_lost()
     return await stream.finish()
 
 

@@ -25,13 +25,22 @@ class SessionOutlet(PostOutlet):
         record: Callable[[int, Direction, Sequence[bytes]], int],
         connection: int,
         store: EventStore[EventStream],
+        on_lost: Callable[[], None],
         mark: str | None = None,
     ) -> None:
-        """`mark` identifies the call in the ids of its events."""
+        """`on_lost` is called when the request's own connection is lost before it was answered.
+
+        `mark` identifies the call in the ids of its events.
+        """
         super().__init__(request, may_stream, record, connection)
+        self._on_lost = on_lost
         self._store = store
         self._mark = mark
         self._events: ResumableStream[EventStream] | None = None
+
+    @property
+    def is_resumable(self) -> bool:
+        return self._events is not None and self._events.was_named
 
     @property
     def primes(self) -> bool:
@@ -70,6 +79,7 @@ class SessionOutlet(PostOutlet):
         if live is None or not events.is_carried:
             return False
         live.put(b"retry: %d\n\n" % retry_ms)
+        self.retry_s = retry_ms / 1000
         events.release()
         if live is self.stream:
             await live.finish()
@@ -106,8 +116,12 @@ class SessionOutlet(PostOutlet):
             self.stream = EventStream(self.request, self.headers)
             self._events = events = self._store.open(self._mark)
             events.attach(self.stream)
-            connection_of(self.request).on_lost(partial(events.detach, self.stream))
+            connection_of(self.request).on_lost(partial(self._lose, events, self.stream))
         return self.stream
+
+    def _lose(self, events: ResumableStream[EventStream], stream: EventStream) -> None:
+        events.detach(stream)
+        self._on_lost()
 
     def _write(self, messages: Sequence[bytes]) -> None:
         put = self._opened().put
