@@ -1,3 +1,4 @@
-"""What mcpdesk costs beside its named peers, measured in the same run; `python -m tests.bench` prints it.
+"""Cost of mcpdesk compared with its named peers in the same run; `python -m tests.bench` prints it.
 
-The tests here see to it that every load is understood and told; none of them asserts a time."""
+The tests here check that every load is interpreted and printed correctly; none of them asserts a time.
+"""

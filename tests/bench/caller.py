@@ -15,12 +15,12 @@ LARGE = 1 << 16
 
 
 class Counter(Protocol):
-    """Who the callers work for."""
+    """Load that the callers belong to."""
 
     sent: int
 
     def count(self, answer: bytes, began: float) -> bool:
-        """Count an answer asked for at `began`; True when the connection shall go on at once."""
+        """Count the answer to a request sent at `began`; True if the connection must send another at once."""
 
     def fail(self, why: str) -> None:
         """End the load."""
@@ -52,10 +52,10 @@ class Caller(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the way out."""
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by descent
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transport does not inherit from it
 
     def data_received(self, data: bytes) -> None:
-        """Hand a whole answer to whoever waits for it, or count it."""
+        """Pass a whole answer to the waiting caller, or count it."""
         whole = self._reader.feed(data)
         if whole is None:
             return
@@ -66,7 +66,7 @@ class Caller(asyncio.Protocol):
             self.answered(whole)
 
     def answered(self, answer: bytes) -> None:
-        """Go on, or rest."""
+        """Send the next call, or become idle."""
         if self._load.count(answer, self.began):
             self.call()
         else:

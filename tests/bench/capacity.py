@@ -1,4 +1,4 @@
-"""How much replicas may share by one engine: sizes and rates at the size the page on many machines names.
+"""Capacity of one engine that replicas share: sizes and rates at the size the page on many machines names.
 
 The engine and everything that asks it share the processors of this machine. Rates are therefore those of both
 together; where the engine is the bound, its share of a processor is measured as well.

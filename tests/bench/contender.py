@@ -22,7 +22,7 @@ WINDOW = (sys.executable, str(_PEERS / "window.py"))
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Who is measured, and how it is started."""
+    """A measured program, and the commands that start it."""
 
     name: str
     http: Sequence[str]

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 PAINT = Goal(300, at_most=True)
 NO_SLOWER = Goal(1.2, at_most=True)
-"""Of one paint beside another nothing smaller can be told apart."""
+"""Ratio of one paint to another. Smaller differences cannot be distinguished."""
 CPU = Goal(1.5, at_most=True)
-"""Of a call while a page follows. The browser has its share of the machine, so the rate only informs."""
+"""Ratio for a call while a page follows. The browser uses the same processors, so the rate only informs."""
 FRAMES = 100_000
 OPENINGS = 5
 PATIENCE_S = 30.0
@@ -123,7 +123,7 @@ def _one_opening(browser: Browser, place: Serving) -> tuple[float, float, float]
 
 
 def _read_all(browser: Browser, place: Serving) -> float:
-    """Milliseconds until everything that passed before anybody looked is paired."""
+    """Return the milliseconds until all frames recorded before the first look are paired."""
     began = time.perf_counter()
     page = _page(browser, place)
     _until(page, ALL_READ)

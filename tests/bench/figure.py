@@ -1,4 +1,4 @@
-"""What a figure is: ours beside a peer's, round by round, and the goal it has to reach."""
+"""A figure: our values beside a peer's, round by round, and the goal they have to reach."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Case = TypeVar("Case")
 Value = TypeVar("Value")
 
 OURS, FRAME, SDK, TYPESCRIPT = "ours", "frame", "SDK", "TypeScript"
-"""Who is measured; but for `ours` and what a family names itself, these are the peers."""
+"""Names of the contenders; all but `ours` and the names a family adds are peers."""
 PEERS = (FRAME, SDK, TYPESCRIPT)
 
 
@@ -63,7 +63,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: rounds, and seconds of load in each. `peers` are those to measure beside."""
+    """Length of a measurement: rounds, and seconds of load in each. `peers` are the peers to compare with."""
 
     rounds: int = 3
     seconds: float = 2.0
@@ -90,7 +90,7 @@ class Effort:
         self,
         begin: Callable[[], AbstractContextManager[Mapping[Case, Mapping[str, Callable[[], Value]]]]],
     ) -> dict[Case, dict[str, list[Value]]]:
-        """Measure every case's contenders once a round, in turn, each round with programs started anew.
+        """Measure every case's contenders once a round, in turn; each round starts its programs again.
 
         One start of a program differs from the next by more than most gains. `begin` starts and warms them.
         Returns each one's values, one a round, by case.
@@ -108,7 +108,7 @@ class Effort:
 def beside(
     name: str, unit: str, samples: Mapping[str, Sequence[float]], goals: Mapping[str, Goal] | None = None
 ) -> Iterator[Figure]:
-    """A line for every peer that was measured; one without a peer when there is none."""
+    """Yield a figure for every measured peer, or one without a peer if none was measured."""
     peers = [peer for peer in samples if peer != OURS]
     for peer in peers:
         yield Figure(name, unit, samples[OURS], peer, samples[peer], (goals or {}).get(peer))

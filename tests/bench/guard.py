@@ -1,4 +1,4 @@
-"""What a key and a token add to a call: the same server beside itself, asking for nothing."""
+"""Cost of a key and of a token for a call, compared with the same server without either."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPEN, KEY = "open", "key"
 ALGORITHMS = ("HS256", "RS256", "ES256", "EdDSA")
 KEY_TEXT = "a-key-as-long-as-those-that-are-made"
 GOALS = {KEY: Goal(1.02, at_most=True), "HS256": Goal(1.25, at_most=True)}
-"""Those with public keys only inform: what the signature alone takes is said beside them."""
+"""Goals. Public-key algorithms only inform: the time of the signature alone is printed beside them."""
 CHECKS = 100
 SLICES = 6
 """Loads a round: short ones in turn feel the same neighbours."""

@@ -1,4 +1,4 @@
-"""Programs that nobody uses: how often they wake up, and the CPU they take, screen by screen.
+"""Wake-ups and CPU use of idle programs, screen by screen.
 
 A wake-up is a voluntary context switch of a thread. A minimal Textual app is measured in the same run. Calls
 were made and a job has ended, so that every screen has rows; nothing runs and no client is connected. Other
@@ -27,7 +27,7 @@ SERVE = (*MCPDESK, "serve", "--no-auth")
 WAKES = Goal(15, at_most=True)
 CPU = Goal(0.2, at_most=True)
 AT_LEAST_S = 20.0
-"""Of rest on each screen: CPU time is counted in hundredths of a second."""
+"""Seconds of rest on each screen: CPU time is counted in hundredths of a second."""
 SETTLE_S = 4.0
 """Seconds after a key before a screen counts as idle."""
 FORGET_S = 10.0
@@ -45,7 +45,7 @@ SCREENS = {
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """How a process rested."""
+    """Activity of a process at rest."""
 
     wakes: float
     """A second."""
@@ -121,7 +121,7 @@ def _on_each(
 
 
 def rest_of(processes: list[int], seconds: float) -> Mapping[int, Rest]:
-    """How often processes and their children wake up in so many seconds, and their CPU, by process id."""
+    """Return wake-ups and CPU use of processes and their children during so many seconds, by process id."""
     began = time.perf_counter()
     before = {pid: (_switches(pid), cpu_s(pid)) for pid in processes}
     time.sleep(seconds)

@@ -1,4 +1,4 @@
-"""A server elsewhere with 300 tools and results of 5 MB: how soon a key is drawn meanwhile."""
+"""An upstream with 300 tools and results of 5 MB: how soon a key is drawn while they arrive."""
 
 from __future__ import annotations
 

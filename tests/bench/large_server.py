@@ -47,7 +47,7 @@ RESULTS: dict[str, dict[str, Any]] = {
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-    """The result of a request; None where there is no such method."""
+    """Return the result of a request, or None if the method does not exist."""
     match method:
         case "initialize":
             capabilities = {"tools": {"listChanged": True}}

@@ -14,10 +14,10 @@ STUCK_S = 30.0
 
 
 class Line(ABC):
-    """What pipes and sockets have in common: a plain loop that sends one call for each that is answered."""
+    """Base of pipes and sockets: a plain loop that sends one call for each answer."""
 
     pid: int
-    """Of the server."""
+    """Process id of the server."""
 
     def __init__(self) -> None:
         self._sent = 0
@@ -28,11 +28,11 @@ class Line(ABC):
 
     @abstractmethod
     def take(self) -> bytes:
-        """Whatever came, at least one byte. Raises: RuntimeError at the end."""
+        """Return the bytes received, at least one. Raises: RuntimeError at the end."""
 
     @abstractmethod
     def messages(self, data: bytes) -> int:
-        """How many messages ended in `data`."""
+        """Return the number of messages that end in `data`."""
 
     @abstractmethod
     def framed(self, before: bytes, after: bytes) -> tuple[bytes, bytes]:
@@ -40,11 +40,11 @@ class Line(ABC):
 
     @abstractmethod
     def break_off(self) -> None:
-        """Let nobody wait any longer: `take` comes to the end."""
+        """End the wait of `take`: it raises at the end of the stream."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the connection, and whoever is waited for."""
+        """Close the connection and end the server."""
 
     def ask(self, ask: Ask, era: str, events: int = 0) -> bytes:
         """Send one request; returns all that came until its answer. `events` come before that.

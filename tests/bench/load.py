@@ -1,4 +1,4 @@
-"""Calls a server over HTTP from many connections, one call in flight on each. A process of its own:
+"""Calls a server over HTTP from many connections, one call in flight on each. A separate process:
 
 `python -m tests.bench.load '{"port": 3333, "path": "/mcp/echo", "era": "stateless", ...}'` prints what it
 measured as one JSON line. The fields are those of `Job`.
@@ -27,13 +27,13 @@ SLICE_S = 0.01
 PREPARE_S = 30.0
 LEAVE_S = 10.0
 LATEST_S = 30.0
-"""How long the first answer may take."""
+"""Seconds that the first answer may take."""
 CYCLE = "cycle"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What to do. `rate` is calls a second, 0: as many as are answered. `calls`, if not 0, ends it early."""
+    """Options of a load. `rate` is calls a second (0: no limit). `calls`, if not 0, ends it early."""
 
     port: int
     path: str
@@ -52,12 +52,12 @@ class Job:
     """The port of another replica, at which the sessions are opened; 0: at `port`."""
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Run it in a process of its own."""
+        """Start it in a separate process."""
         command = [sys.executable, "-m", "tests.bench.load", json.dumps(asdict(self))]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
 
     def run(self) -> Measured:
-        """What it measured.
+        """Run the load and return its measurement.
 
         Raises: RuntimeError when a call was refused.
         """
@@ -65,7 +65,7 @@ class Job:
 
 
 def measured_by(load: subprocess.Popen[bytes]) -> Measured:
-    """What a load that was started measured, once it is over.
+    """Wait for a started load and return its measurement.
 
     Raises: RuntimeError when a call was refused.
     """
@@ -91,7 +91,7 @@ class Load:
         self._over = asyncio.Event()
 
     def count(self, answer: bytes, began: float) -> bool:
-        """Count an answer; True when the connection shall go on at once."""
+        """Count an answer; True if the connection must send the next call at once."""
         self._last = time.perf_counter()
         self._latencies.append(self._last - began)
         self.answered += answer.count(EVENT) if self.job.ask == "tick" else 1

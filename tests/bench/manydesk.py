@@ -101,7 +101,7 @@ def _watched(
 
 
 def _lags(link: CombinedLink, seconds: float) -> Iterator[float]:
-    """How many seconds ago frames were recorded when they are found to be paired."""
+    """Yield, in seconds, how long after their recording frames are found to be paired."""
     index, end = link.traffic, time.monotonic() + seconds
     seen = index.paired
     while time.monotonic() < end:

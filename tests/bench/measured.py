@@ -1,4 +1,4 @@
-"""What one load found out about one server."""
+"""Measurement of one load on one server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Measured:
 
     rate: float
     cpu_us: float = 0.0
-    """Of the server, for one of them."""
+    """CPU time of the server for one answer."""
     p50_ms: float = 0.0
     p99_ms: float = 0.0
     load_busy: float = 0.0
@@ -23,7 +23,7 @@ class Measured:
     server_busy: float = 0.0
     """Share of a core the server took."""
     stolen: float = 0.0
-    """Share of all processors' time that a hypervisor gave to others meanwhile, where the system tells."""
+    """Share of all processors' time that a hypervisor gave to others during the load, if it is reported."""
 
     @property
     def is_bound_by_load(self) -> bool:

@@ -1,4 +1,4 @@
-"""What `mcpdesk serve` holds: after the first call, and when it has recorded more than its ring keeps."""
+"""Memory of `mcpdesk serve`: after the first call, and when it has recorded more than its ring keeps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTLE_S = 1.0
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """MiB of the process and its children. Every round starts everything anew."""
+    """Yield MiB of the process and its children. Every round starts all programs again."""
     idle: dict[str, list[float]] = {}
     later: dict[str, list[float]] = {}
     for _ in range(effort.rounds):

@@ -33,7 +33,7 @@ class Ask:
     name: str = ""
 
     def frame(self, era: str) -> tuple[bytes, bytes]:
-        """What stands before and after the id."""
+        """Return the parts of the message before and after the id."""
         params = self.params
         if era == "stateless":
             params = {**params, "_meta": {**_META, **params.get("_meta", {})}}
@@ -55,7 +55,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server of this machine is reached."""
+    """Address of a server on this machine."""
 
     port: int
     path: str
@@ -111,4 +111,4 @@ ASKS = {
     "early": echo("early"),
     "final": echo("final"),
 }
-"""What a load can be told to ask, by name."""
+"""Requests a load can send, by name."""

@@ -23,7 +23,7 @@ FAMILIES = ("http", "cycle", "big", "progress", "catalogue", "ws", "stdio", "col
 QUIET = 0.5
 """Processes that may want a processor, on average, before a machine counts as shared."""
 ELAPSED = frozenset({"/s", "s", "ms", "us"})
-"""Units of elapsed time, and of CPU time where the name of the figure says so."""
+"""Units of elapsed time. Some measure CPU time; the name of the figure contains "CPU" then."""
 PART = "<!-- {} -->\n{}\n<!-- end of {} -->\n"
 _PARTS = re.compile(r"(?ms)^<!-- (?P<name>\w+) -->\n.*?^<!-- end of (?P=name) -->\n")
 

@@ -17,7 +17,7 @@ from tests.bench.screen import Screen
 GOAL = Goal(1.4, at_most=True)
 STARTS = 5
 FRAME, CATALOGUE, ADDRESS = "1 Workbench", "brew-coffee", r"http://127\.0\.0\.1:\d+"
-"""What the desk draws: its frame, the tools it hosts, and where it can be reached."""
+"""Texts the desk draws: its frame, the tools it hosts, and its address."""
 TABLE = "row-20"
 
 

@@ -45,7 +45,7 @@ class Pipe(Line):
         self.send(INITIALIZED + b"\n")
 
     def send(self, data: bytes) -> None:
-        """Write it all; answers that come meanwhile are kept, lest both sides wait for the other to read."""
+        """Write all of it; keep answers that arrive in between, because an unread server stops reading."""
         if len(data) <= _FITS:
             os.write(self._in, data)
             return
@@ -60,14 +60,14 @@ class Pipe(Line):
         os.set_blocking(self._in, True)
 
     def take(self) -> bytes:
-        """Whatever came. Raises: RuntimeError at the end."""
+        """Return the bytes received. Raises: RuntimeError at the end."""
         if self._early:
             early, self._early = self._early, b""
             return early
         return self._read()
 
     def messages(self, data: bytes) -> int:
-        """How many lines ended in `data`."""
+        """Return the number of lines that end in `data`."""
         return data.count(b"\n")
 
     def framed(self, before: bytes, after: bytes) -> tuple[bytes, bytes]:

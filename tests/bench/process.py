@@ -1,4 +1,4 @@
-"""Starts mcpdesk and its peers, each in a process and with a state folder of its own."""
+"""Starts mcpdesk and its peers, each in a separate process with a separate state folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import psutil
 
 ROOT = Path(__file__).parents[2]
 MCPDESK = (sys.executable, "-c", "from mcpdesk.__main__ import main; main()")
-"""What the installed `mcpdesk` does."""
+"""Command that does the same as the installed `mcpdesk`."""
 START_S = 20.0
 LOOK_S = 0.02
 
@@ -74,7 +74,7 @@ def environment(state: Path) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A port nobody listens on now."""
+    """Return a port without a listener."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]
@@ -103,7 +103,7 @@ def running(command: Sequence[str], state: Path) -> Iterator[Serving]:
 
 
 def await_listener(port: int, child: subprocess.Popen[bytes], every_s: float) -> socket.socket:
-    """A connection to a port as soon as somebody listens there.
+    """Connect to a port as soon as it has a listener.
 
     Raises: RuntimeError when nobody does.
     """

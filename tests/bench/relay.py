@@ -1,4 +1,4 @@
-"""What the desk in between costs: calls through the tap and `/mcp/<name>`, beside calls that go direct.
+"""Cost of the desk in between: calls through the tap and `/mcp/<name>`, beside calls that go direct.
 
 Requests are sent by turns over connections that stay, so that whatever else runs here hits both ways.
 """

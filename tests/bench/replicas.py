@@ -3,8 +3,8 @@
 All run on one machine together with their loads, so the rate of all is bound by its processors. What one
 on a machine of its own would reach shows in how many calls it answers in a second of processor time. For that
 each gets as many connections as the one alone, from a load of its own. Split among them, those of the one are
-fewer for each, and any server needs more time a call then, as it is woken up for less at once. What sharing
-adds is told by as many servers without an engine, under the same load on the same processors.
+fewer for each, and any server needs more time a call then, as it is woken up for less at once. The cost of
+sharing is the difference to as many servers without an engine, under the same load on the same processors.
 """
 
 from __future__ import annotations

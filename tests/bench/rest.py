@@ -1,4 +1,4 @@
-"""The desk with nobody at it: the CPU it takes, and the memory it and its children hold."""
+"""An idle desk: the CPU it takes, and the memory of it and its children."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CPU = Goal(0.5, at_most=True)
 MEMORY = Goal(64, at_most=True)
 SETTLE_S = 2.0
 AT_LEAST_S = 5.0
-"""Of rest: CPU time is told in hundredths of a second."""
+"""Seconds of rest: CPU time is counted in hundredths of a second."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:

@@ -26,7 +26,7 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;:?<>=]*[ -/]*[@-~]|[P\]_][^\x1b\x07]*(?:\
 
 
 class Screen:
-    """A running program; a thread of its own takes in what it draws."""
+    """A running program; a separate thread reads its output."""
 
     def __init__(self, command: Sequence[str], state: Path) -> None:
         self.began = time.perf_counter()
@@ -35,7 +35,7 @@ class Screen:
             ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
             os.execve(command[0], [*command], environment(state))
         self._drawn = bytearray()
-        """What was drawn since the last key."""
+        """Output since the last key."""
         self._last = self.began
         """When the last piece of it came."""
         self._is_open = True

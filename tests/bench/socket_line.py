@@ -34,14 +34,14 @@ class SocketLine(Line):
         self._socket.sendall(data)
 
     def take(self) -> bytes:
-        """Whatever came. Raises: RuntimeError at the end."""
+        """Return the bytes received. Raises: RuntimeError at the end."""
         data = self._socket.recv(_READ)
         if not data:
             raise RuntimeError("the server closed the WebSocket")
         return data
 
     def messages(self, data: bytes) -> int:
-        """How many text messages ended in `data`; pings are answered."""
+        """Return the number of text messages that end in `data`; pings are answered."""
         if not self._rest and self._usual_size and len(data) % self._usual_size == 0:
             return len(data) // self._usual_size
         self._rest += data
@@ -63,7 +63,7 @@ class SocketLine(Line):
         return struct.pack("!BBH", _TEXT, 0x80 | 126, size) + _NO_MASK + before, after
 
     def break_off(self) -> None:
-        """Neither read nor write any more."""
+        """Stop reading and writing."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -73,7 +73,7 @@ class SocketLine(Line):
         self._socket.close()
 
     def _size_at(self, at: int) -> int:
-        """Of the frame that begins there, head included; 0 while that cannot be told."""
+        """Size of the frame at `at`, head included; 0 if too few bytes are there to decide it."""
         if len(self._rest) < at + 10:
             return 0
         size = self._rest[at + 1]

@@ -1,6 +1,6 @@
 """From process start to the first answered `tools/list` of `mcpdesk stdio FOLDER`, in its other two forms.
 
-The usual one, a core of its own, is in `cold`.
+The usual form, which starts a core, is in `cold`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALONE = Goal(0.3, at_most=True)
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """As a pump beside a running core, and told to be a core of its own."""
+    """Measure it as a pump beside a running core, and with `--alone`."""
     with contenders(effort) as (ours, *peers):
         folder = Path(ours.stdio[-1])
         with serving(folder):

@@ -1,4 +1,4 @@
-"""Round trips over stdio, a core of its own beside the peers: one by one, and 64 in flight."""
+"""Round trips over stdio with a separate core, beside the peers: one by one, and 64 in flight."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
 def over_pipes(
     effort: Effort, known: Sequence[Contender], ask: Ask, era: str, in_flight: int, events: int = 0
 ) -> dict[str, list[Measured]]:
-    """What loads on pipes measure."""
+    """Return the measurements of loads on pipes."""
 
     @contextmanager
     def begin() -> Iterator[Mapping[int, Mapping[str, Callable[[], Measured]]]]:
@@ -49,5 +49,5 @@ def over_pipes(
 
 
 def sequence(in_flight: int) -> str:
-    """How a line is loaded, in words."""
+    """Load of a line, in words."""
     return "one by one" if in_flight == 1 else f"{in_flight} in flight"

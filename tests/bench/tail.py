@@ -19,7 +19,7 @@ CONNECTIONS = 32
 LOADS = 5
 """Undisturbed loads of each program, every round."""
 TRIES = 4
-"""How many times as many are measured at most."""
+"""Largest factor by which the loads may be repeated."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
@@ -31,7 +31,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
 
 
 def _loads(effort: Effort, era: str, calls: int) -> Mapping[str, Sequence[Measured]]:
-    """All loads of each program, which every round starts anew; ours was called so many times before."""
+    """Return all loads of each program. Every round starts it again; ours receives `calls` calls before."""
     case, samples = (era, CONNECTIONS), dict[str, list[Measured]]()
     for _ in range(effort.rounds):
         with started(effort, [case], calls) as cases:
@@ -43,7 +43,7 @@ def _loads(effort: Effort, era: str, calls: int) -> Mapping[str, Sequence[Measur
 def least_disturbed(
     jobs: Mapping[str, Callable[[], Measured]], loads: int
 ) -> Mapping[str, Sequence[Measured]]:
-    """So many loads of each, measured in turn until that many were undisturbed, or `TRIES` times as many."""
+    """Return loads of each, measured in turn until `loads` were undisturbed, or `TRIES` times as many."""
     measured: dict[str, list[Measured]] = {name: [] for name in jobs}
     for _ in range(loads * TRIES):
         for name, run in jobs.items():

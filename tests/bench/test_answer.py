@@ -1,4 +1,4 @@
-"""Where an HTTP answer ends, however it comes."""
+"""Tests that the end of an HTTP answer is found, however the answer is split."""
 
 from __future__ import annotations
 

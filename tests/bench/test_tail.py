@@ -15,7 +15,7 @@ WORSE = 2 * DISTURBED
 
 
 def loads(stolen: Sequence[float]) -> Callable[[], Measured]:
-    """Loads during which so much was taken away, one after the other; the last goes on."""
+    """Return loads with these stolen shares, one after the other; the last one repeats."""
     left = list(stolen)
     return lambda: Measured(rate=1, stolen=left.pop(0) if len(left) > 1 else left[0])
 

@@ -1,4 +1,4 @@
-"""What is measured of the tools does what it says: a little of each."""
+"""Short runs of the benchmarks of the tools."""
 
 from __future__ import annotations
 

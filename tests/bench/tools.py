@@ -93,7 +93,7 @@ async def _spawns(seconds: float) -> float:
 
 
 def _reading(effort: Effort) -> Iterator[Figure]:
-    """What a program wrote by the tool; its file by a folder's own tool, and by a mere loop."""
+    """Read a program's output with the tool, and its file with a folder's own tool and with a plain loop."""
     with _server() as (pipe, _):
         wrote = _written(pipe)
         samples = effort.interleaved(
@@ -189,7 +189,7 @@ def _own_cpu_s(pid: int) -> float:
 
 @contextmanager
 def _server() -> Iterator[tuple[Pipe, Path]]:
-    """A core of its own with the tools, in a session, and its folder."""
+    """Start a separate core with the tools in a session; yield its pipe and its folder."""
     with TemporaryDirectory() as place:
         folder = _folder(Path(place))
         with closing(Pipe((*MCPDESK, "stdio", "--alone", str(folder)), Path(place))) as pipe:
@@ -206,7 +206,7 @@ def _folder(place: Path) -> Path:
 
 
 def _call(pipe: Pipe, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """What a tool answers, as data."""
+    """Structured content of a tool's answer."""
     answer = json.loads(pipe.ask(call(name, arguments), ERA))
     found: dict[str, Any] = answer["result"]["structuredContent"]
     return found

@@ -13,7 +13,7 @@ FETCH_S = 120.0
 
 
 class NotHere(Exception):
-    """Why it cannot be measured."""
+    """Reason the peer cannot be measured."""
 
 
 def node() -> tuple[str, ...]:
@@ -25,7 +25,7 @@ def node() -> tuple[str, ...]:
 
 
 def missing() -> str:
-    """Why it cannot be measured; "" when it can."""
+    """Reason the peer cannot be measured; "" if it can."""
     try:
         modules()
     except NotHere as reason:

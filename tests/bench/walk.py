@@ -1,4 +1,4 @@
-"""What of ours a call passes: `python -m tests.bench.walk` counts functions and modules, `--list` names them.
+"""Our code that a call runs: `python -m tests.bench.walk` counts it, `--list` names functions and modules.
 
 The walk is from the bytes of a `tools/call` to its handler and back, in a program that was called before.
 """
@@ -32,7 +32,7 @@ HANDLER = os.path.join("echo", "tools", "echo.py")
 WARM = 20
 """Calls before the first that counts: what is remembered between calls is there by then."""
 TURNS = 5
-"""Calls that are watched. What only some of them pass, as a timer that came due, is no part of the walk."""
+"""Number of watched calls. Code that only some of them execute, such as a due timer, does not count."""
 LOOK_S = 0.01
 
 Ask = Callable[[], None]
@@ -67,7 +67,7 @@ class _Watch:
 
 
 def watched(told: str) -> None:
-    """Run the command line's mcpdesk, and write to the file `told` what its calls pass."""
+    """Run the mcpdesk of the command line; write the code its calls execute to the file `told`."""
     watch = _Watch(Path(told))
     signal.signal(signal.SIGUSR1, watch.turn)
     threading.setprofile(watch)
@@ -78,7 +78,7 @@ def watched(told: str) -> None:
 
 
 def _of_handlers_thread(passed: Sequence[tuple[int, CodeType]]) -> list[Step]:
-    """The functions of ours that the thread of the handler called; comprehensions are none."""
+    """Our functions that the handler's thread called, without comprehensions."""
     thread = next((each for each, code in passed if code.co_filename.endswith(HANDLER)), None)
     return [
         Step(os.path.relpath(code.co_filename, PACKAGE), code.co_qualname)
@@ -101,7 +101,7 @@ def walk(told: Path, pid: int, ask: Ask) -> list[Step]:
 
 
 def _turn(told: Path, pid: int) -> list[Step]:
-    """Have the program begin or end to watch; returns what it tells of the time before."""
+    """Have the program start or stop watching; return the steps of the time before."""
     told.unlink(missing_ok=True)
     os.kill(pid, signal.SIGUSR1)
     end = time.monotonic() + START_S

@@ -1,4 +1,4 @@
-"""Load a server, and say what became of every call and of its memory; ends with 1 when anything was lost."""
+"""Load a server, and report every call and the memory of the server; exit with 1 if anything was lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of every kind, each on a connection of its own. What is not answered rightly they complain of.
+"""Clients of every kind, each on a separate connection. They record wrong answers as complaints.
 
 Each calls at least once, however late it gets its connection.
 """
@@ -21,7 +21,7 @@ BOTH = {"Content-Type": "application/json", "Accept": "application/json, text/ev
 Work: TypeAlias = Coroutine[Any, Any, None]
 POLL_S = 0.1
 LATEST_S = 60.0
-"""How long anything may take."""
+"""Longest duration of any step."""
 
 
 @asynccontextmanager
@@ -143,7 +143,7 @@ async def tasks(url: str, name: str, tally: Tally, over: asyncio.Event) -> None:
 
 
 async def jobs(base: str, server: str, name: str, tally: Tally, over: asyncio.Event) -> None:
-    """One call after the other that goes on as a job of the gateway."""
+    """Make one call after the other that continues as a job of the gateway."""
     async with line() as client:
         number = 0
         while not number or not over.is_set():

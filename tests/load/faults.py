@@ -1,4 +1,4 @@
-"""Break replicas and their engine again and again under clients, and check what the clients were told.
+"""Break replicas and their engine again and again under clients, and check what the clients received.
 
     python -m tests.load.faults 200 --seed 7
 
@@ -51,7 +51,7 @@ WORKERS = 4
 
 @dataclass
 class Findings:
-    """What the clients saw. `faults` that count are in the four lists; empty lists: all is well."""
+    """Outcomes for the clients. The four lists hold `faults` that count; all are empty if all is well."""
 
     ended: Counter[str] = field(default_factory=Counter)
     """Operations by kind and outcome."""
@@ -59,9 +59,9 @@ class Findings:
     wrong: list[str] = field(default_factory=list)
     """Answers that belong to something else."""
     lost: list[str] = field(default_factory=list)
-    """What was confirmed and is not there."""
+    """Confirmed work that is missing."""
     twice: list[str] = field(default_factory=list)
-    """What was done more than once."""
+    """Work that was done more than once."""
     confirmed: set[str] = field(default_factory=set)
     """Names of tasks whose making was confirmed."""
     injected: Counter[str] = field(default_factory=Counter)
@@ -126,7 +126,7 @@ class EngineLine:
         self.mend()
 
     def silence(self) -> None:
-        """Keep every connection, and carry nothing until it is mended."""
+        """Keep every connection, but forward nothing until `mend`."""
         self._is_heard.clear()
 
     def mend(self) -> None:
@@ -180,19 +180,19 @@ class Clients:
     def __init__(self, cluster: ReplicaCluster, found: Findings) -> None:
         self.done = asyncio.Event()
         self.is_checked = asyncio.Event()
-        """Set when nobody needs the listeners any more."""
+        """Set once the listeners can be closed."""
         self.sessions: list[SessionClient] = []
         self.states = [""] * WORKERS
-        """How each listener's stream stands."""
+        """State of each listener's stream."""
         self.heard = [0] * WORKERS
-        """How many changes of the list of tools each listener heard of."""
+        """Changes of the tool list that each listener was notified of."""
         self._cluster, self._found = cluster, found
         self._numbers = iter(range(1, 1 << 40))
         self._steps: dict[SessionClient, list[str]] = {}
-        """What clients that come back did for their last call, each with the seconds since it began."""
+        """Steps of returning clients during their last call, each with the seconds since it began."""
 
     async def run(self) -> None:
-        """Go on until it is done."""
+        """Run until `done` is set."""
         kinds = (self._add, self._ask, self._write, self._start_job, self._come_back)
         listeners = [asyncio.create_task(self._listen(number)) for number in range(WORKERS)]
         try:
@@ -334,7 +334,7 @@ class Clients:
 
 
 class Nemesis:
-    """Breaks things one after the other; what it broke it mends after a while."""
+    """Injects faults one after the other, and repairs each after a while."""
 
     def __init__(
         self,
@@ -469,7 +469,7 @@ class Nemesis:
 
 
 async def check_all(cluster: ReplicaCluster, clients: Clients, found: Findings, engine: Engine) -> None:
-    """Once all is healed: sessions go on, and what was confirmed is there, once."""
+    """Check after the repair that sessions continue and that all confirmed work is there exactly once."""
     for client in clients.sessions:
         await _healed(client, cluster.url, found)
     before = list(clients.heard)
@@ -494,7 +494,7 @@ async def check_all(cluster: ReplicaCluster, clients: Clients, found: Findings, 
 
 
 async def check_jobs(cluster: ReplicaCluster, found: Findings) -> None:
-    """Every accepted job has ended, ran at most once, and did its work if it says so."""
+    """Every accepted job has ended, ran at most once, and did its work if it reports success."""
     limit = aiohttp.ClientTimeout(10)
     ends: dict[str, str] = {}
     few = asyncio.Semaphore(AT_ONCE)
@@ -522,7 +522,7 @@ async def check_jobs(cluster: ReplicaCluster, found: Findings) -> None:
 
 
 async def _healed(client: SessionClient, url: str, found: Findings) -> None:
-    """Whether a session that nobody ended still serves its client."""
+    """True if a session that was not ended still serves its client."""
     deadline = time.monotonic() + HEAL_S
     connector, limit = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(10)
     async with aiohttp.ClientSession(connector=connector, timeout=limit) as http:

@@ -32,7 +32,7 @@ SIZES = (10, 300, 5_000, 200_000)
 
 @dataclass(frozen=True)
 class Kill:
-    """What became of one server."""
+    """Outcome of the kill of one server."""
 
     answered: int
     lost: int
@@ -113,7 +113,7 @@ def _judged(path: Path, answered: dict[int, float], killed: float) -> Kill:
 
 
 async def main(count: int) -> int:
-    """Say what each kill cost; 1 when one of them cost too much."""
+    """Print the cost of each kill; return 1 if one of them cost too much."""
     seeded = random.Random(count)
     kills = []
     for turn in range(count):

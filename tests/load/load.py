@@ -24,7 +24,7 @@ from tests.support.folders import write
 ROOT = Path(__file__).parents[2]
 NAME = "loaded"
 LOOKS = 60
-"""How often memory is looked at."""
+"""Number of memory samples."""
 TOOLS = '''
     """What is asked for."""
 
@@ -50,7 +50,7 @@ TOOLS = '''
 
 @dataclass(frozen=True)
 class Load:
-    """How much.
+    """Size of the load.
 
     A third of the connections each: single requests, sessions, WebSockets. Half of the jobs each: jobs of the
     gateway, tasks of the protocol.
@@ -62,12 +62,12 @@ class Load:
     pause_s: float = 0.5
     """Between two calls of a connection."""
     work_s: float = 1.0
-    """What a job takes."""
+    """Duration of a job."""
 
 
 @asynccontextmanager
 async def served(folder: Path, load: Load) -> AsyncIterator[tuple[str, int]]:
-    """A server in a process of its own: its address, and its number. It has to end with 0."""
+    """Run a server in a separate process; yield its address and process id. It has to exit with 0."""
     write(
         folder, {"mcp.json": f'{{"name": "{NAME}"}}', "tools/t.py": TOOLS.replace("WORK_S", str(load.work_s))}
     )
@@ -101,7 +101,7 @@ async def served(folder: Path, load: Load) -> AsyncIterator[tuple[str, int]]:
 
 
 async def run(load: Load) -> Tally:
-    """Serve, load, and end; everybody comes to the end of what they are at."""
+    """Serve, load, and let all clients finish their current call."""
     tally, over = Tally(), asyncio.Event()
     with TemporaryDirectory() as place:
         async with served(Path(place) / NAME, load) as (base, pid):
@@ -114,7 +114,7 @@ async def run(load: Load) -> Tally:
                     over.set()
             finally:
                 watching_aio.cancel()
-            # The server hears a moment later that the last ones have left.
+            # The server notices a moment later that the last clients have left.
             async with asyncio.timeout(clients.LATEST_S):
                 while (await _count(base, tally))["mcpdesk_http_connections"] > 1:
                     pass

@@ -86,7 +86,7 @@ class RollingRestart:
                 try:
                     for turn in range(restarts):
                         await self._restart(turn % REPLICAS, url)
-                    while self.found.calls < calls:  # noqa: ASYNC110 (clients report to nobody)
+                    while self.found.calls < calls:  # noqa: ASYNC110 (clients send no events)
                         await asyncio.sleep(0.1)
                 finally:
                     self._is_over.set()

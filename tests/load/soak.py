@@ -37,7 +37,7 @@ ALLOWED_MIB = 10.0
 """Growth for a million calls."""
 MILLION = 1_000_000
 RESTING_PERCENT = 25.0
-"""Of one processor: a program that uses less has seen everything."""
+"""Percent of one processor: a program that uses less has handled everything."""
 REST_LOOKS = 60
 TOOL = '''
 """A tool."""
@@ -109,7 +109,7 @@ async def call_many(port: int, first: int, count: int, connections: int) -> None
 
 @contextlib.contextmanager
 def served(folder: Path, environ: dict[str, str]) -> Iterator[Soaked]:
-    """`mcpdesk serve` in a process of its own."""
+    """Run `mcpdesk serve` in a separate process."""
     argv = [sys.executable, "-m", "mcpdesk", "serve", str(folder), "--port", "0"]
     log = folder.parent / "stderr"
     with (

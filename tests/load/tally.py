@@ -1,4 +1,4 @@
-"""What a load did and saw: every answer is accounted for, and memory is looked at all along."""
+"""Record of a load: every answer is counted, and memory is sampled throughout."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tally:
     memory: list[int] = field(default_factory=list)
     """Bytes resident of the server, at equal distances in time."""
     counted: dict[str, float] = field(default_factory=dict)
-    """What the server says at the end, from its `/metrics`."""
+    """Final figures of the server, from its `/metrics`."""
 
     def complain(self, what: str) -> None:
         """Something went wrong."""

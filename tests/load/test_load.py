@@ -14,7 +14,7 @@ async def test_nothing_is_lost_under_connections_and_jobs_of_every_kind() -> Non
     assert (tally.lost, tally.wrong, tally.complaints) == (0, 0, [])
     assert tally.answered >= 90 and tally.jobs_done >= 20
     assert tally.counted["mcpdesk_errors_total"] == tally.counted["mcpdesk_calls_in_flight"] == 0
-    # Everybody has left but who asks for the figures, and the jobs they left behind are over.
+    # All clients but the one that reads the figures have left, and the jobs they left behind are over.
     assert tally.counted["mcpdesk_http_connections"] == 1
     assert tally.counted["mcpdesk_http_sessions"] == tally.counted["mcpdesk_peers"] == 0
     assert tally.counted["mcpdesk_call_duration_seconds_count"] >= tally.answered

@@ -61,7 +61,7 @@ async def test_calls_leave_nothing_behind_once_the_rings_are_full(
 
 
 def come_to_rest(desk: RunningDesk, *, is_watched: bool) -> None:
-    """Wait until all frames are on disk, and paired if somebody watches."""
+    """Wait until all frames are on disk, and paired if the desk is watched."""
     recording = desk.host.recording
     wait_until(lambda: recording._on_disk == recording.frames)
     while is_watched and desk.traffic.catch_up(1.0):

@@ -1,1 +1,1 @@
-"""The programs mcpdesk is compared with, each started as a process of its own."""
+"""The programs mcpdesk is compared with, each started as a separate process."""

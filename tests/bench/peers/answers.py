@@ -1,4 +1,4 @@
-"""What the frames answer: orjson, and nothing is checked."""
+"""Answers of the frames: encoded by orjson, without any check."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPENED = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"
 
 
 def answering(more: int) -> Answer:
-    """What answers any request; the list of tools is made into bytes once."""
+    """Return a function that answers any request; the list of tools is encoded once."""
     listed = orjson.dumps({"tools": tools(more)})
 
     def answer(message: dict[str, Any]) -> bytes:
@@ -30,7 +30,7 @@ def answering(more: int) -> Answer:
 
 
 def ticks(message: dict[str, Any]) -> int:
-    """How many events come before the answer."""
+    """Return the number of events before the answer."""
     if message["method"] != "tools/call":
         return 0
     count: int = message["params"]["arguments"].get("count", 0)

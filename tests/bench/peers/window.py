@@ -12,7 +12,6 @@ class Window(App[None]):
     BINDINGS = [("q", "quit", "Quit")]
 
     def compose(self) -> ComposeResult:
-        """What it is made of."""
         yield Header()
         yield DataTable[str]()
         yield Footer()
