@@ -63,7 +63,7 @@ def part(pane: ActivityPane, kind: type[AnySection]) -> AnySection:
 
 
 def row_texts(listing: LineList, width: int = 0) -> list[str]:
-    """What each row shows."""
+    """Text of each row."""
     width = width or listing.size.width
     return ["".join(text for text, _ in listing.spans(at, width)) for at in range(listing.row_count)]
 
@@ -79,7 +79,7 @@ def detail(section: Section[Any]) -> str:
 
 
 def lesson(section: Section[Any]) -> str:
-    """What an empty part teaches; empty when it is not shown."""
+    """Help text of an empty section; "" if it is not shown."""
     taught = section.query_one(".lesson", Static)
     return str(taught.content) if taught.display else ""
 

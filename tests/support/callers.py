@@ -50,7 +50,7 @@ def public_keys(*names: str) -> KeySet:
 
 
 def checking(keys: KeySet | None = None, source: KeySource | None = None, **more: Any) -> Access:
-    """What a server asks that takes tokens of our issuer."""
+    """Access rules of a server that accepts tokens of our issuer."""
     terms = TokenTerms(frozenset({"RS256", "ES256", "EdDSA"}), ISSUER, frozenset({AUDIENCE}), leeway_s=10)
     source = source or KeySource(constant(keys or public_keys()), CONSTANT)
     return Access(**{"requires_token": True, "verifier": Verifier(terms, source), **more})
@@ -58,7 +58,7 @@ def checking(keys: KeySet | None = None, source: KeySource | None = None, **more
 
 @asynccontextmanager
 async def guarding(access: Access, rules: Rules | None = None) -> AsyncIterator[Served]:
-    """A listener whose server asks for tokens, with tools that say who calls."""
+    """A listener whose server requires tokens, with tools that return their caller."""
     async with serving(rules) as served:
         server = served.peer.server
         server.access = access
@@ -90,7 +90,7 @@ def routing(tool: str = "whoami") -> dict[str, str]:
 
 
 class Outcome:
-    """What one route answered."""
+    """Response of one route."""
 
     def __init__(self, status: int, headers: Any, text: str) -> None:
         self.status = status
@@ -149,7 +149,7 @@ def _opening(path: str) -> Route:
 
 
 async def _messages(served: Served, sent: Sent) -> Outcome:
-    """A message of the 2024-11-05 transport on a stream that whoever has the good token opened."""
+    """Send a message of the 2024-11-05 transport on a stream opened with the good token."""
     good, place = good_headers(), f"{served.url}/mcp/sample/sse"
     async with served.client.get(place, headers={**good, "Accept": "text/event-stream"}) as stream:
         await stream.content.readline()
@@ -158,7 +158,7 @@ async def _messages(served: Served, sent: Sent) -> Outcome:
 
 
 def good_headers() -> dict[str, str]:
-    """What a caller sends that is known."""
+    """Headers of a known caller."""
     from tests.support.tokens import token
 
     return {"Authorization": f"Bearer {token('RS256', header={'kid': 'RS256-first'})}"}
@@ -195,7 +195,7 @@ PASSED = {
 
 
 async def everywhere(served: Served, sent: Sent) -> dict[str, Outcome]:
-    """What each route answers, asked side by side."""
+    """Response of each route; the requests run concurrently."""
     routes = WITH_BODY | WITHOUT_BODY
     answers = await asyncio.gather(*(route(served, sent) for route in routes.values()))
     return dict(zip(routes, answers, strict=True))

@@ -72,7 +72,7 @@ def cells_of(svg: str) -> Screen:
 
 
 def faint(screen: Screen, least: float) -> Iterator[tuple[float, int, str]]:
-    """What is written in less contrast than `least`: the ratio, the row, and the letters in one style."""
+    """Texts with less contrast than `least`: the ratio, the row, and the letters in one style."""
     run: list[str] = []
     before: tuple[int, str, str] | None = None
     for (row, _), cell in [*sorted(screen.items()), ((-1, 0), Cell(" ", "", "", False))]:

@@ -1,4 +1,4 @@
-"""How well one colour is read on another."""
+"""Contrast of two colours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def contrast(one: Color, other: Color) -> float:
 
 
 def luminance(colour: Color) -> float:
-    """How bright a colour is, 0 to 1, as the accessibility guidelines have it."""
+    """Relative luminance of a colour, 0 to 1, as defined by the accessibility guidelines."""
     channels = [value / 255 for value in (colour.r, colour.g, colour.b)]
     red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

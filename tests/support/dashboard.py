@@ -93,7 +93,7 @@ class Dashboard:
         return await self.client.get(self.url + path, headers=named, allow_redirects=False)
 
     async def post(self, name: str, given: Any = None, **headers: str) -> aiohttp.ClientResponse:
-        """POST to `/dashboard/<name>`, as the page would but for what is said otherwise; empty: left out."""
+        """POST to `/dashboard/<name>` with the page's headers and those in `headers`; "" removes a header."""
         named = {"Origin": self.url, "Content-Type": "application/json"}
         named |= {name.replace("_", "-"): value for name, value in headers.items()}
         body = given if isinstance(given, bytes) else orjson.dumps({} if given is None else given)
@@ -156,7 +156,7 @@ class Events:
 
     @property
     def page(self) -> str:
-        """What the page is called."""
+        """Name of the page."""
         return str(self.last("hello")["page"])
 
     def last(self, name: str) -> Any:

@@ -44,7 +44,7 @@ class RunningDesk(LocalLink):
         return outcome.result
 
     async def call(self, server: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """Result of a call of the desk's, which may say that the tool failed."""
+        """Result of a call by the desk; its `isError` may be set."""
         return await self.answer_of(server, "tools/call", {"name": tool, "arguments": arguments})
 
 

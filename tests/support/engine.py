@@ -65,7 +65,7 @@ class EngineServer:
         self._place.cleanup()
 
     def ask(self, *words: str) -> str:
-        """What it answers to one command, as text."""
+        """Answer to one command, as text."""
         with socket.create_connection(("127.0.0.1", self.port), WITHIN_S) as connection:
             parts = b"".join(b"$%d\r\n%b\r\n" % (len(word.encode()), word.encode()) for word in words)
             connection.sendall(b"*%d\r\n%b" % (len(words), parts))

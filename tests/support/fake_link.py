@@ -359,7 +359,7 @@ def sample_logs(now: float) -> list[LogLine]:
 
 @dataclass
 class FakeCall:
-    """A call that ends when told to, or at once. Implements `link.Call`."""
+    """A call that ends when a test ends it, or at once. Implements `link.Call`."""
 
     method: str
     params: dict[str, Any]

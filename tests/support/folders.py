@@ -16,7 +16,7 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 
 
 def save(path: Path, text: str) -> None:
-    """Put a text in place of a watched file at once, as editors do: nobody reads half of it."""
+    """Replace a watched file atomically, as editors do: no reader sees half of it."""
     draft = path.with_name(f".{path.name}.tmp")
     draft.write_text(text, "utf-8")
     draft.replace(path)

@@ -28,7 +28,7 @@ Call = dict[str, Any]
 
 
 class Gates:
-    """What tools wait for, so that tests say when they go on."""
+    """Events that tools wait for; tests set them."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()
@@ -81,7 +81,7 @@ class Gateway:
             return answer.status
 
     async def over(self, job: Call) -> Call:
-        """How a job stands once it is over."""
+        """State of a job after its end."""
         async with within():
             answer = await self.client.get(f"{self.url}/v1/mcp/progress/{job['job_id']}?interval_ms=10")
             await answer.read()

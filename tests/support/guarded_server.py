@@ -37,7 +37,7 @@ class GuardedServer:
         self.authorizations: list[Document] = []
         self.token_requests: list[Document] = []
         self.basic: list[str] = []
-        """What token requests had in `Authorization`."""
+        """`Authorization` headers of the token requests."""
         self.exchanges: list[Document] = []
         """Requests to the identity provider, which is at `/idp/token`."""
         self.registrations: list[Document] = []
@@ -48,11 +48,11 @@ class GuardedServer:
 
     @property
     def url(self) -> str:
-        """Where the protocol is spoken."""
+        """URL of the MCP endpoint."""
         return f"{self.origin}/mcp"
 
     def revoke(self) -> None:
-        """No token counts any more."""
+        """Revoke all tokens."""
         self._granted.clear()
 
     @asynccontextmanager

@@ -63,7 +63,7 @@ async def haproxy(cluster: ReplicaCluster, place: Path) -> AsyncIterator[str]:
 
 
 async def all_ready(url: str, replicas: int) -> None:
-    """Wait until HAProxy has asked that many replicas whether they are ready, and heard that they are."""
+    """Wait until HAProxy's readiness checks of that many replicas have succeeded."""
     async with aiohttp.ClientSession() as http:
         while True:
             with suppress(aiohttp.ClientError):

@@ -30,7 +30,7 @@ OWN_COMMANDS = re.compile(
     r"|string \]22;[a-z]+"  # the shape of the mouse pointer
     r"|control [\n\r]"
 )
-"""What the screen is drawn with."""
+"""Control sequences that draw the screen."""
 
 
 def hostile(tag: str) -> str:
@@ -39,7 +39,7 @@ def hostile(tag: str) -> str:
 
 
 def commands(raw: bytes) -> Counter[str]:
-    """What a program told the terminal besides text: each command with how often it was sent.
+    """Terminal commands a program sent besides text: each with its count.
 
     Bytes that are no UTF-8 fail: a C1 control may hide among them.
     """
@@ -177,7 +177,7 @@ def write_folder(folder: Path) -> Path:
 
 
 def write_state(state: Path, tool: str = "aa_echo") -> None:
-    """What an earlier desk, or somebody else, left on the disk."""
+    """Write state files with hostile content, as if left by an earlier desk or another program."""
     state.mkdir(parents=True, exist_ok=True)
     past = {"time": 1.0, "server": "hostile", "item": f"tool {tool}", "arguments": {"x": hostile("h0")}}
     (state / "calls.jsonl").write_text(json.dumps({**past, "status": hostile("h1"), "elapsed_s": 0.1}) + "\n")

@@ -30,6 +30,6 @@ def module_file(folder: Path, text: str, name: str = "tools/my_file.py") -> Iter
 
 
 def found_in(folder: Path, text: str, name: str = "tools/my_file.py", kind: str = "tool") -> FileItems:
-    """What the file offers."""
+    """Return the items of the file."""
     with module_file(folder, text, name) as file:
         return read_module(file, kind)

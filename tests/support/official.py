@@ -35,7 +35,7 @@ Place = str | StdioServerParameters
 
 
 class Heard:
-    """What a client was told besides answers."""
+    """Messages a client received besides answers."""
 
     def __init__(self) -> None:
         self.progress: list[tuple[float, float | None, str | None]] = []
@@ -60,7 +60,7 @@ class Heard:
         return any(isinstance(message, kind) for message in self.messages)
 
     async def sees(self, holds: Callable[[], bool]) -> None:
-        """Wait until something that was heard makes `holds` true."""
+        """Wait until a received message makes `holds` true."""
         await until(holds, self, changed=self._came)
 
 
@@ -70,7 +70,7 @@ def state_of(folder: Path) -> Path:
 
 
 def stdio(folder: Path, *options: str) -> StdioServerParameters:
-    """How a client's configuration starts `mcpdesk stdio`; it meets the service of `folder` if any."""
+    """Command in a client's configuration that starts `mcpdesk stdio`, for the service of `folder` if any."""
     passed = {name: value for name, value in os.environ.items() if name.startswith("MCPDESK_")}
     if "--alone" not in options and state_of(folder).is_dir():
         passed["MCPDESK_STATE_DIR"] = str(state_of(folder))
@@ -80,7 +80,7 @@ def stdio(folder: Path, *options: str) -> StdioServerParameters:
 
 
 class Answers:
-    """What the user of a client says to everything, and what was asked of it."""
+    """The user of a client: the answers given, and the questions received."""
 
     def __init__(self, action: Literal["accept", "decline", "cancel"] = "accept") -> None:
         self.action = action
@@ -103,7 +103,7 @@ class Answers:
 
     @property
     def callbacks(self) -> dict[str, Any]:
-        """As both kinds of client take them."""
+        """Callbacks as keyword arguments of both kinds of client."""
         return {
             "elicitation_callback": self.elicit,
             "sampling_callback": self.sample,
@@ -118,11 +118,11 @@ CAPABLE = types.ClientCapabilities(
     sampling=types.SamplingCapability(),
     roots=types.RootsCapability(list_changed=True),
 )
-"""What a client with answers declares in its handshake."""
+"""Capabilities that a client with answers declares in its handshake."""
 
 
 def place_of(way: str, url: str, folder: Path) -> Place:
-    """Where a client connects to by one of `WAYS`, to the server of `folder` that a desk serves at `url`."""
+    """Place a client connects to by one of `WAYS`, for the server of `folder` that a desk serves at `url`."""
     base = url.rpartition("/mcp/")[0]
     places: dict[str, Place] = {
         "json": url,
@@ -158,7 +158,7 @@ async def _sse_client(url: str) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def websocket_client(url: str) -> AsyncIterator[Any]:
-    """The SDK's streams over a socket of aiohttp's: it has none of its own."""
+    """The SDK's streams over an aiohttp WebSocket, because the SDK has no client for WebSockets."""
     to_client, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     write, from_client = anyio.create_memory_object_stream[SessionMessage](0)
     async with (

@@ -11,11 +11,11 @@ import jsonschema
 
 SCHEMAS = Path(__file__).parents[2].parent / "shared" / "mcp" / "schema"
 NARROW = ["string", "integer", "boolean"]
-"""How the schemas type values that are numbers in the prose and in the TypeScript they were made from."""
+"""Type in the schemas of values that are numbers in the prose and in the TypeScript source."""
 
 
 def problems(revision: str, definition: str, value: Any) -> list[str]:
-    """Where a value departs from a definition of a revision; nothing where no copy is at hand."""
+    """Differences between a value and a definition of a revision; empty if the schema is not available."""
     whole = _schema(revision)
     if whole is None:
         return []
@@ -74,5 +74,5 @@ def _validator(revision: str, reference: str) -> Any:
 
 
 def _rooted(whole: dict[str, Any], reference: str) -> dict[str, Any]:
-    """Draft 7 ignores whatever stands beside a `$ref`."""
+    """Wrap a reference, because draft 7 ignores the members beside a `$ref`."""
     return {"allOf": [{"$ref": reference}], "definitions": whole["definitions"]}

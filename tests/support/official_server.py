@@ -17,13 +17,13 @@ from pydantic import BaseModel
 
 
 class Sum(BaseModel):
-    """What `add` answers."""
+    """Result of `add`."""
 
     sum: int
 
 
 class Person(BaseModel):
-    """What `ask` wants to know."""
+    """Form of `ask`."""
 
     name: str
 

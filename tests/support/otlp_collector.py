@@ -1,4 +1,4 @@
-"""A process that stands in for a collector: it takes OTLP over HTTP, decodes it, and prints what it got.
+"""A test collector in a process: it takes OTLP over HTTP, decodes it, and prints what it got.
 
 `python -m tests.support.otlp_collector PORT [STATUS [SECONDS]]` answers every request with STATUS (200) after
 SECONDS. A line of its output is a span, a metric's point, or the headers of a request, as JSON.
@@ -42,7 +42,7 @@ def plain(attributes: Any) -> Line:
 
 
 def spans_of(body: bytes) -> Iterator[Line]:
-    """The spans of a request. Raises: google.protobuf's DecodeError for what is none."""
+    """Spans of a request. Raises: google.protobuf's DecodeError if the body cannot be decoded."""
     request = ExportTraceServiceRequest()
     request.ParseFromString(body)
     for resource in request.resource_spans:

@@ -1,4 +1,4 @@
-"""Somebody at a desk whom real clients ask, and the clients' side of it."""
+"""A person at a desk who answers real clients, and the clients' side of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.patience import within
 
 
 class Person:
-    """Is told of every question when it arrives and when it ends."""
+    """Receives every question when it arrives and when it ends."""
 
     def __init__(self, desk: RunningDesk) -> None:
         loop, self._told = asyncio.get_running_loop(), asyncio.Queue[Question]()
@@ -32,7 +32,7 @@ class Person:
 
 
 def place(desk: RunningDesk, folder: Path, way: str) -> Place:
-    """Where a client finds the desk: over HTTP, or through the command it would start."""
+    """Place a client connects to: the desk's URL, or the command that the client starts."""
     return desk.view().servers[0].url if way == "http" else stdio(folder)
 
 

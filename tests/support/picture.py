@@ -41,9 +41,9 @@ SHOTS = (
     ("help", ("1", "question_mark"), "what the save changed", "night"),
     ("light", ("escape", "2"), "tools/call", "paper"),
 )
-"""Of each picture of the gallery: name, keys that lead to it from the one before, words it shows, theme."""
+"""Pictures of the gallery: name, keys that lead to it from the one before, words it shows, theme."""
 CONFIG = Path(STATE) / "clone" / ".mcp.json"
-"""A configuration file with servers, which nobody trusts yet."""
+"""A configuration file with servers that are not trusted yet."""
 CONFIGURED = {"mcpServers": {"weather": {"command": "npx", "args": ["-y", "weather-server"]}}}
 QUESTION = '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]'
 EVERY_SCREEN = (
@@ -68,7 +68,7 @@ EVERY_SCREEN = (
     ("asking", ("escape", "1", "slash", *"AskUser", "enter"), ("AskUserQuestion", "questions_json")),
     ("question", ("slash", "escape", "enter", *QUESTION, "ctrl+r"), ("Tea or coffee?", "decline")),
 )
-"""Of each screen and dialog: name, keys that lead to it from the one before, words it shows at every size."""
+"""Screens and dialogs: name, keys that lead to it from the one before, words it shows at every size."""
 JOB = "echo watching the sea; exec sleep 600"
 EVERYTHING = UpstreamPlan(
     "server-everything", CommandTarget(("npx", "-y", "@modelcontextprotocol/server-everything"))
@@ -77,7 +77,7 @@ SIZE = (120, 36)
 
 
 async def draw_any() -> str:
-    """The screen as SVG with a server that is no folder, after a person has called one of its tools."""
+    """The screen as SVG with an upstream server, after a person has called one of its tools."""
     async with running_desk(upstreams=[EVERYTHING], http=True, state_dir=STATE) as link:
         app = DeskApp(link, theme="night")
         async with driven(app, size=SIZE) as pilot:
@@ -139,7 +139,7 @@ async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, Pilot
 
 
 WIDE = ("3 days in Lisbon", "notebook 2.1", "withdraw-cash")
-"""What a wide workbench shows after the calls of a client and a person."""
+"""Words on a wide workbench after the calls of a client and a person."""
 
 
 async def be_a_person(pilot: Pilot[None], link: RunningDesk, seen: tuple[str, ...] = WIDE) -> None:
@@ -180,7 +180,7 @@ def be_a_client(link: RunningDesk) -> dict[str, str]:
 
 
 def be_busy(link: RunningDesk, headers: dict[str, str]) -> None:
-    """Call a tool that says how far it is, and start a job that goes on."""
+    """Call a tool that reports progress, and start a job that keeps running."""
     coffee = {"name": "brew-coffee", "arguments": {"seconds": 0}, "_meta": {"progressToken": 5}}
     ask(link, headers, 5, "tools/call", coffee)
     job = {"name": "BackgroundBash", "arguments": {"command": JOB}}
@@ -203,7 +203,7 @@ def shows(pilot: Pilot[None], text: str) -> bool:
 
 
 def finished_calls(link: RunningDesk) -> int:
-    """How many tool calls the recorder has seen whole."""
+    """Number of finished tool calls in the recorder."""
     link.traffic.catch_up(1.0)
     return sum(1 for each in link.traffic.exchanges if each.method == "tools/call" and each.ended)
 

@@ -30,5 +30,5 @@ def two_halves(width: int = 40, height: int = 40) -> Image.Image:
 
 
 def encoded(data: bytes) -> str:
-    """As it stands in a message."""
+    """Base64 text of the data, as in a message."""
     return base64.b64encode(data).decode()

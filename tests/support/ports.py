@@ -1,4 +1,4 @@
-"""Ports for programs that are told theirs, beside those the system gives away by itself."""
+"""Ports for programs that need a fixed one, outside the range that the system assigns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 FIRST = 10_240
 USUAL_END = 32_768
-"""Where the system's own begin, as a rule."""
+"""Usual begin of the range that the system assigns."""
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """One nobody listens on, and that nobody gets who asks for any."""
+    """Return a port that has no listener and that the system does not assign."""
     end = int(_RANGE.read_text().split()[0]) if _RANGE.exists() else USUAL_END
     while True:
         port = random.SystemRandom().randrange(FIRST, max(end, FIRST + 1_000))

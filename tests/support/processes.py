@@ -1,4 +1,4 @@
-"""What became of processes that tests saw begin."""
+"""State of processes that tests started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published schemas of what is said of a server; each says where it is from, and its licence."""
+"""Published schemas of documents about a server; each names its source and licence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Published = Literal["server-card-v1", "server-2025-12-11", "mcpb-manifest-0.4"]
 
 
 def faults(schema: Published, value: Any) -> list[str]:
-    """Where a value departs from a schema, formats included."""
+    """Differences between a value and a schema, formats included."""
     return [f"{each.instance_path}: {each.message}" for each in _validator(schema).iter_errors(value)]
 
 

@@ -173,7 +173,7 @@ def command_part(
 
 
 def option_row(option: click.Option, ctx: click.Context) -> Row:
-    """An option and what it does. What there is to choose from is told in the text: it may be long."""
+    """An option and what it does. Choices are listed in the text, because there may be many."""
     record = option.get_help_record(ctx)
     assert record is not None
     written, told = record
@@ -235,7 +235,7 @@ def members(title: str, schema: dict[str, Any], others: dict[str, Any]) -> str:
 
 
 def kind(schema: dict[str, Any], others: dict[str, Any]) -> str:
-    """What a value may be, in words."""
+    """Type of a value, in words."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         title = next((title for title, object_ in OBJECTS.items() if object_ == name), "")
@@ -285,7 +285,7 @@ ABOUT = {
     "unsaid_hint": "a tool without `{hint}`",
     "lacks": "{features}",
 }
-"""What each check of a claim looks for."""
+"""Text for each check of a claim."""
 
 
 def clients_page() -> str:

@@ -15,7 +15,7 @@ _silent: set[str] = set()
 
 @cache
 def why_not(*command: str) -> str:
-    """Why a command that fetches what a test needs cannot be used here; empty when it can."""
+    """Reason a command that downloads test programs cannot be used here; empty if it can."""
     if shutil.which(command[0]) is None:
         return f"there is no {command[0]} here"
     if command[0] in _silent:

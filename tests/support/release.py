@@ -32,7 +32,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def unreleased(changelog: str) -> str:
-    """Changes below the heading `[Unreleased]`. Raises: NoRelease if there are none."""
+    """Changes below the heading `[Unreleased]`. Raises: NoRelease if the list is empty."""
     _, found, rest = changelog.partition(f"{HEADING}\n")
     notes = re.split(r"(?m)^## ", rest, maxsplit=1)[0].strip()
     if not found or not re.search(r"(?m)^[-*] ", notes):

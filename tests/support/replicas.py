@@ -51,7 +51,7 @@ class ServedReplica:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """Port it listens on."""
         return int(self.url.rpartition(":")[2])
 
     def wait_until_it_serves(self) -> None:
@@ -105,7 +105,7 @@ class ReplicaCluster:
         self._made = 0
         self._turn = 0
         self.carriers: dict[int, int] = {}
-        """By the port of a client's connection to the proxy, the index of the replica that got it."""
+        """Index of the replica that received a client's connection, by the client's port."""
         self.folders, self._shared, self._place = list(folders), shared, place
         self._environment = environment
 

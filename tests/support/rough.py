@@ -1,4 +1,4 @@
-"""A server folder full of mistakes, and with some tools that work."""
+"""A server folder full of errors, with some tools that work."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ REPORTED = {
     "tools/raising.py:1": "nowhere_to_be_found",
     "prompts/odd.md": "arguments",
 }
-"""Where each mistake is, and a word of what is said about it."""
+"""File of each error, and a word of its report."""
 
 
 def rough(place: Path) -> Path:

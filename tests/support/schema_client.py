@@ -36,7 +36,7 @@ RESULTS = {
     "tasks/list": "ListTasksResult",
     "tasks/update": "EmptyResult",
 }
-"""What the result of a method is called. Of the extension's methods nothing but the envelope is published."""
+"""Name of each method's result type. Of the extension's methods only the envelope is published."""
 REQUESTS = {
     "elicitation/create": "ElicitRequest",
     "sampling/createMessage": "CreateMessageRequest",
@@ -64,7 +64,7 @@ ERRORS = {
     -32021: "MissingRequiredClientCapabilityError",
     -32022: "UnsupportedProtocolVersionError",
 }
-"""Of the newest revision: a code without a definition is none it may send."""
+"""Error codes of the newest revision that have a definition; a server must not send any other."""
 ANSWERS: dict[str, dict[str, Any]] = {
     "elicitation/create": {"action": "accept", "content": {}},
     "sampling/createMessage": {"role": "assistant", "content": {"type": "text", "text": "ok"}, "model": "m"},
@@ -114,7 +114,7 @@ class Client(MessageLog):
         self._pipe.feed(line + b"\n")
 
     def complaints(self) -> Iterator[str]:
-        """What the schema has against anything received."""
+        """Schema violations of all received messages."""
         for message in self.received:
             for problem in self._check(message):
                 yield f"{problem}\n  in {str(message)[:400]}"
@@ -151,9 +151,9 @@ class Client(MessageLog):
 
 
 def check_error(revision: str, message: dict[str, Any]) -> list[str]:
-    """What the schema has against an error response; the newest revision names them by their codes."""
+    """Schema violations of an error response; the newest revision has a definition for each code."""
     new = knows(revision, "JSONRPCErrorResponse")
-    # Early schemas want an id, and none that could say that there was none to read.
+    # Early schemas require an id, and have no error response for a request whose id was unreadable.
     whole = message if new else {"id": 0} | message
     found = problems(revision, "JSONRPCErrorResponse" if new else "JSONRPCError", whole)
     if not BY_NAME[revision].is_stateless or not SCHEMAS.is_dir():

@@ -1,4 +1,4 @@
-"""An HTTP server on 127.0.0.1 that answers what a test tells it to, byte by byte, and remembers what came."""
+"""An HTTP server on 127.0.0.1 that sends the bytes a test gives it, and records the requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Seen:
 
     @property
     def message(self) -> Any:
-        """Its JSON."""
+        """Body decoded from JSON."""
         return orjson.loads(self.body)
 
 
@@ -32,7 +32,7 @@ Answerer = Callable[[Seen], bytes | None]
 
 
 class Scripted:
-    """What came so far is in `seen`; `left` is set when a connection without an answer was closed."""
+    """Records requests in `seen`; `left` is set when the client closed a connection without an answer."""
 
     def __init__(self, answer: Answerer) -> None:
         self.answer = answer
@@ -114,7 +114,7 @@ def result(seen: Seen, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def modern(answer: Callable[[Seen], bytes | None]) -> Answerer:
-    """A stateless server: it says what it is, the rest is told."""
+    """A stateless server: answers `server/discover`, and leaves all else to `answer`."""
 
     def both(seen: Seen) -> bytes | None:
         if seen.body and seen.message.get("method") == "server/discover":

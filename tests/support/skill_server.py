@@ -29,7 +29,7 @@ def entry(files: dict[str, str]) -> dict[str, Any]:
 
 
 def listed(habit: str) -> list[dict[str, Any]]:
-    """What `skills/list` says."""
+    """Entries of `skills/list`."""
     promised = entry(FILES)
     first, last = promised["resources"]
     match habit:
@@ -68,7 +68,7 @@ def listed(habit: str) -> list[dict[str, Any]]:
 
 
 def content(uri: str, habit: str) -> str:
-    """What `resources/read` gives."""
+    """Text of `resources/read`."""
     text = FILES.get(uri, "Not on the list.")
     if habit == "digest":
         return text.replace("D", "B").replace("Use", "Eat")
@@ -104,7 +104,7 @@ def answer(method: str, params: dict[str, Any], habit: str) -> dict[str, Any]:
 
 
 def main(habit: str) -> None:
-    """Serve until stdin ends. What is asked is told on stderr."""
+    """Serve until stdin ends. Print the method of every request on stderr."""
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message:

@@ -1,4 +1,4 @@
-"""A clock that stands still, for screens that show times and ages."""
+"""A stopped clock, for screens that show times and ages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _true_time = time.time
 class _Clock:
     """Replacement of `time.time`.
 
-    A module that is imported while the clock stands still may keep this object, so it returns the true time
+    A module that is imported while the clock is stopped may keep this object, so it returns the true time
     again afterwards.
     """
 

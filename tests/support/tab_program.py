@@ -1,6 +1,6 @@
 """A screen for a page of the desk in a browser, as small as one can be; what it does is its first argument.
 
-It draws what it is told by the page, in packets as Textual's driver for the web does.
+It draws the messages of the page, in packets as Textual's driver for the web does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def packet(kind: bytes, payload: bytes) -> None:
 
 
 def main(what: str) -> None:
-    """Until it is told to leave, as a rule."""
+    """Run until the page asks it to leave, unless `what` says otherwise."""
     if what == "broken":
         sys.exit("mcpdesk: No core of mcpdesk runs on this machine.")
     sys.stdout.buffer.write(b"__GANGLION__\n")

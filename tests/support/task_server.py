@@ -118,7 +118,7 @@ class TaskPeer(Peer):
         return result
 
     async def get(self, identifier: str) -> dict[str, Any]:
-        """How a task of the extension stands."""
+        """State of a task of the extension."""
         result: dict[str, Any] = (await self.ask("tasks/get", {"taskId": identifier}))["result"]
         return result
 

@@ -61,7 +61,7 @@ class Desk:
 
     @property
     def text(self) -> str:
-        """What the person sees."""
+        """Visible text."""
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def press(self, keys: str) -> None:

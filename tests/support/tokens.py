@@ -1,4 +1,4 @@
-"""Keys and tokens for tests: whoever gives tokens, made once for all tests of a process."""
+"""Keys and tokens of a test issuer, made once for all tests of a process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def jwks(*members: dict[str, Any]) -> bytes:
 
 
 def pem(algorithm: str, name: str = "first") -> bytes:
-    """A public key as everybody can have it."""
+    """Public key in PEM format."""
     public = private_key(algorithm, name).public_key()
     encoded: bytes = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return encoded
@@ -81,10 +81,10 @@ def signed(algorithm: str, key: Any, header: Any, payload: Any) -> str:
 
 
 def base64(data: bytes) -> bytes:
-    """As tokens write it."""
+    """Encode bytes as tokens do: base64url without padding."""
     return urlsafe_b64encode(data).rstrip(b"=")
 
 
 def unsigned(**changes: Any) -> str:
-    """A token that says it needs no signature."""
+    """A token with the algorithm `none`."""
     return jwt.encode(claims(**changes), "", algorithm="none", headers={"kid": "first"})

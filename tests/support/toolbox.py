@@ -28,7 +28,7 @@ from tests.support.patience import WITHIN_S
 
 KEY = "key-of-the-toolbox"
 PROGRAMS = ("bash", "cat", "env", "head", "mkfifo", "seq", "sleep", "yes")
-"""What commands of the tests may use; no browser is among them."""
+"""Programs that commands of the tests may use, without a browser."""
 SKILL = "---\nname: greet\ndescription: Greet somebody.\n---\nGreet $1 politely.\n"
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b"
@@ -55,7 +55,7 @@ class _Site(BaseHTTPRequestHandler):
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """Where it all is. `environ` is that of the server."""
+    """Places of the toolbox. `environ` is the environment of the server."""
 
     folder: Path
     site: str
@@ -95,7 +95,7 @@ class Toolbox:
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        """`mcpdesk serve` on the folder, at the URL the block gets. Nobody reads what it says."""
+        """Run `mcpdesk serve` on the folder; yield its URL. Its output is not read."""
         with subprocess.Popen(
             [*self.command, "serve", str(self.folder), "--port", "0"], cwd=ROOT, env=self.environ,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

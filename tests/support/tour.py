@@ -50,7 +50,7 @@ KEYS = {
 
 
 class Step(NamedTuple):
-    """What the person does, what they wait for, and how long they look at it."""
+    """Keys of the person, the text they wait for, and how long they look at it."""
 
     keys: str
     """Words are typed as they are; one of `KEYS` in angle brackets: `ada<enter>`."""
@@ -76,7 +76,7 @@ TOUR = (
 
 
 def strokes(keys: str) -> list[str]:
-    """What is sent to the terminal, a key each."""
+    """Keys as sent to the terminal, one item each."""
     return [KEYS[name] if name else letter for name, letter in re.findall(r"<(\w+)>|(.)", keys)]
 
 

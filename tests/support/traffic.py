@@ -92,7 +92,7 @@ def settle(recording: Recording) -> None:
 
 
 def size_on_disk(folder: Path) -> int:
-    """Bytes of the files in a folder, from which a recording may remove some meanwhile."""
+    """Bytes of the files in a folder; a recording may remove files during the count."""
     size = 0
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
@@ -178,7 +178,7 @@ def asking_recording() -> Recording:
 
 
 def stateless_headers(method: str, name: str = "") -> tuple[tuple[str, str], ...]:
-    """What a client of revision 2026-07-28 sends around a request."""
+    """Headers of a request by a client of revision 2026-07-28."""
     named = (("Mcp-Name", name),) if name else ()
     return (
         ("Host", "127.0.0.1:3333"),

@@ -35,7 +35,7 @@ class Bench(OnScreen):
 
     @property
     def sent(self) -> list[tuple[str, dict[str, Any]]]:
-        """What was sent by the person: suggestions are asked for along the way."""
+        """Requests by the person, without completion requests."""
         calls = [call for call in self.link.calls if call.method != "completion/complete"]
         return [(call.method, call.params) for call in calls]
 
