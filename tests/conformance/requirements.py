@@ -1,4 +1,4 @@
-"""What the specification asks of a server, as data: the wire reference's checklists in our own words.
+"""Requirements of the specification on a server: the checklists of the wire reference in our own words.
 
 Numbers that are missing are duties of clients and hosts. A test proves a requirement by naming its id:
 `@pytest.mark.requirement("2.1")`. One that is not met says why in `gap`.
@@ -17,7 +17,7 @@ class Requirement:
     source: str
     behaviour: str
     gap: str = ""
-    """Why no test proves it; empty when one does."""
+    """Reason no test proves it; empty if one does."""
 
 
 REQUIREMENTS = (

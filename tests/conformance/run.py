@@ -34,7 +34,7 @@ LEGS = ("server", "through", "replicas", "client")
 """`through`: the same server as a program on a desk, which passes messages on; `replicas`: three of it that
 share an engine, behind a proxy that gives each request to the next one."""
 NOT_THROUGH = {"server-sse-polling": "a program cannot close the connection of a client of the desk's"}
-"""What cannot pass through a desk, and why."""
+"""Scenarios that cannot pass through a desk, with the reason."""
 READY_S = 60.0
 Run = Callable[[str, str, Path], list[Outcome]]
 """Runs a revision, all of it or one scenario, with a folder for the papers."""
@@ -123,7 +123,7 @@ def _totals(outcomes: Iterable[Outcome]) -> str:
 
 @contextmanager
 def serving(state: Path, through_desk: bool) -> Iterator[str]:
-    """The sample server in a process of its own, or in one of a desk's; gives the URL of its endpoint."""
+    """Serve the sample server in a separate process, or through a desk; yield the URL of its endpoint."""
     port, target = free_port(), FOLDER
     state.mkdir()
     if through_desk:

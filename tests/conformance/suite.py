@@ -43,14 +43,14 @@ class NotHere(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one scenario found."""
+    """Result of one scenario."""
 
     scenario: str
     is_scored: bool
     failures: tuple[str, ...]
     """Check and message, one line each; FAILURE, and WARNING too, which the strictest gate counts."""
     is_skipped: bool = False
-    """The suite looked at nothing, and says so."""
+    """True if the suite reports that it checked nothing."""
 
     @property
     def passes(self) -> bool:
@@ -162,7 +162,7 @@ def _node_package() -> str:
 
 
 def outcome_at(path: Path, scored: frozenset[str] | None, folder: Path | None = None) -> Outcome:
-    """What the papers of one scenario say; `scored` names the scenarios that count, None: all do.
+    """Outcome of one scenario, from its result file. `scored` names the scenarios that count; None: all.
 
     `folder` is where the papers of clients lie: theirs may have a folder in their name.
     """
