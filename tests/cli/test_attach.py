@@ -1,4 +1,4 @@
-"""`mcpdesk attach`: which core is meant, and what is said where that is not clear."""
+"""Tests of `mcpdesk attach`: the choice of the core, and the messages if the choice is not clear."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ async def test_certificates_and_addresses(mcpdesk: Run, tmp_path: Path) -> None:
 
 
 def certificate(path: Path) -> Path:
-    """Write a certificate nobody trusts, with its key."""
+    """Write a self-signed certificate with its key."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
     now = datetime.datetime.now(datetime.UTC)
     names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])

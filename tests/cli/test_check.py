@@ -1,4 +1,4 @@
-"""`mcpdesk check`: mistakes with file and line, and what the rest costs."""
+"""Tests of `mcpdesk check`: errors with file and line, and the cost of the rest."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def folder_with(path: Path, tool: str) -> Path:
 
 
 def asked(folder: Path, *tools: str, **environ: str) -> tuple[list[Any], str]:
-    """What a client with more variables gets from these tools, and what its program says on stderr."""
+    """Results of these tools for a client with additional variables, and the program's stderr."""
     messages: list[dict[str, Any]] = [
         {"id": 0, "method": "initialize", "params": INFO},
         {"method": "notifications/initialized"},

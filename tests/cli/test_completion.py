@@ -1,4 +1,4 @@
-"""What a shell offers when Tab is pressed, asked through the scripts the shells get."""
+"""Completions after Tab, requested through the generated shell scripts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def offered(mcpdesk: Run, *words: str) -> list[str]:
-    """What is offered for the last of the words behind `mcpdesk`, as `type,value`."""
+    """Completions of the last of the words after `mcpdesk`, as `type,value`."""
     finished = mcpdesk(
         _MCPDESK_COMPLETE="bash_complete",
         COMP_WORDS=" ".join(("mcpdesk", *words)),

@@ -42,7 +42,7 @@ CLIENTS = ["claude-desktop", "cursor", "vscode", "claude-code"]
 
 
 def command_of(client: str, printed: str) -> list[str]:
-    """What the client will start."""
+    """Command that the client will start."""
     if client == "claude-code":
         words = shlex.split(printed)
         return words[words.index("--") + 1 :]
@@ -52,7 +52,7 @@ def command_of(client: str, printed: str) -> list[str]:
 
 
 class Verifier:
-    """A check of tokens that ends as it is told."""
+    """A token verifier with a fixed outcome."""
 
     def __init__(self, outcome: Principal | Exception) -> None:
         self.outcome, self.is_closed = outcome, False
@@ -102,7 +102,7 @@ def test_printed_command_starts_the_server_from_anywhere(
 
 
 async def listed(url: str, headers: dict[str, str]) -> Any:
-    """The tools a server shows to whoever sends these headers."""
+    """Tools that a server lists for these headers."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     async with aiohttp.ClientSession() as client, client.post(url, json=message, headers=headers) as answer:
         assert answer.status == 200

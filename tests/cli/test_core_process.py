@@ -1,4 +1,4 @@
-"""What long commands do around their work: the journal on stderr, and the requests to end."""
+"""Tests of the frame of long commands: the journal on stderr, and requests to end."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from tests.support.traffic import IN, OUT, call, connection, text
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""What is put on the desk, and under which names."""
+"""Tests of the targets that the desk command adds, and of their names."""
 
 from __future__ import annotations
 

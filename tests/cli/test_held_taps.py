@@ -1,4 +1,4 @@
-"""What passes a tap is held by a screen that looks on: real processes between real pipes."""
+"""Requests through a tap are held by an attached screen: real processes between real pipes."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def tapped(command: list[str] = SERVER) -> Iterator[Client]:
 
 
 def archive_of(tap: RunningTap) -> Archive:
-    """Its capture, once it has begun."""
+    """Return the capture as soon as it exists."""
 
     def opened() -> Archive | None:
         try:
@@ -437,7 +437,7 @@ def test_the_next_call_of_a_tool_is_held_and_changed_on_the_screen(own_folders: 
             client.call(2)
             desk.see('"command": "rm -rf')
             desk.press("\x12")
-            desk.wait(client.can_hear, "the answer")  # what draws has to be read meanwhile
+            desk.wait(client.can_hear, "the answer")  # its output has to be read
             assert client.hears()["id"] == 2
             desk.press("\x1b")
             desk.see("holding requests: 0 held")

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def servers() -> Iterator[list[Server]]:
-    """Those started are ended."""
+    """Collect started servers; end them after the test."""
     started: list[Server] = []
     yield started
     for server in started:
@@ -139,7 +139,7 @@ def look(fd, data):
 os.write = look
 """
 MOST_MODULES = 129
-"""Of ours, before the first answer. Each costs about 0.2 ms: import what is not needed inside a function."""
+"""Modules of ours before the first answer. Each costs about 0.2 ms: import rarely used ones in functions."""
 
 
 @pytest.mark.process
@@ -202,7 +202,7 @@ def test_tool_that_blocks_does_not_keep_it_from_ending(
 
 
 def refused(*arguments: str) -> str:
-    """What it says on stderr when it refuses to start."""
+    """Return the stderr of a command that refuses to start."""
     answer = subprocess.run(
         [*PROGRAM, "stdio", *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=WITHIN_S
     )

@@ -1,4 +1,4 @@
-"""Which command is meant, and what is said when none is."""
+"""Tests that the command is found, and of the messages if it is not."""
 
 from __future__ import annotations
 

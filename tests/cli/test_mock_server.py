@@ -1,4 +1,4 @@
-"""A capture stands in for the server in it: over stdio and over HTTP, for clients of the era it has."""
+"""A capture replaces the server in it: over stdio and over HTTP, for clients of its era."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERVER = {
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """What a server answered once."""
+    """Recorded answers of a server."""
     recording = Recording(tmp_path / "real.jsonl")
     recording.start()
     recording.connect(connection(1, server="real"))

@@ -1,4 +1,4 @@
-"""`mcpdesk new`: a folder that runs at once and passes `check`; odd names and taken places are told."""
+"""`mcpdesk new`: the folder runs at once and passes `check`; invalid names and used paths are errors."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mcpdesk.settings import SETTINGS, SettingKind
 
 
 def flags_of(*arguments: str) -> dict[str, object]:
-    """What a command makes of its flags."""
+    """Parse flags with a command and return its values."""
     found: dict[str, object] = {}
 
     @click.command

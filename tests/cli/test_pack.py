@@ -102,7 +102,7 @@ def tea(tmp_path: Path) -> Path:
 
 
 def packed(mcpdesk: Run, folder: Path, *arguments: str) -> tuple[Path, str]:
-    """The bundle, and what was told of it."""
+    """Path of the bundle, and the output of the command."""
     file = folder.parent / "dist" / "tea.mcpb"
     finished = mcpdesk("pack", str(folder), "--output", str(file), *arguments)
     assert (finished.returncode, finished.stderr) == (0, ""), finished.stderr
@@ -202,9 +202,9 @@ def unpacked(file: Path, place: Path) -> Path:
 
 
 def empty_environment(place: Path, wheel: Path) -> Path:
-    """An environment with a wheel, what that requires, and nothing else; returns its Python.
+    """Create an environment with only a wheel and its requirements; return its Python.
 
-    What is required is that of this environment, where the tests' mcpdesk is no package but a path.
+    The requirements are those of this environment, where mcpdesk is a path and not a package.
     """
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"

@@ -149,7 +149,7 @@ def test_alone_a_callback_waits_and_a_program_is_refused_instead_of_ended(mcpdes
 
 @pytest.fixture
 def clients(folder: Path) -> Iterator[list[Server]]:
-    """Two stdio clients, each with a process of its own."""
+    """Two stdio clients, each with a separate process."""
     started = [Server(folder, "--alone") for _ in range(2)]
     yield started
     for each in started:

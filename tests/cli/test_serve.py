@@ -393,7 +393,7 @@ async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnect
                 assert told and not any("File" in text for text in told), "a stop is no fault of the handler"
                 with pytest.raises(aiohttp.ServerDisconnectedError):
                     await ignoring
-                # The core goes on: nobody was made to leave by its stop.
+                # The core continues, because its stop must not disconnect any client.
                 assert (await client.get(f"{url}/health")).status == 200
     finally:
         await core.stop()

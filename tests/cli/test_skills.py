@@ -30,7 +30,7 @@ REFUSED = [
     ("sizeless", f"the size of {FORM} is not a number of bytes"),
     ("bare", "its resources are neither a list nor 'dynamic'"),
 ]
-"""Habits of the server in whose list nothing can be relied on, and what is told of it."""
+"""Habits of a server whose list is unreliable, and the message about each."""
 
 
 def command(habit: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Clients of `mcpdesk stdio` go on whichever process begins or ends: real processes, real pipes."""
+"""Clients of `mcpdesk stdio` keep working whichever process begins or ends: real processes, real pipes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ META = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder whose tools say who answers, and wait until the file `go` is there."""
+    """A folder whose tools return the process that answers, and wait until the file `go` exists."""
     place = tmp_path / "shared"
     (place / "tools").mkdir(parents=True)
     (place / "resources").mkdir()
@@ -92,7 +92,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 class Client(Server):
-    """A client of `mcpdesk stdio`. `lines` is all it heard."""
+    """A client of `mcpdesk stdio`. `lines` holds all received messages."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         super().__init__(folder, *options)
@@ -144,7 +144,7 @@ class Client(Server):
         return before == process or now == process
 
     def answers(self, number: int) -> int:
-        """How many answers a request got, once everything said until now is heard."""
+        """Number of answers to a request so far; a ping makes sure that all earlier ones were read."""
         self.answer(self.send("ping", {}))
         return sum(line.get("id") == number and "method" not in line for line in self.lines)
 
@@ -165,7 +165,7 @@ def client(folder: Path) -> Iterator[Callable[..., Client]]:
         for each in started:
             each.process.kill()
 
-    bound = threading.Timer(3 * WITHIN_S, give_up)  # then whoever waits for a line learns that none comes
+    bound = threading.Timer(3 * WITHIN_S, give_up)  # then a blocked reader sees the end of the stream
     bound.start()
     yield start
     bound.cancel()
@@ -252,7 +252,7 @@ def test_call_of_the_stateless_era_on_a_killed_desk_is_repeated(
     (folder / "tools" / "more.py").write_text("async def more() -> str:\n    return ''\n")
     changed = [line for line in one.lines if line.get("method") == "notifications/tools/list_changed"]
     tagged = {"io.modelcontextprotocol/subscriptionId": listen}
-    assert [line["params"]["_meta"] for line in changed] == [tagged]  # it is told to look again
+    assert [line["params"]["_meta"] for line in changed] == [tagged]  # the client must list again
     one.line(lambda line: line.get("method") == "notifications/tools/list_changed")
     told = [line for line in one.lines if line.get("method", "").endswith("acknowledged")]
     assert len(told) == 1 and not [line for line in one.lines if line.get("id") == listen]

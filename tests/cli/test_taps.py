@@ -1,4 +1,4 @@
-"""Taps that run, and desks that look on: what passes shows up, and nobody minds the end of the other."""
+"""Running taps and watching desks: frames are shown, and neither is affected by the end of the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mcpdesk call` asks in the terminal when there is one, and says so at once when there is none."""
+"""`mcpdesk call` asks in the terminal if it has one, and otherwise reports at once that it has none."""
 
 from __future__ import annotations
 

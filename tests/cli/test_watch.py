@@ -1,4 +1,4 @@
-"""`mcpdesk watch`: what servers notify of, in both eras, until somebody or the server ends it."""
+"""Tests of `mcpdesk watch`: notifications of servers in both eras, until the person or the server ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What works where `fork`, Unix sockets and most signals are missing, and what the rest says."""
+"""Tests without `fork`, Unix sockets and most signals: the working parts, and the messages of the others."""
 
 from __future__ import annotations
 

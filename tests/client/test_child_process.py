@@ -1,4 +1,4 @@
-"""Servers that are programs: spoken to over pipes, and what is said of those that misbehave."""
+"""Servers that are programs: messages over pipes, and reports about those that misbehave."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _scripted(tools: str = LIST, unknown: str = REFUSE) -> ProgramCommand:
 
 
 class Heard:
-    """What a program wrote besides its answers, and how it ended."""
+    """Output of a program besides its answers, and its end."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -223,7 +223,7 @@ async def test_nothing_the_program_started_is_left_when_it_is_closed(monkeypatch
 
 
 def test_a_program_is_opened_called_and_ended_on_uvloop() -> None:
-    """Its transports descend from no class of asyncio."""
+    """Transports of uvloop do not inherit from asyncio's."""
     pytest.importorskip("uvloop")
     heard = Heard()
 

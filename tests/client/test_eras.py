@@ -1,4 +1,4 @@
-"""Which era a server is of is found out once, newest first, and each is spoken as it wants."""
+"""The era of a server is detected once, newest first; each era is then used as specified."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.support.patience import in_time
 
 
 class Script(ClientTransport):
-    """A transport whose server answers what a test says, when it says so."""
+    """A transport whose server sends the answers of a test, at the time the test chooses."""
 
     target = "script"
 

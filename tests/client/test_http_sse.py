@@ -28,7 +28,7 @@ class Old:
         self.is_mute = False
         """Whether a stream does not say where to post."""
         self.is_deaf = False
-        """Whether nobody is told that what was posted arrived."""
+        """True if posted messages are not acknowledged."""
         self._answer = answer
         self._place = place
         self._out: asyncio.Queue[str | None] = asyncio.Queue()

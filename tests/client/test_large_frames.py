@@ -1,4 +1,4 @@
-"""Large answers that are almost JSON are read on threads, so that other calls are answered meanwhile."""
+"""Large answers that are almost JSON are read on threads, so other calls are answered in between."""
 
 from __future__ import annotations
 

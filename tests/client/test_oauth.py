@@ -1,4 +1,4 @@
-"""Tokens for a server that wants them: how they are had, and what is said of servers that break the rules."""
+"""Tokens for a server that requires them: how to get them, and reports about servers that break the rules."""
 
 from __future__ import annotations
 
@@ -381,7 +381,7 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "a token no header can carry": ("token", _set(access_token="a\r\nb: c"), "no access_token"),
     "a token of another type": ("token", _set(token_type="mac"), "token of type 'mac'"),
 }  # fmt: skip
-"""What is wrong -> the document that is broken, how, and what is said of it."""
+"""Deviation -> the invalid document, its change, and the report."""
 
 
 @pytest.mark.parametrize("what", BROKEN)
@@ -441,7 +441,7 @@ async def test_a_deviation_whose_meaning_is_clear_is_accepted(what: str) -> None
 
 
 class _NoLogin(GuardedServer):
-    """Checks tokens and does not say who issues them, as servers with keys or tokens of their own do."""
+    """Checks tokens but does not name their issuer, like servers with their own keys or tokens."""
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/mcp":

@@ -64,7 +64,7 @@ HABITS: list[tuple[str, str, str]] = [
 
 
 class Noticed:
-    """What a connection remarked."""
+    """Remarks of a connection."""
 
     def __init__(self) -> None:
         self.remarks: list[tuple[Remark, Id | None]] = []
@@ -207,7 +207,7 @@ def _shaken(seen: Seen, body: Callable[[dict[str, Any]], bytes], media_type: str
 
 @pytest.mark.parametrize(
     ("kind", "body", "media_type"),
-    # An event stream is UTF-8: in UTF-16 its fields could not be told apart.
+    # An event stream is UTF-8: UTF-16 would make its fields unreadable.
     [(*each, "application/json") for each in BODIES]
     + [(*each, "text/event-stream") for each in BODIES if each[0] != "utf-16"],
 )

@@ -1,4 +1,4 @@
-"""What the desk answers: what it offers when, forms and links as questions, and messages a person writes."""
+"""Answers from the desk: its capabilities, forms and links as questions, and messages a person writes."""
 
 from __future__ import annotations
 
