@@ -308,7 +308,7 @@ async def test_a_client_of_another_process_after_a_failed_reload(tmp_path: Path)
         await until(lambda: any("the previous version serves" in each.text for each in desk.notices()))
 
         def opened(environment: dict[str, str]) -> Future[str]:
-            """What a pump whose process has that environment is told, on the core's loop."""
+            """Message that a pump whose process has that environment receives, on the core's loop."""
             told = Future[str]()
 
             def open_pipe() -> None:

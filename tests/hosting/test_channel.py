@@ -230,7 +230,7 @@ async def test_what_calls_report_side_by_side_leaves_in_the_order_of_each() -> N
         assert mine == [0, *numbers]
         last = max(place for place, each in enumerate(told) if _token(each) == token)
         assert last < next(place for place, each in enumerate(told) if each.get("id") == token)
-    # A log line tells how far its call was: all of that was said before.
+    # A log line contains the progress of its call: all of it was sent before.
     for place, each in enumerate(told):
         if each.get("method") == "notifications/message":
             step = each["params"]["data"]

@@ -87,7 +87,7 @@ class Client(MessageLog):
         return await self.response(number)
 
     async def names(self, kind: str = "tools", key: str = "name") -> list[str]:
-        """What a list shows."""
+        """Names in a list."""
         answer = await self.ask(f"{kind}/list")
         return sorted(each[key] for each in answer["result"][kind])
 
@@ -225,7 +225,7 @@ async def test_a_refused_token_is_checked_again_when_mcp_json_changes(host: Host
     (tmp_path / "mcp.json").write_text(json.dumps(manifest))
     host.reload("wallet")
     async with within():
-        while await client.names() != ["free", "whoami"]:  # noqa: ASYNC110 (a reload tells nobody)
+        while await client.names() != ["free", "whoami"]:  # noqa: ASYNC110 (a reload sends no event)
             await asyncio.sleep(0.01)
     assert await client.call("whoami") == "ada"
 

@@ -61,7 +61,7 @@ def test_brace_that_belongs_to_none_is_a_mistake(text: str) -> None:
         (["--size={w}x{h}"], {"w": 5}, []),
         (["--size", "{w}x{h}", "in"], {"w": 5}, ["in"]),
         (["--size", "{w}x{h}"], {"w": 5, "h": 6}, ["--size", "5x6"]),
-        # What is no flag stays.
+        # Arguments that are not flags stay.
         (["in", "{w}"], {}, ["in"]),
         (["-", "{w}"], {}, ["-"]),
         (["--mode=fast", "{w}"], {}, ["--mode=fast"]),

@@ -1,4 +1,4 @@
-"""Every mistake in an entry of `commands` is named with its line, and leaves out that entry alone."""
+"""Every error in an entry of `commands` is reported with its line, and leaves out only that entry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GOOD: dict[str, Any] = {
     "run": ["{python}", "size.py", "--width", "{width}", "{input}"],
     "parameters": {"properties": {"input": {"type": "string"}, "width": {"type": "integer"}}},
 }
-"""On a line of its own each: `stage` on line 4, and so on."""
+"""Each on a separate line: `stage` on line 4, and so on."""
 
 
 def entry(place: Path, **changes: Any) -> CommandEntry:

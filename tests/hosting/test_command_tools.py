@@ -1,4 +1,4 @@
-"""`commands` of mcp.json as tools: one mistake leaves out one, and saving the file swaps them."""
+"""`commands` of mcp.json as tools: an error leaves out one tool, and saving the file swaps them."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_saving_the_manifest_swaps_commands_in_open_sessions(folder: Path)
     assert await says(2) == "second\n"
     assert any(each.get("method") == "notifications/tools/list_changed" for each in peer.received)
     assert not await hosted.reload()
-    # What breaks keeps its last version; what is repaired is told.
+    # A broken command keeps its last version; a repaired one is announced.
     write(folder, command("one", "echo", "{x}"), command("three"))
     assert (await hosted.reload()).broken == ("go-one",)
     assert left_out(hosted)["go-one"].serving

@@ -1,4 +1,4 @@
-"""What is said at a save about what it changes for clients: against the offer before, or the lock file."""
+"""Notices at a save about changes for clients, compared with the offer before or the lock file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOL = """
 
 
 async def save(folder: Path, host: Host, more: str = "", told: str = "The price.") -> str:
-    """Save the tool, read the folder again, and return what is said."""
+    """Save the tool, read the folder again, and return the newest notice."""
     write(folder, {"tools/price.py": TOOL.format(more=more, told=told)})
     await host.folders["shop"].reload()
     return host.journal.notices()[-1].text

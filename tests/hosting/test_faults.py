@@ -132,7 +132,7 @@ async def test_over_http_an_answer_is_late_wrong_lost_or_cut_off(era: str) -> No
 
         await until(lambda: holds.view.struck)
         set_rules("lose for method:tools/call")
-        answer = await (await late).text()  # what was delayed goes on
+        answer = await (await late).text()  # the delayed request continues
         assert "hello" in answer or "done" in answer
         lost = asyncio.create_task(ask(served, session))
         assert not (await asyncio.wait({lost}, timeout=0.1))[0]

@@ -1,4 +1,4 @@
-"""What a core counts while it is used."""
+"""Counters of a core in use."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def test_a_folder_is_discovered_called_and_its_file_downloaded(tmp_path: P
             assert b'"succeeded"' in await stream.read()
         async with client.get(base + job["download"]) as answer:
             assert await answer.read() == b"a plot"
-        # At once there is no job, and nothing to download.
+        # A synchronous call makes no job, and nothing to download.
         assert (await called(client, f"{base}/v1/mcp", "make-plot"))["result"]["stdout"] == "made"
 
 

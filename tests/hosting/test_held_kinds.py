@@ -1,4 +1,4 @@
-"""What can be held: notifications, questions, their replies and members of batches, on every transport."""
+"""Messages that can be held: notifications, questions, replies, batch members, on every transport."""
 
 from __future__ import annotations
 

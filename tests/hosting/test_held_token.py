@@ -1,4 +1,4 @@
-"""A token given to a dialogue makes it somebody, by the server's own rules, as long as it counts."""
+"""A token given to a dialogue sets its principal, by the server's own rules, until the token expires."""
 
 from __future__ import annotations
 

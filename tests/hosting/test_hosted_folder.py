@@ -23,7 +23,7 @@ def make(folder: Path) -> tuple[HostedFolder, Journal]:
 
 
 def waiting(folder: Path, *late: str) -> tuple[HostedFolder, Journal]:
-    """One whose manifest may have a mistake; `late` are settings that would come too late."""
+    """A folder whose manifest may be invalid; `late` are settings that would come too late."""
     journal = Journal()
     return HostedFolder(folder, resolve({}, {}).settings, journal, lambda _: list(late)), journal
 

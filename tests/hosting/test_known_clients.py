@@ -1,4 +1,4 @@
-"""What known clients do: every claim has a source, is found where it should be, and nowhere else."""
+"""Claims about known clients: each has a source, is found where it should be, and only there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a folder is told about itself, as clients and models see it."""
+"""Lint messages about a folder, as clients and models see it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Look: TypeAlias = Callable[..., list[str]]
 
 @pytest.fixture
 def look(tmp_path: Path) -> Look:
-    """What is said of a folder with these files, a line each."""
+    """Return a function: messages about a folder with these files, one a line."""
 
     def looked(files: dict[str, str] | None = None, name: str = "small", **manifest: Any) -> list[str]:
         folder = write(

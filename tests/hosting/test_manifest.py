@@ -1,4 +1,4 @@
-"""mcp.json: what it may say, and how mistakes in it are named."""
+"""mcp.json: its members, and the messages about errors in it."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ async def test_changed_list_is_told_to_the_modes_it_changed_for(folder: Path) ->
 async def _listen(
     client: Http, query: str, heard: list[str], ready: asyncio.Event, stop: asyncio.Event
 ) -> None:
-    """Hear of changed lists on a WebSocket until told to stop."""
+    """Collect notifications of changed lists on a WebSocket until `stop` is set."""
     async with client.client.ws_connect(f"{client.url}/ws{query}") as socket:
         await socket.send_json(message("initialize", CLIENT))
         await socket.send_json({"jsonrpc": "2.0", "method": "notifications/initialized"})

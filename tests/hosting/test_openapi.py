@@ -35,7 +35,7 @@ PICTURE = base64.b64decode(
 
 
 class Service:
-    """A small service that keeps what it was asked, and answers what it is told to."""
+    """A small service that records its requests and sends the answers set by a test."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -105,7 +105,7 @@ def made(tmp_path: Path, folder: ApiFolder) -> Path:
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
-    """Where the service is, and its keys."""
+    """Variables with the address of the service and its keys."""
     monkeypatch.setenv("SHOP_URL", service.url)
     monkeypatch.setenv("SHOP_KEY", "k-1")
     monkeypatch.setenv("SHOP_TOKEN", "t-2")
@@ -281,7 +281,7 @@ def test_what_hints_say_is_what_clients_are_told(shop: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("environment")
 def test_the_folder_passes_the_checks_of_authors(shop: Path) -> None:
-    """`check --strict`, its own cases, ruff and mypy, as somebody who keeps it would run them."""
+    """`check --strict`, its own cases, ruff and mypy, as its maintainer would run them."""
     assert [case.name for case in find_cases(shop / "cases")] == [
         "what the service is can be read",
         "search-by-form needs words",

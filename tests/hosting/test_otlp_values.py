@@ -1,4 +1,4 @@
-"""What OpenTelemetry is told, as values: what the exporters log, headers, and figures."""
+"""Values sent to OpenTelemetry: logs of the exporters, headers, and figures."""
 
 from __future__ import annotations
 

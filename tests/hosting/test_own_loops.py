@@ -1,4 +1,4 @@
-"""A folder whose code blocks the core's loop: from then on it runs on loops of its own."""
+"""A folder whose code blocks the core's loop runs on separate loops from then on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a collector gets of requests to servers that are not ours, by real cores and programs."""
+"""Telemetry that a collector receives about requests to upstream servers, by real cores and programs."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ async def test_request_that_passes_joins_its_callers_trace_beside_the_servers_ow
             "mcp.server.operation.duration",
             **{"gen_ai.tool.name": "echo", "mcpdesk.server": "near"},
         )
-    # The server got the trace of the caller, not ours: it stands beside our span.
+    # The server received the trace of the caller, not ours: its span is beside ours.
     assert (call["trace"], call["parent"], call["links"]) == (TRACE, PARENT, ["1" * 16])
     assert (theirs["trace"], theirs["parent"], theirs["links"]) == (TRACE, PARENT, ["1" * 16])
     assert call["started"] <= theirs["started"] <= theirs["ended"] <= call["ended"]
@@ -240,7 +240,7 @@ async def test_desks_own_call_is_a_client_span_and_the_servers_stands_below_it(
 
 
 class Followed:
-    """What is followed, and what is over of it."""
+    """Open and finished calls and questions."""
 
     def __init__(self) -> None:
         self.calls: list[CallRecord] = []
@@ -276,7 +276,7 @@ def test_each_request_of_a_batch_is_followed_by_itself() -> None:
     exchange.over(200, may_go_on=False)
     assert [(call.method, call.code, call.outcome) for call in followed.calls] == [
         ("ping", 0, OutcomeKind.OK),
-        ("tools/call", 0, OutcomeKind.TOOL_ERROR),  # a server may make up any code: none is told apart
+        ("tools/call", 0, OutcomeKind.TOOL_ERROR),  # a server may use any code: all count alike
     ]
 
 

@@ -1,4 +1,4 @@
-"""Putting a freshly read folder in place, and what is said about it."""
+"""Replacement of a folder by a newly read one, and the messages about it."""
 
 from __future__ import annotations
 

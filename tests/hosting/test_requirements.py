@@ -1,4 +1,4 @@
-"""Packages a folder needs: what is installed serves, what is not is told with the command for it."""
+"""Packages a folder needs: installed ones serve, missing ones are reported with the install command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def tool(*requirements: str, block: str = "") -> str:
 
 
 def loaded(folder: Path, files: dict[str, str]) -> tuple[list[str], list[str]]:
-    """The names of the tools, and what is told: of files and of the folder."""
+    """Names of the tools, and messages about files and about the folder."""
     found = load_folder(write(folder, files))
     found.close()
     told = [f"{item.source}: {item.reason}" for _, item in found.unavailable]

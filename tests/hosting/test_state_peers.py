@@ -33,7 +33,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 class Watched:
-    """A core's view of the other processes, and everything it was told."""
+    """A core's view of the other processes, and all its notifications."""
 
     def __init__(self, folder: Path) -> None:
         self.news: asyncio.Queue[tuple[int, bool] | str] = asyncio.Queue()
@@ -41,7 +41,7 @@ class Watched:
         self.peers.wrote = lambda: self.news.put_nowait("wrote")
 
     async def next(self) -> tuple[int, bool] | str:
-        """What it is told next."""
+        """Next notification."""
         return await in_time(self.news.get())
 
 

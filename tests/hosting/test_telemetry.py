@@ -1,4 +1,4 @@
-"""What a collector gets, sent by real cores to a process that decodes OTLP."""
+"""Telemetry sent by real cores to a process that decodes OTLP."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ async def test_call_joins_the_callers_trace_and_has_a_handler_below_it(
         "vendor=1",
     )
     assert (handler["trace"], handler["parent"], handler["kind"]) == (TRACE, call["id"], "internal")
-    assert passed_on == f"00-{TRACE}-{handler['id']}-01"  # what it starts stands below it
+    assert passed_on == f"00-{TRACE}-{handler['id']}-01"  # the span of a started program is below it
     assert call["started"] <= handler["started"] <= handler["ended"] <= call["ended"]
     assert call["status"] == handler["status"] == "UNSET"
     said = call["attributes"]
@@ -204,7 +204,7 @@ async def test_failures_are_errors_and_say_nothing_of_what_was_sent(folder: Path
     }
     failed = {name: (each["status"], each["attributes"].get("error.type")) for name, each in spans.items()}
     assert failed["crash"] == failed["timeout"] == failed["invalid_arguments"] == ("ERROR", "tool_error")
-    # Its caller was wrong, which is no error of the server.
+    # The caller's fault is not an error of the server.
     assert failed["tools/call"] == failed["_OTHER"] == failed["tools/list"] == ("UNSET", None)
     assert spans["tools/call"]["attributes"]["rpc.response.status_code"] == "-32602"
     assert spans["_OTHER"]["attributes"]["rpc.response.status_code"] == "-32601"
@@ -256,7 +256,7 @@ async def test_trace_that_its_caller_does_not_record_is_counted_only(
 async def test_share_of_the_traces_is_sent(folder: Path, collector: StandIn) -> None:
     async with told(folder, collector.url, otel_traces_percent=0) as (client, _):
         await client.call("echo", text="x")
-        await client.call("echo", {"traceparent": CALLER}, text="x")  # the caller decides of its own
+        await client.call("echo", {"traceparent": CALLER}, text="x")  # the caller decides about its own trace
         await asyncio.to_thread(collector.span, "tools/call echo")
     assert {each["trace"] for each in collector.lines if each["is"] == "span"} == {TRACE}
 
@@ -460,7 +460,7 @@ def test_collector_that_fails_costs_a_counted_loss_and_one_line(
             answer = post(port, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
             took.append(time.monotonic() - began)
             assert not answer["result"]["isError"]
-        assert sorted(took)[280] < 0.25  # nobody waits for it
+        assert sorted(took)[280] < 0.25  # no call waits for the collector
         service.says("does not take traces (")
         assert metric(port, "mcpdesk_otel_lost_total") > 0
         began = time.monotonic()
