@@ -27,13 +27,13 @@ from mcpdesk.link.combined.combined_views import (
     merged_grants,
     merged_holds,
     merged_jobs,
-    merged_questions,
     merged_todo,
     merged_view,
     merged_work,
 )
 from mcpdesk.link.combined.joint_futures import all_of, union
 from mcpdesk.link.combined.member import Member
+from mcpdesk.link.combined.question_numbers import QuestionNumbers
 from mcpdesk.link.combined.replica_source import FoundReplica, ReplicaSource
 from mcpdesk.link.core_copy import CopyRoom, CoreCopy, other_version
 from mcpdesk.link.link import Link, LinkCall, Over
@@ -112,6 +112,7 @@ class CombinedLink(Link):
         self._counts: dict[str, tuple[object, int]] = {}
         self._comparison = OfferComparison(self.journal.notify)
         self._kept: tuple[object, CoreView] | None = None
+        self._question_numbers = QuestionNumbers()
         self._lock = threading.Lock()
         self._looked = threading.Event()
         self._wake = asyncio.Event()
@@ -377,20 +378,23 @@ class CombinedLink(Link):
         for member in self._members:
             for one in member.copy.questions():
                 (own if one.replica == member.copy.replica else seen).append(one)
-        return merged_questions(own, seen)
+        return self._question_numbers.merged(own, seen)
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         """Answer on the replica that asks."""
+        question = self._question_numbers.actual(question)
         copy = self._copy_of(question)
         return super().answer(question, answers, by) if copy is None else copy.answer(question, answers, by)
 
     def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
         """Decline on the replica that asks."""
+        question = self._question_numbers.actual(question)
         copy = self._copy_of(question)
         return super().decline(question, reason, by) if copy is None else copy.decline(question, reason, by)
 
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
         """Cancel on the replica that asks."""
+        question = self._question_numbers.actual(question)
         copy = self._copy_of(question)
         return super().cancel_question(question, by) if copy is None else copy.cancel_question(question, by)
 
