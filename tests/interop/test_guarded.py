@@ -126,7 +126,7 @@ async def test_the_official_client_brings_a_token(wallet: str) -> None:
     async with official(wallet, headers=headers) as client:
         assert "send" in [tool.name for tool in (await client.list_tools()).tools]
         assert await called(client, "balance") == "eve has 100.00 EUR."
-        assert await called(client, "send", to="ada", cents=5) == "eve sent 0.05 EUR to ada."
+        assert await called(client, "send", to="zoe", cents=5) == "eve sent 0.05 EUR to zoe."
 
 
 @pytest.mark.process

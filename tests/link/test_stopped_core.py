@@ -15,6 +15,7 @@ from mcpdesk.link.link import promise
 from mcpdesk.link.remote import RemoteLink, running_cores
 from mcpdesk.link.values import JobUse
 from mcpdesk.link.waiting import result_of
+from mcpdesk.tui import core_answers
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.traffic.traffic_pane import TrafficPane
 from mcpdesk.tui.widgets.menu import Menu
@@ -37,6 +38,13 @@ FILES = {
             return letter * 200_000 + " the-last-word"
         ''',
 }
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The screen waits until the test resumes the core, also on a busy machine."""
+    monkeypatch.setattr(core_answers, "ANSWER_S", 600.0)
+
 
 ASKED_FOR = "The core is asked for all bytes of large messages."
 ON_ITS_WAY = "bytes of this frame are on their way from its core"
