@@ -31,3 +31,19 @@ def test_the_value_fits(schema: dict[str, Any]) -> None:
 def test_a_schema_that_contains_itself_ends() -> None:
     schema = {"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}}
     assert set(example_value(schema, schema)) == {"next"}
+
+
+def test_a_list_has_the_items_that_the_schema_requires_up_to_twenty() -> None:
+    three = {"type": "array", "minItems": 3, "items": {"type": "boolean"}}
+    assert example_value(three, three) == [False] * 3
+    many = three | {"minItems": 1_000_000}
+    assert example_value(many, many) == [False] * 20
+
+
+def test_lists_that_contain_themselves_end() -> None:
+    schema = {"type": "array", "minItems": 1, "items": {"$ref": "#"}}
+    value, depth = example_value(schema, schema), 0
+    while value:
+        (value,) = value
+        depth += 1
+    assert depth == 8

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
+from mcpdesk.link.local import LocalLink
 from mcpdesk.link.remote import RemoteLink, running_cores
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
 from tests.support.dashboard import OPERATOR_KEY, Events
@@ -103,6 +104,11 @@ async def test_a_desk_answers_what_is_asked_at_another_where_nobody_looks(
         await until(lambda: waiting(one))
         (shown,) = waiting(one)
         assert shown.replica.endswith(url_of(two).rpartition(":")[2])
+        # A desk over all replicas asks each for its own questions only.
+        assert LocalLink(one.host, 0, shows_others=False).questions() == ()
+        assert [each.state for each in LocalLink(two.host, 0, shows_others=False).questions()] == [
+            shown.state
+        ]
         assert await asyncio.wrap_future(one.answer(shown.id, RED))
         assert await call == "answered: red"
         approval = asyncio.create_task(called(url_of(two), "sell", what="tea"))

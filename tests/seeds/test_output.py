@@ -40,6 +40,7 @@ async def test_output_is_bounded_everywhere_and_the_whole_can_be_downloaded(
         program = (await fetch(f"{url}/v1/mcp", call, JSON)).json["result"]
         whole = await fetch(f"{url}{program['download']}")
         listed = (await fetch(f"{url}{program['download'].replace('/download', '/manifest')}")).json["files"]
+        kept = await fetch(f"{url}{program['download'].removesuffix('/download')}")
         later = rpc("tools/call", {"name": tool, "arguments": arguments, "mode": "async"})
         job = (await fetch(f"{url}/v1/mcp", later, JSON)).json["result"]
         await fetch(f"{url}/v1/mcp/progress/{job['job_id']}?interval_ms=20")
@@ -60,6 +61,7 @@ async def test_output_is_bounded_everywhere_and_the_whole_can_be_downloaded(
     assert len(program["content"][0]["text"]) <= 30_000
     assert whole.text == whole_of_job.text == whole_of_error.text == NUMBERS
     assert [(each["size"], each["is_output"]) for each in listed] == [(len(NUMBERS), True)]
+    assert kept.json["stdout"] == program["stdout"] and kept.json["stderr"] == ""
     assert len(facts.text) < 200_000 and len(facts.json["stdout"]) <= 30_000
     assert facts.json["stdout"].startswith("[... earlier output left out ...]\n")
     assert facts.json["stdout"].endswith("\n100000\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf, nan
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,32 @@ async def test_the_same_shape_on_a_pipe_and_over_http() -> None:
     peer.modern(1, "tools/call", {"name": "reveal"})
     shown = (await peer.response(1))["result"]["structuredContent"]
     assert shown["context"] == {"user": None, "environment": []}
+
+
+async def test_a_handler_sees_the_environment_of_the_client_or_of_this_process(tmp_path: Path) -> None:
+    async def places(arguments: dict[str, Any], context: Context) -> Any:
+        client = context.client_environment
+        return {
+            "client": None if client is None else dict(client),
+            "programs": context.environment,
+            "folder": str(context.folder),
+        }
+
+    peer = Peer()
+    peer.server.folder = tmp_path
+    peer.server.tools.replace([Tool("places", places, {"type": "object"})])
+
+    async def found() -> Any:
+        peer.modern(1, "tools/call", {"name": "places"})
+        return (await peer.response(1))["result"]["structuredContent"]
+
+    own = {"PATH": "/bin"}
+    peer.services.environment = lambda: own
+    assert await found() == {"client": None, "programs": own, "folder": str(tmp_path)}
+    peer.received.clear()
+    peer.channel.dialogue.conversation.environment = {"TENANT": "acme"}
+    theirs = {"TENANT": "acme"}
+    assert await found() == {"client": theirs, "programs": theirs, "folder": str(tmp_path)}
 
 
 async def test_a_context_that_raises_is_a_tool_error() -> None:

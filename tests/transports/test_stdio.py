@@ -105,6 +105,21 @@ async def test_client_that_reads_no_more_ends_it_at_once(client: Client) -> None
     assert pipe.closed.is_set()
 
 
+async def test_client_that_ends_while_answers_wait_is_not_waited_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "GRACE_S", 3600.0)
+    caplog.set_level("INFO", module.__name__)
+    serving_aio = asyncio.create_task(client.transport.serve())
+    pipe = await client.core.pipes.get()
+    pipe.send(b"y" * (1 << 20))
+    os.close(client.writes)
+    await in_time(pipe.ended.wait())
+    os.close(client.reads)
+    await in_time(serving_aio)
+    assert "the client reads no more" in caplog.text
+
+
 async def test_large_message_passes_both_ways(client: Client) -> None:
     line = b"x" * (8 << 20) + b"\n"
     async with serving(client):
@@ -121,6 +136,8 @@ async def test_client_that_does_not_read_makes_the_core_wait(client: Client) -> 
         await client.read_exactly(pipes.HIGH_WATER + (1 << 20) + 1)
         assert await client.read() == b"two\n"
         assert not pipe.paused.is_set()
+        # A callback that stays registered would run on every turn of the loop.
+        assert not asyncio.get_running_loop().remove_writer(client.sink)
 
 
 async def test_frames_wait_while_the_client_is_identified_again(client: Client) -> None:
@@ -153,6 +170,7 @@ async def test_unread_answers_do_not_keep_the_process_alive(
     monkeypatch.setattr(module, "GRACE_S", 0.01)
     async with serving(client) as pipe:
         pipe.send(b"y" * (1 << 20))
+    assert not asyncio.get_running_loop().remove_writer(client.sink)
 
 
 async def test_plain_file_as_stdin_is_answered_and_ends(tmp_path: Path) -> None:
@@ -185,6 +203,18 @@ async def test_serving_a_plain_file_can_be_stopped_while_nobody_reads(
         client.transport = StdioTransport(source.fileno(), client.sink, client.core.open_pipe)
         async with serving(client) as pipe:
             await pipe.paused.wait()
+
+
+async def test_slow_reader_of_answers_to_a_plain_file_is_given_up(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes((b"z" * 65_535 + b"\n") * (pipes.HIGH_WATER >> 15))
+    with open(tmp_path / "in", "rb") as source:
+        transport = StdioTransport(source.fileno(), client.sink, client.core.open_pipe)
+        serving_aio = asyncio.create_task(transport.serve())
+        pipe = await client.core.pipes.get()
+        await in_time(pipe.paused.wait())
+        transport.give_up()
+        await in_time(serving_aio)
+    assert pipe.closed.is_set()
 
 
 async def test_no_stdin_at_all_ends_at_once(client: Client) -> None:

@@ -11,6 +11,7 @@ from textual.app import App, ComposeResult
 
 from mcpdesk.tui.results.json_tree import SLICE, JsonTree, Outline, RowKind
 from tests.support.driven import driven
+from tests.support.patience import until
 
 
 def paths(outline: Outline) -> list[tuple[str | int, ...]]:
@@ -213,6 +214,16 @@ async def test_running_past_the_last_row_lays_out_more() -> None:
         tree.load(list(range(500)))
         await pilot.pause()
         assert (tree.scroll_y, lines(tree)[0]) == (0, "  0: 0")
+
+
+async def test_another_value_is_shown_from_its_top_after_the_wheel_was_used() -> None:
+    async with driven(Bench(list(range(50))), size=(60, 12)) as pilot:
+        tree = pilot.app.query_one(JsonTree)
+        tree.scroll_end(animate=False)
+        await until(lambda: tree.scroll_y > 0, pilot)
+        assert tree.cursor == 0
+        tree.load(list(range(100, 150)))
+        await until(lambda: lines(tree)[0] == "  0: 100", pilot)
 
 
 async def test_a_large_value_shows_at_once() -> None:

@@ -145,6 +145,26 @@ async def test_what_a_search_in_a_block_finds_is_on_the_screen() -> None:
         await until(lambda: "FOUND" in stage.shown(), pilot)
 
 
+async def test_a_new_result_begins_at_its_top_and_keys_go_to_both_ends() -> None:
+    view = ResultView()
+
+    def lines_of(word: str) -> CallOutcome:
+        text = "\n".join(f"{word} {number}." for number in range(60))
+        return outcome({"content": [{"type": "text", "text": text}]})
+
+    async with staged(view, (60, 12)) as (stage, pilot):
+        await view.show(lines_of("old"), {})
+        view.content.focus()
+        await pilot.press("G")
+        await until(lambda: "old 59." in stage.shown(), pilot)
+        await pilot.press("g")
+        await until(lambda: "old 0." in stage.shown(), pilot)
+        await pilot.press("G")
+        await until(lambda: "old 59." in stage.shown(), pilot)
+        await view.show(lines_of("new"), {})
+        await until(lambda: "new 0." in stage.shown(), pilot)
+
+
 async def test_a_tab_without_anything_to_show_says_so_and_does_not_show_null() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):

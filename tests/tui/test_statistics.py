@@ -104,6 +104,19 @@ async def test_name_calls_and_errors_are_seen_at_every_width(width: int) -> None
 
 
 @pytest.mark.slow
+async def test_charts_are_drawn_again_for_another_size() -> None:
+    def widest(pane: StatisticsPane) -> int:
+        return max(len(line.rstrip()) for line in detail(pane).splitlines() if "█" in line)
+
+    async with running_frame(size=(80, 24)) as (app, pilot):
+        pane = await shown(app, pilot)
+        pane.listing.cursor = [line.split()[0] for line in lines(pane)].index("user-profile")
+        await until(lambda: "█" in detail(pane) and widest(pane) <= 80, pilot)
+        await pilot.resize_terminal(200, 60)
+        await until(lambda: "█" in detail(pane) and widest(pane) > 80, pilot)
+
+
+@pytest.mark.slow
 async def test_a_capture_has_them_too(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "one.jsonl")
     recording.start()

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from mcpdesk.inbox.question import Answer, Option, Page, QuestionState
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.calls.context import Context
@@ -18,7 +19,7 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections, http_service
 from mcpdesk.transports.http.connections import HttpConnections
-from tests.support.patience import until, within
+from tests.support.patience import in_time, until, within
 from tests.support.rude import HEAD, all_of, connected, posted
 from tests.support.site import Served, serving
 
@@ -231,6 +232,37 @@ async def test_a_sessionless_call_of_the_handshake_era_goes_on_without_its_conne
             await shop.over.wait()
             assert shop.finished
             await until(lambda: not (served.hosted.dialogues))
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+async def test_a_lost_connection_ends_a_call_only_while_it_waits_for_a_person(is_answered: bool) -> None:
+    async with serving() as served:
+        shop, inbox = Workshop(served), served.peer.services.inbox
+        inbox.audience = 1
+
+        async def asking(arguments: dict[str, Any], context: Context) -> Any:
+            try:
+                await context.ask([Page("Continue?", options=(Option("yes"), Option("no")))])
+                await shop.slow(arguments, context)
+            finally:
+                shop.over.set()
+
+        served.hosted.server.tools.replace([Tool("slow", asking, {"type": "object"})])
+        body = CALL % b""
+        async with connected(served) as (_, writer):
+            writer.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            await until(inbox.questions)
+            if is_answered:
+                assert inbox.answer(inbox.questions()[0].id, [Answer(("yes",))])
+                await in_time(shop.began.wait())
+        open_ones = served.service._listener
+        assert open_ones is not None
+        await until(lambda: not open_ones.connections)
+        shop.may_end.set()
+        await in_time(shop.over.wait())
+        assert shop.finished is is_answered
+        (question,) = inbox.questions()
+        assert question.state is (QuestionState.ANSWERED if is_answered else QuestionState.WITHDRAWN)
 
 
 @pytest.mark.requirement("5.10")
