@@ -37,6 +37,8 @@ class Wire:
     """A client that sends whatever bytes it is told to."""
 
     process: subprocess.Popen[bytes]
+    status = 0
+    """HTTP status of the last answer; 0 if a pipe carried it."""
 
     def exchange(self, frame: bytes) -> Any:
         """Send a frame and return the message that comes back."""
@@ -70,9 +72,12 @@ class OverHttp(Wire):
         self.session = headers["Mcp-Session-Id"]
 
     def exchange(self, frame: bytes) -> Any:
-        status, _, body = asyncio.run(self.post(frame))
-        message = json.loads(body)
-        assert status == 200 or (status in (400, 413) and "error" in message)
+        self.status, _, body = asyncio.run(self.post(frame))
+        return json.loads(body)
+
+    def request(self, method: str, params: Any) -> Any:
+        message = super().request(method, params)
+        assert self.status == 200
         return message
 
     async def post(self, frame: bytes) -> tuple[int, Any, bytes]:
@@ -157,39 +162,40 @@ def saying(arguments: bytes) -> bytes:
     )
 
 
-FRAMES: list[tuple[str, bytes, int, str]] = [
-    ("no JSON", b"hello", -32700, "Parse error"),
-    ("half a message", b'{"jsonrpc":"2.0","id":5,', -32700, "Parse error"),
-    ("invalid UTF-8", saying(b'{"text":"\xff\xfe"}'), -32700, "Parse error"),
-    ("a lone surrogate", saying(b'{"text":"\\ud800"}'), -32700, "Parse error"),
-    ("100,000 deep", nested(100_000), -32700, "Parse error"),
-    ("arguments 100,000 deep", saying(b'{"deep":%b}' % nested(100_000)), -32700, "Parse error"),
-    ("a batch", b'[{"jsonrpc":"2.0","id":5,"method":"ping"}]', -32600, "2025-03-26"),
-    ("an empty batch", b"[]", -32600, "2025-03-26"),
-    ("a number", b"5", -32600, "object"),
-    ("no version", b'{"id":5,"method":"ping"}', -32600, "jsonrpc"),
-    ("a null id", b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, "id"),
-    ("a fraction as id", b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', -32600, "id"),
-    ("a huge id", b'{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}', -32600, "id"),
-    ("a boolean as id", b'{"jsonrpc":"2.0","id":true,"method":"ping"}', -32600, "id"),
-    ("an object as id", b'{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}', -32600, "id"),
-    ("an endless id", b'{"jsonrpc":"2.0","id":1e400,"method":"ping"}', -32700, "Parse error"),
-    ("a list as params", b'{"jsonrpc":"2.0","id":5,"method":"ping","params":[1]}', -32600, "params"),
-    ("a number as method", b'{"jsonrpc":"2.0","id":5,"method":7}', -32600, "method"),
-    ("an unknown method", b'{"jsonrpc":"2.0","id":5,"method":"tools/dance"}', -32601, "tools/dance"),
-    ("arguments as a list", saying(b"[1]"), -32602, "arguments"),
-    ("30 MB", saying(b'{"text":"%b"}' % (b"x" * 30_000_000)), -32600, str(LIMIT)),
+FRAMES: list[tuple[str, bytes, int, int, str]] = [
+    ("no JSON", b"hello", 400, -32700, "Parse error"),
+    ("half a message", b'{"jsonrpc":"2.0","id":5,', 400, -32700, "Parse error"),
+    ("invalid UTF-8", saying(b'{"text":"\xff\xfe"}'), 400, -32700, "Parse error"),
+    ("a lone surrogate", saying(b'{"text":"\\ud800"}'), 400, -32700, "Parse error"),
+    ("100,000 deep", nested(100_000), 400, -32700, "Parse error"),
+    ("arguments 100,000 deep", saying(b'{"deep":%b}' % nested(100_000)), 400, -32700, "Parse error"),
+    ("a batch", b'[{"jsonrpc":"2.0","id":5,"method":"ping"}]', 400, -32600, "2025-03-26"),
+    ("an empty batch", b"[]", 400, -32600, "2025-03-26"),
+    ("a number", b"5", 400, -32600, "object"),
+    ("no version", b'{"id":5,"method":"ping"}', 400, -32600, "jsonrpc"),
+    ("a null id", b'{"jsonrpc":"2.0","id":null,"method":"ping"}', 400, -32600, "id"),
+    ("a fraction as id", b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', 400, -32600, "id"),
+    ("a huge id", b'{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}', 400, -32600, "id"),
+    ("a boolean as id", b'{"jsonrpc":"2.0","id":true,"method":"ping"}', 400, -32600, "id"),
+    ("an object as id", b'{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}', 400, -32600, "id"),
+    ("an endless id", b'{"jsonrpc":"2.0","id":1e400,"method":"ping"}', 400, -32700, "Parse error"),
+    ("a list as params", b'{"jsonrpc":"2.0","id":5,"method":"ping","params":[1]}', 400, -32600, "params"),
+    ("a number as method", b'{"jsonrpc":"2.0","id":5,"method":7}', 400, -32600, "method"),
+    ("an unknown method", b'{"jsonrpc":"2.0","id":5,"method":"tools/dance"}', 200, -32601, "tools/dance"),
+    ("arguments as a list", saying(b"[1]"), 200, -32602, "arguments"),
+    ("30 MB", saying(b'{"text":"%b"}' % (b"x" * 30_000_000)), 413, -32600, str(LIMIT)),
 ]
 
 
 @pytest.mark.process
 @pytest.mark.parametrize(
-    ("frame", "code", "words"), [each[1:] for each in FRAMES], ids=[each[0] for each in FRAMES]
+    ("frame", "status", "code", "words"), [each[1:] for each in FRAMES], ids=[each[0] for each in FRAMES]
 )
 def test_a_bad_frame_is_answered_and_the_next_one_served(
-    wire: Wire, frame: bytes, code: int, words: str
+    wire: Wire, frame: bytes, status: int, code: int, words: str
 ) -> None:
     error = wire.exchange(frame)["error"]
+    assert wire.status == (status if isinstance(wire, OverHttp) else 0)
     assert error["code"] == code and words in error["message"], error["message"][:500]
     assert wire.goes_on()
 

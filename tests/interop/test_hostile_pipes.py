@@ -75,25 +75,26 @@ async def closing_code(reader: asyncio.StreamReader) -> int:
 
 
 BROKEN = {
-    "unmasked": frame(TEXT, LIST, masked=False),
-    "binary": frame(BINARY, LIST),
-    "a middle without a beginning": frame(CONTINUED, LIST),
-    "two beginnings": frame(BEGIN, b"{") + frame(BEGIN, b"{"),
-    "a reserved bit": frame(TEXT | 0x40, LIST),
-    "a reserved kind": frame(0x83, LIST),
-    "a ping in parts": frame(0x09, b"ping"),
-    "a large ping": frame(PING, b"p" * 126),
-    "a close of one byte": frame(CLOSE, b"\x03"),
-    "a close of no meaning": frame(CLOSE, struct.pack("!H", 999)),
-    "no text": frame(TEXT, b"\xff\xfe"),
+    "unmasked": (frame(TEXT, LIST, masked=False), 1000),
+    "binary": (frame(BINARY, LIST), 1003),
+    "a middle without a beginning": (frame(CONTINUED, LIST), 1002),
+    "two beginnings": (frame(BEGIN, b"{") + frame(BEGIN, b"{"), 1002),
+    "a reserved bit": (frame(TEXT | 0x40, LIST), 1002),
+    "a reserved kind": (frame(0x83, LIST), 1002),
+    "a ping in parts": (frame(0x09, b"ping"), 1002),
+    "a large ping": (frame(PING, b"p" * 126), 1002),
+    "a close of one byte": (frame(CLOSE, b"\x03"), 1002),
+    "a close of no meaning": (frame(CLOSE, struct.pack("!H", 999)), 1002),
+    "no text": (frame(TEXT, b"\xff\xfe"), 1000),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
 async def test_a_frame_against_the_rules_ends_its_socket_or_is_answered(name: str) -> None:
     async with serving() as served, upgraded(served) as (reader, writer):
-        writer.write(BROKEN[name] + frame(CLOSE, struct.pack("!H", 1000)))
-        assert await closing_code(reader) in (0, 1000, 1002, 1003, 1007)
+        broken, code = BROKEN[name]
+        writer.write(broken + frame(CLOSE, struct.pack("!H", 1000)))
+        assert await closing_code(reader) == code
         assert (await served.modern("tools/list")).status == 200
 
 
@@ -104,6 +105,7 @@ async def test_a_message_without_end_is_cut_off() -> None:
             for _ in range(200):
                 writer.write(frame(MIDDLE, b"x" * 1_000))
                 await writer.drain()
+        # What is written after the end may cost the writer the closing frame.
         assert await closing_code(reader) in (0, 1009)
         assert (await served.modern("tools/list")).status == 200
 
@@ -111,7 +113,7 @@ async def test_a_message_without_end_is_cut_off() -> None:
 async def test_a_frame_that_claims_to_be_endless_is_not_waited_for() -> None:
     async with serving() as served, upgraded(served) as (reader, writer):
         writer.write(bytes([TEXT, 0xFF]) + struct.pack("!Q", 2**62) + b"\0\0\0\0x")
-        assert await closing_code(reader) in (0, 1002, 1009)
+        assert await closing_code(reader) == 1009
 
 
 @pytest.mark.slow
