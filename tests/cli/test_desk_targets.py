@@ -83,7 +83,9 @@ def test_a_program_is_opened_in_a_terminal(tmp_path: Path) -> None:
 
 def test_what_is_typed_at_the_desk_is_read_as_on_the_command_line(tmp_path: Path) -> None:
     text = "mcpdesk --header X-A=b https://a.test/mcp -- npx -y 'some server'"
-    url, program = typed_targets(text, ("a.test",), SETTINGS).upstreams
+    found = typed_targets(text, ("a.test",), SETTINGS)
+    url, program = found.upstreams
+    assert found.folders == typed_targets("$ mcpdesk desk https://a.test", (), SETTINGS).folders == ()
     assert (url.name, url.reach.headers, program.name) == ("a.test-2", (("X-A", "b"),), "some-server")
     assert isinstance(program.target, CommandTarget) and program.target.argv[-1] == "some server"
     config = tmp_path / "mcp.json"

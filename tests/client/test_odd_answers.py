@@ -221,6 +221,8 @@ async def test_an_almost_right_answer_over_http_is_delivered_with_a_remark(
         result = await _call(connection)
     assert result["content"][0]["text"].endswith("üße")
     assert noticed.kinds == [kind] and noticed.remarks[0][1] is not None
+    if kind == "batch":
+        assert noticed.remarks[0][0].at == 0, "the array is the whole message"
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "text/event-stream"])

@@ -38,6 +38,13 @@ def test_headers_have_a_glyph_and_words() -> None:
     assert lines[9] == "  Authorization: Bearer ••••"
 
 
+def test_headers_that_repeat_arguments_are_judged_by_the_schema_of_the_tool() -> None:
+    index = asking_recording().index
+    one, schema = index.exchange(0), {"properties": {"to": {"type": "string", "x-mcp-header": "To"}}}
+    assert "✗ mcp-param-to:  missing" in http_text(index, one, schema).plain.splitlines()
+    assert "mcp-param-to" not in http_text(index, one).plain
+
+
 def test_a_single_exchange_has_no_heading_and_its_response_is_not_judged() -> None:
     lines = said(busy_recording(), 0).splitlines()
     assert lines[0] == "POST /mcp/profiles?api_key=•••• HTTP/1.1"
