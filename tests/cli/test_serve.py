@@ -24,6 +24,7 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import plan_for
 from tests.support.folders import write
 from tests.support.http_client import http_client
+from tests.support.messages import call
 from tests.support.patience import WITHIN_S, until, wait_until, within
 
 if TYPE_CHECKING:
@@ -363,10 +364,6 @@ async def ignore() -> None:
     except asyncio.CancelledError:
         await asyncio.Event().wait()
 '''
-
-
-def call(name: str) -> dict[str, object]:
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": {}}}
 
 
 async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnected(tmp_path: Path) -> None:

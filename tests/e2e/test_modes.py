@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Service
+from tests.support.messages import request
 from tests.support.terminal import ROOT, Desk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
@@ -39,10 +40,6 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def message(method: str, params: dict[str, Any] | None = None, identifier: int = 1) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params or {}}
-
-
 def post(url: str, body: dict[str, Any]) -> dict[str, Any]:
     headers = {"Content-Type": "application/json"}
     try:
@@ -57,12 +54,12 @@ def post(url: str, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def listed(url: str) -> list[str]:
-    return [tool["name"] for tool in post(url, message("tools/list"))["result"]["tools"]]
+    return [tool["name"] for tool in post(url, request("tools/list"))["result"]["tools"]]
 
 
 def over_stdio(folder: Path, *arguments: str) -> str:
     """What `mcpdesk stdio` says to a client that lists the tools, and on stderr."""
-    lines = (message("initialize", PARAMS), message("tools/list", identifier=2))
+    lines = (request("initialize", PARAMS), request("tools/list", identifier=2))
     finished = subprocess.run(
         [sys.executable, "-m", "mcpdesk", "stdio", str(folder), *arguments],
         cwd=ROOT, input="".join(f"{json.dumps(each)}\n" for each in lines),
@@ -77,9 +74,9 @@ def test_service_in_a_mode_serves_nothing_else(folder: Path) -> None:
         url = service.says("serving sorted at").rpartition(" ")[2]
         assert listed(url) == listed(f"{url}?mode=review") == ["look"]
         for query in ("", "?mode=review"):
-            refused = post(url + query, message("tools/call", {"name": "change"}))
+            refused = post(url + query, request("tools/call", {"name": "change"}))
             assert refused["error"]["message"] == "Unknown tool: change"
-        refused = post(f"{url}?mode=both", message("tools/list"))
+        refused = post(f"{url}?mode=both", request("tools/list"))
         assert "It is served in the mode 'review' alone." in refused["error"]["message"]
         # A client that starts the server by itself meets this one, and gets no more of it.
         assert '"look"' in over_stdio(folder) and '"change"' not in over_stdio(folder)

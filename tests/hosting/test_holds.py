@@ -17,6 +17,7 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
 from mcpdesk.recorder.record import Direction, HeldMark
+from tests.support.messages import text_of
 from tests.support.patience import until
 from tests.support.served import Peer
 from tests.support.site import serving
@@ -61,10 +62,6 @@ def echo(text: str) -> dict[str, Any]:
     return {"name": "echo", "arguments": {"text": text}}
 
 
-def said(answer: dict[str, Any]) -> str:
-    return str(answer["result"]["content"][0]["text"])
-
-
 @pytest.mark.parametrize("era", ["handshake", "stateless"])
 async def test_a_request_is_changed_before_it_is_taken_and_others_pass(era: str) -> None:
     peer = Peer()
@@ -73,7 +70,7 @@ async def test_a_request_is_changed_before_it_is_taken_and_others_pass(era: str)
     holds = holding(peer, "tool:echo mine")
     ask(1, "tools/call", echo("mine"))
     ask(2, "tools/call", echo("theirs"))
-    assert said(await peer.response(2)) == "theirs"
+    assert text_of(await peer.response(2)) == "theirs"
     (message,) = await holds.held(1)
     shown = (message.method, message.name, message.id, message.is_answer, message.peer)
     assert shown == ("tools/call", "echo", 1, False, "tester")
@@ -82,7 +79,7 @@ async def test_a_request_is_changed_before_it_is_taken_and_others_pass(era: str)
     with pytest.raises(ValueError, match="method"):
         holds.decide(message.number, Verdict.CHANGE, "{}")
     assert holds.decide(message.number, Verdict.CHANGE, message.text.replace("mine", "yours"))
-    assert said(await peer.response(1)) == "yours"
+    assert text_of(await peer.response(1)) == "yours"
     assert not holds.decide(message.number, Verdict.GO_ON)
 
 
@@ -94,9 +91,9 @@ async def test_an_answer_is_changed_before_it_leaves_with_what_it_was_in_the_cap
     peer.modern(1, "tools/call", echo("true"))
     (message,) = await holds.held(1, are_answers=True)
     await asyncio.sleep(0.05)
-    assert message.is_answer and said(orjson.loads(message.text)) == "true"
+    assert message.is_answer and text_of(orjson.loads(message.text)) == "true"
     holds.decide(message.number, Verdict.CHANGE, message.text.replace("true", "false"))
-    assert said(await peer.response(1)) == "false"
+    assert text_of(await peer.response(1)) == "false"
     settle(recording)
     recording.close()
     archive = Archive(tmp_path / "c.jsonl")
@@ -128,7 +125,7 @@ async def test_messages_are_dropped_delayed_and_answered_by_hand() -> None:
     with pytest.raises(ValueError, match="change it"):
         holds.decide(answer.number, Verdict.ANSWER, "{}")
     holds.set_rule("", "both")
-    assert said(await peer.response(3)) == "text 3" and not holds.view.messages
+    assert text_of(await peer.response(3)) == "text 3" and not holds.view.messages
     assert not any(message.get("id") == 0 for message in peer.received)
     hows = [mark.how for mark in peer.recording.index.marks]
     assert sorted(hows) == ["answered by hand", "answered by hand", "dropped", "passed on", "passed on"]
@@ -231,11 +228,11 @@ async def test_messages_pass_while_as_many_are_held_as_may_be(monkeypatch: pytes
         peer.request(number, "tools/call", echo("waits"))
     messages = await holds.held(2)
     peer.request(3, "tools/call", echo("passes"))
-    assert said(await peer.response(3)) == "passes" and holds.view.messages == messages
+    assert text_of(await peer.response(3)) == "passes" and holds.view.messages == messages
     holds.decide(messages[0].number, Verdict.GO_ON)
-    assert said(await peer.response(1)) == "waits"
+    assert text_of(await peer.response(1)) == "waits"
     peer.request(4, "tools/call", echo("waits again"))
     assert [each.id for each in await holds.held(2)] == [2, 4]
     for each in holds.view.messages:
         holds.decide(each.number, Verdict.GO_ON)
-    assert said(await peer.response(4)) == "waits again"
+    assert text_of(await peer.response(4)) == "waits again"

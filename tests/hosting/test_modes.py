@@ -22,6 +22,7 @@ from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.offer.server import Server
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save
+from tests.support.messages import call, request
 from tests.support.patience import until, within
 
 TOOLS = '''
@@ -51,14 +52,6 @@ def folder(tmp_path: Path) -> Path:
     return write(tmp_path / "sorted")
 
 
-def message(method: str, params: dict[str, Any] | None = None, identifier: int = 1) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params or {}}
-
-
-def call(name: str) -> dict[str, Any]:
-    return message("tools/call", {"name": name, "arguments": {}})
-
-
 class Http:
     """A client of one URL."""
 
@@ -73,7 +66,7 @@ class Http:
             return answer.status, json.loads(text) if text else dict(answer.headers)
 
     async def tools(self, query: str) -> list[str]:
-        _, answer = await self.post(query, message("tools/list"))
+        _, answer = await self.post(query, request("tools/list"))
         return [tool["name"] for tool in answer["result"]["tools"]]
 
 
@@ -105,13 +98,13 @@ async def test_both_eras_are_served_in_a_mode(folder: Path) -> None:
     async with http(folder) as (_, client):
         params = {"_meta": request_meta(V2026_07_28, {"name": "t", "version": "1"})}
         headers = {"MCP_Protocol_Version": V2026_07_28.name, "Mcp_Method": "tools/list"}
-        _, answer = await client.post("?mode=review", message("tools/list", params), **headers)
+        _, answer = await client.post("?mode=review", request("tools/list", params), **headers)
         assert [tool["name"] for tool in answer["result"]["tools"]] == ["look"]
 
 
 async def test_unknown_mode_names_those_there_are(folder: Path) -> None:
     async with http(folder) as (_, client):
-        status, answer = await client.post("?mode=nope", message("tools/list"))
+        status, answer = await client.post("?mode=nope", request("tools/list"))
         assert (status, answer["error"]["code"]) == (404, -32602)
         assert (
             answer["error"]["message"] == "The server 'sorted' has no mode 'nope'. Its modes: review, both."
@@ -127,12 +120,12 @@ async def test_session_belongs_to_its_mode(folder: Path) -> None:
     async with http(folder) as (_, client):
         ids = {}
         for query in ("", "?mode=review"):
-            body = message("initialize", CLIENT)
+            body = request("initialize", CLIENT)
             async with client.client.post(client.url + query, json=body, headers=JSON) as answer:
                 ids[query] = answer.headers["Mcp-Session-Id"]
         for query, identifier in ids.items():
             other = next(each for each in ids if each != query)
-            status, _ = await client.post(query, message("tools/list"), Mcp_Session_Id=identifier)
+            status, _ = await client.post(query, request("tools/list"), Mcp_Session_Id=identifier)
             assert status == 200
             status, answer = await client.post(other, call("change"), Mcp_Session_Id=identifier)
             assert (status, answer["error"]["message"]) == (404, "No such session: initialize again")
@@ -151,10 +144,10 @@ async def test_gateway_dialect_is_served_in_a_mode(folder: Path) -> None:
             ("tools/call", {"name": "change"}, "Unknown tool: change"),
             ("tools/call", {"name": "change", "mode": "async"}, "Unknown tool: change"),
         ):
-            async with client.client.post(url, json=message(method, params)) as answer:
+            async with client.client.post(url, json=request(method, params)) as answer:
                 text = await answer.text()
                 assert expected in text and '"change"' not in text
-        async with client.client.post(url.replace("review", "nope"), json=message("listTools")) as answer:
+        async with client.client.post(url.replace("review", "nope"), json=request("listTools")) as answer:
             assert (answer.status, (await answer.json())["error"]["code"]) == (404, -32602)
 
 
@@ -163,9 +156,9 @@ async def test_web_socket_is_served_in_a_mode(folder: Path) -> None:
         gateway = client.url.partition("/mcp/")[0] + "/v1/ws/mcp?mode=review"
         for url in (f"{client.url}/ws?mode=review", gateway):
             async with client.client.ws_connect(url) as socket:
-                await socket.send_json(message("initialize", CLIENT))
+                await socket.send_json(request("initialize", CLIENT))
                 await socket.send_json({"jsonrpc": "2.0", "method": "notifications/initialized"})
-                await socket.send_json(message("tools/list", identifier=2))
+                await socket.send_json(request("tools/list", identifier=2))
                 async with within():
                     while (answer := await socket.receive_json()).get("id") != 2:
                         pass
@@ -187,9 +180,9 @@ async def test_event_stream_of_2024_tells_to_post_in_the_same_mode(folder: Path)
             async with within():
                 place = await data()
                 for body in (
-                    message("initialize", CLIENT),
+                    request("initialize", CLIENT),
                     {"jsonrpc": "2.0", "method": "notifications/initialized"},
-                    message("tools/list", identifier=2),
+                    request("tools/list", identifier=2),
                 ):
                     async with client.client.post(base + place, json=body) as answer:
                         assert answer.status == 202
@@ -227,9 +220,9 @@ async def _listen(
 ) -> None:
     """Collect notifications of changed lists on a WebSocket until `stop` is set."""
     async with client.client.ws_connect(f"{client.url}/ws{query}") as socket:
-        await socket.send_json(message("initialize", CLIENT))
+        await socket.send_json(request("initialize", CLIENT))
         await socket.send_json({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        await socket.send_json(message("ping", identifier=2))
+        await socket.send_json(request("ping", identifier=2))
         stopped = asyncio.create_task(stop.wait())
         while True:
             came = asyncio.create_task(socket.receive_json())
@@ -266,7 +259,7 @@ async def test_clients_of_all_modes_are_seen_and_end_with_the_core(folder: Path)
         http(folder) as (desk, client),
         client.client.ws_connect(f"{client.url}/ws?mode=review") as socket,
     ):
-        await socket.send_json(message("initialize", CLIENT))
+        await socket.send_json(request("initialize", CLIENT))
         await socket.receive_json()
         (peer,) = desk.view().clients
         assert (peer.server, peer.transport, peer.mode) == ("sorted", "websocket", "review")
@@ -321,9 +314,9 @@ async def stdio(folder: Path, *arguments: str) -> tuple[list[str], str]:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe, stderr=pipe)
     lines = [
-        message("initialize", CLIENT),
+        request("initialize", CLIENT),
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        message("tools/list", identifier=2),
+        request("tools/list", identifier=2),
     ]
     async with within():
         out, err = await process.communicate("".join(f"{json.dumps(each)}\n" for each in lines).encode())

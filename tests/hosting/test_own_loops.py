@@ -15,6 +15,7 @@ from mcpdesk.server.calls import own_loops
 from mcpdesk.server.calls.own_loops import OwnLoops
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save, write
+from tests.support.messages import said
 from tests.support.patience import until
 from tests.support.wire import Wire
 
@@ -144,21 +145,17 @@ def loops_of(desk: RunningDesk) -> OwnLoops | None:
     return None if hosted is None else hosted.own_loops
 
 
-def text_of(result: Any) -> str:
-    return str(result["content"][0]["text"])
-
-
 async def test_a_blocking_tool_gets_its_timeout_and_stops_no_others(tmp_path: Path) -> None:
     async with blocked_once(tmp_path, tool_timeout_ms=1000) as (desk, wire):
         let_go = tmp_path / "second"
         try:
             held = await wire.call("hold", fails=True, until=str(let_go))
-            assert "not finished within its limit of 1 s" in text_of(held)
+            assert "not finished within its limit of 1 s" in said(held)
             # The loop is still blocked: health and other tools of the same folder answer.
             assert await wire.get("/health")
             loops = loops_of(desk)
             assert loops is not None and len(loops) == 1
-            assert text_of(await wire.call("plain")) != ""
+            assert said(await wire.call("plain")) != ""
             assert len(loops) == 2
             assert desk.view().stuck is None
         finally:
@@ -174,7 +171,7 @@ async def test_when_every_loop_is_blocked_calls_say_so(
         let_go = tmp_path / "second"
         try:
             await wire.call("hold", fails=True, until=str(let_go))
-            refused = text_of(await wire.call("patient", fails=True))
+            refused = said(await wire.call("patient", fails=True))
             assert refused.startswith("All 1 threads of block are held by functions that block.")
         finally:
             let_go.touch()
@@ -184,21 +181,21 @@ async def test_everything_of_the_folder_runs_there_with_its_context(tmp_path: Pa
     async with blocked_once(tmp_path) as (_, wire):
         meta = {"progressToken": 1}
         params = {"name": "where", "arguments": {}, "_meta": meta}
-        told = text_of((await wire.post("tools/call", params))["result"])
+        told = said((await wire.post("tools/call", params))["result"])
         assert told == f"{LOOP}; {' '.join(['MissingCapability'] * 4)}; {LOOP}"
         # The core's loop still serves the context of a plain function, in whatever thread that runs.
-        assert text_of(await wire.call("plain")) == CORE
+        assert said(await wire.call("plain")) == CORE
         read = await wire.post("resources/read", {"uri": "thing://1"})
         assert read["result"]["contents"][0]["text"] == LOOP
         asked = await wire.post("prompts/get", {"name": "ask"})
         assert asked["result"]["messages"][0]["content"]["text"] == LOOP
-        raised = text_of(await wire.call("fail", fails=True))
+        raised = said(await wire.call("fail", fails=True))
         assert "SystemExit" in raised
 
 
 async def test_changed_code_runs_on_the_cores_loop_again(tmp_path: Path) -> None:
     async with blocked_once(tmp_path) as (desk, wire):
-        assert text_of(await wire.call("plain"))
+        assert said(await wire.call("plain"))
         file = tmp_path / "block/tools/hold.py"
         save(file, file.read_text(encoding="utf-8").replace("Wait for a long time", "Wait"))
         await until(lambda: (loops := loops_of(desk)) is not None and not loops.is_on and len(loops) == 0)
@@ -208,7 +205,7 @@ async def test_changed_code_runs_on_the_cores_loop_again(tmp_path: Path) -> None
 
 async def test_a_cancelled_call_is_cancelled_there(tmp_path: Path) -> None:
     async with blocked_once(tmp_path, tool_timeout_ms=500) as (desk, wire):
-        late = text_of(await wire.call("patient", fails=True))
+        late = said(await wire.call("patient", fails=True))
         assert "not finished within its limit of 0.5 s" in late
         loops = loops_of(desk)
         assert loops is not None

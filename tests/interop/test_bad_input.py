@@ -22,6 +22,7 @@ import pytest
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from tests.support.folders import save
+from tests.support.messages import said
 from tests.support.official import ROOT
 from tests.support.patience import WITHIN_S, within
 from tests.support.rough import REPORTED, rough
@@ -127,10 +128,6 @@ def lines_until(process: subprocess.Popen[bytes], pattern: str) -> list[str]:
 def handshake(revision: str) -> bytes:
     params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     return json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).encode()
-
-
-def said(result: Any) -> str:
-    return str(result["content"][0]["text"])
 
 
 def close(process: subprocess.Popen[bytes]) -> None:

@@ -34,6 +34,7 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_text import absence
 from mcpdesk.tui.screens.clients import client_text, title_of
 from tests.support.desk import RunningDesk, running_desk
+from tests.support.messages import request
 from tests.support.patience import WITHIN_S, until, within
 
 CODE = '''
@@ -71,10 +72,6 @@ OPENING: dict[str, Any] = {
     "capabilities": FORMS,
     "clientInfo": {"name": "tester", "version": "1"},
 }
-
-
-def request(method: str, params: dict[str, Any] | None = None, identifier: int = 1) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": identifier, "method": method, "params": params or {}}
 
 
 def stateless(method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:

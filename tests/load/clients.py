@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import aiohttp
 
 from tests.load.tally import Tally
+from tests.support.messages import request
 
 REVISION = "2025-11-25"
 HELLO = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "load", "version": "1"}}
@@ -31,11 +32,6 @@ async def line() -> AsyncIterator[aiohttp.ClientSession]:
     timeout = aiohttp.ClientTimeout(total=LATEST_S)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as client:
         yield client
-
-
-def request(method: str, params: dict[str, Any], number: int = 1) -> dict[str, Any]:
-    """A message."""
-    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
 async def post(

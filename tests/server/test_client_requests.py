@@ -11,7 +11,8 @@ from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ClientError
 from mcpdesk.server.asks import client_requests
 from mcpdesk.server.offer.server import Limits
-from tests.support.asked_client import ADA, EVERYTHING, ROOTS, WRITTEN, Asked, text_of
+from tests.support.asked_client import ADA, EVERYTHING, ROOTS, WRITTEN, Asked
+from tests.support.messages import text_of
 from tests.support.patience import within
 
 

@@ -21,7 +21,8 @@ from mcpdesk.server.asks.answered_rounds import ENDED, OTHER_ANSWERS, RESULT_DRO
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.tool import Tool, ToolResult
-from tests.support.asked_client import ADA, EVERYTHING, NAME, Asked, AskingServer, text_of
+from tests.support.asked_client import ADA, EVERYTHING, NAME, Asked, AskingServer
+from tests.support.messages import text_of
 from tests.support.patience import within
 
 TOM = {"action": "accept", "content": {"name": "Tom"}}

@@ -13,7 +13,8 @@ from mcpdesk.server.asks.rounds import Rounds
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.prompts import Prompt, PromptArgument
 from mcpdesk.server.offer.tool import Tool
-from tests.support.asked_client import ADA, EVERYTHING, NAME, ROOTS, WRITTEN, Asked, AskingServer, text_of
+from tests.support.asked_client import ADA, EVERYTHING, NAME, ROOTS, WRITTEN, Asked, AskingServer
+from tests.support.messages import text_of
 from tests.support.patience import within
 
 

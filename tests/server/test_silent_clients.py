@@ -12,6 +12,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
 from tests.support.asked_client import EVERYTHING, NAME
+from tests.support.messages import text_of
 from tests.support.served import Peer
 
 LIMIT_S, LONG_S = 0.1, 20.0
@@ -62,10 +63,6 @@ async def open_session(peer: Peer, revision: str = "2025-11-25") -> None:
     )
     await peer.response(0)
     peer.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-
-
-def text_of(answer: dict[str, Any]) -> str:
-    return str(answer["result"]["content"][0]["text"])
 
 
 @pytest.mark.parametrize("how", ASKED)

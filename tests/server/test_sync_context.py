@@ -19,6 +19,7 @@ from mcpdesk.server.offer.prompts import Prompt
 from mcpdesk.server.offer.resources import Resource, ResourceTemplate
 from mcpdesk.server.offer.server import Limits, Server
 from mcpdesk.server.offer.tool import Tool
+from tests.support.messages import said
 from tests.support.module import found_in
 from tests.support.patience import WITHIN_S, in_time, until
 from tests.support.served import Peer
@@ -171,10 +172,6 @@ async def call(peer: Peer, tool: str, identifier: int = 1, **arguments: Any) -> 
     peer.request(identifier, "tools/call", {"name": tool, "arguments": arguments})
     answer: dict[str, Any] = (await peer.response(identifier))["result"]
     return answer
-
-
-def said(result: dict[str, Any]) -> str:
-    return str(result["content"][0]["text"])
 
 
 async def test_a_plain_tool_runs_in_a_thread(serve: Callable[..., Peer]) -> None:

@@ -141,8 +141,3 @@ class Asked(Peer):
         declared = EVERYTHING if capabilities is None else capabilities
         self.modern(identifier, "tools/call", {"name": tool} | more, **{CAPABILITIES_KEY: declared})
         return await self.response(identifier)
-
-
-def text_of(response: dict[str, Any]) -> str:
-    """The text of a tool's answer."""
-    return str(response["result"]["content"][0]["text"])

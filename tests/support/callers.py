@@ -18,6 +18,7 @@ from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.server.offer.tool import CLAIMS, Tool
 from mcpdesk.transports.base import Rules
+from tests.support import messages
 from tests.support.patience import WITHIN_S
 from tests.support.site import Served, serving
 from tests.support.tokens import AUDIENCE, ISSUER, jwk, jwks
@@ -73,8 +74,7 @@ async def guarding(access: Access, rules: Rules | None = None) -> AsyncIterator[
 
 def call(tool: str = "whoami", **arguments: Any) -> dict[str, Any]:
     """A call of the handshake era."""
-    params = {"name": tool, "arguments": arguments}
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return messages.call(tool, **arguments)
 
 
 def modern(tool: str = "whoami", **arguments: Any) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.engine_rounds import EngineRounds
 from tests.server.test_repeated_rounds import Paying, began, params_of, send
-from tests.support.asked_client import ADA, Asked, text_of
+from tests.support.asked_client import ADA, Asked
 from tests.support.engine import EngineServer, deployment, needs_engine, shared_engine
+from tests.support.messages import text_of
 
 __all__ = ["shared_engine"]
 

@@ -18,6 +18,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.transports.http import event_stream as module
 from mcpdesk.transports.http.event_stream import EventStream
+from tests.support.messages import call
 from tests.support.patience import WITHIN_S, within
 from tests.support.site import Served, events, serving
 from tests.transports.http.listening import listening
@@ -201,7 +202,3 @@ async def test_a_listener_is_shown_life() -> None:
             while not (await answer.content.readline()).startswith(b":"):
                 pass
         answer.close()
-
-
-def call(name: str) -> dict[str, object]:
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name}}
