@@ -32,6 +32,7 @@ import pexpect
 
 from mcpdesk.tui.actions import ACTIONS
 from tests.load import clients
+from tests.support import messages
 from tests.support.folders import save
 from tests.support.gallery import gallery
 
@@ -442,7 +443,7 @@ class Fuzz:
             await clients.post(
                 http,
                 f"{base}/mcp/gallery",
-                clients.request("tools/call", {"name": tool, "arguments": arguments}, number),
+                messages.request("tools/call", {"name": tool, "arguments": arguments}, number),
             )
             await asyncio.sleep(chance.choice([0, 0.01, 0.1]))
 
@@ -463,7 +464,7 @@ class Fuzz:
             method, params = chance.choice(requests)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(1):
-                    await clients.post(http, url, clients.request(method, params, number), headers)
+                    await clients.post(http, url, messages.request(method, params, number), headers)
         if chance.random() < 0.5:
             async with http.delete(url, headers=headers):
                 pass
@@ -473,16 +474,16 @@ class Fuzz:
         params = {"name": "AskUserQuestion", "arguments": {"questions_json": json.dumps(questions)}}
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(chance.choice([0.5, 3, 10])):
-                await clients.post(http, f"{base}/mcp/gallery", clients.request("tools/call", params))
+                await clients.post(http, f"{base}/mcp/gallery", messages.request("tools/call", params))
 
     async def _jobs(self, http: aiohttp.ClientSession, base: str, chance: random.Random) -> None:
         for tool in ("make-ticks", "brew-coffee"):
             params: dict[str, Any] = {"name": tool, "arguments": {}, "mode": "async"}
-            await clients.post(http, f"{base}/v1/mcp?server=gallery", clients.request("tools/call", params))
+            await clients.post(http, f"{base}/v1/mcp?server=gallery", messages.request("tools/call", params))
         params = {"name": "SetCallback", "arguments": {"message": chance.choice(HOSTILE), "delay_seconds": 2}}
-        await clients.post(http, f"{base}/mcp/gallery", clients.request("tools/call", params))
+        await clients.post(http, f"{base}/mcp/gallery", messages.request("tools/call", params))
         params = {"name": "TaskManager", "arguments": {"action": "create", "title": chance.choice(HOSTILE)}}
-        await clients.post(http, f"{base}/mcp/gallery", clients.request("tools/call", params))
+        await clients.post(http, f"{base}/mcp/gallery", messages.request("tools/call", params))
         await asyncio.sleep(chance.choice([0.5, 2, 4]))
 
     async def _edits(self, http: aiohttp.ClientSession, base: str, chance: random.Random) -> None:
