@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(request: pytest.FixtureRequest, folder: Path) -> Place:
-    """Where a client connects to, by the name of the way: one of `WAYS`."""
+    """Place a client connects to, by the name of the way: one of `WAYS`."""
     url = "" if request.param == "stdio" else request.getfixturevalue("served")
     return place_of(request.param, url, folder)
 

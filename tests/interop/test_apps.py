@@ -1,4 +1,4 @@
-"""A server folder with an app for hosts that can show one, and words for everybody else."""
+"""A server folder with an app for hosts that can show one, and text for all other clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong, the answer names it, nothing is lost, and the process goes on; over HTTP and stdio."""
+"""Invalid input of every kind over HTTP and stdio: the answer names the error, and the process continues."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text
 
 
 class Wire:
-    """A client that sends whatever bytes it is told to."""
+    """A client that sends any bytes."""
 
     process: subprocess.Popen[bytes]
     status = 0
@@ -92,7 +92,7 @@ class OverHttp(Wire):
 
 
 class OverStdio(Wire):
-    """`mcpdesk stdio`, with a core of its own."""
+    """`mcpdesk stdio`, with a separate core."""
 
     def __init__(self, folder: Path) -> None:
         self.process = started("stdio", str(folder), "--alone")
@@ -115,7 +115,7 @@ def started(*arguments: str, **environ: str) -> subprocess.Popen[bytes]:
 
 
 def lines_until(process: subprocess.Popen[bytes], pattern: str) -> list[str]:
-    """What a program says on stderr, up to a line that matches; its end is the bound."""
+    """Lines of a program's stderr, up to one that matches or the end."""
     assert process.stderr
     lines: list[str] = []
     for line in process.stderr:

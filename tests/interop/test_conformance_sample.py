@@ -1,4 +1,4 @@
-"""The sample server for the official suite does what its names say, also where there is no Node to run it."""
+"""The sample server for the official suite works as its names say, also on machines without Node."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ ISSUE: Callable[..., str] = runpy.run_path(str(WALLET / "issue_token.py"))["issu
 
 @pytest.fixture(scope="module")
 def wallet() -> Iterator[str]:
-    """Where the sample is served."""
+    """URL of the served sample."""
     with pytest.MonkeyPatch.context() as patch, started_services() as serve:
         patch.setenv("WALLET_SECRET", SECRET)
         yield url_of(serve(str(WALLET), "--port", "0"), "wallet")
@@ -257,7 +257,7 @@ async def giver() -> AsyncIterator[Giver]:
 
 
 class Kept:
-    """Where the client keeps what it was given."""
+    """Token storage of the client."""
 
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None

@@ -35,14 +35,14 @@ async def is_served_soon(served: Served) -> bool:
 
 
 def conversations() -> int:
-    """How many peers the process remembers."""
+    """Number of peers the process keeps."""
     gc.collect()
     return sum(isinstance(each, Conversation) for each in gc.get_objects())
 
 
 @contextmanager
 def nothing_left_behind(allowed: int = 2) -> Iterator[None]:
-    """What the block opened is forgotten afterwards, but for honest connections."""
+    """Check that what the block opened is released afterwards, except honest connections."""
     before = conversations()
     yield
     assert conversations() <= before + allowed

@@ -1,4 +1,4 @@
-"""Requests of two readings, and bytes that are no HTTP at all: one verdict each, and the server goes on."""
+"""Ambiguous requests, and bytes that are not HTTP at all: each has one outcome, and the server continues."""
 
 from __future__ import annotations
 

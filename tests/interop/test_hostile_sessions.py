@@ -1,4 +1,4 @@
-"""Sessions nobody comes back to, guessed ids, streams nobody reads: bounded, refused, forgotten."""
+"""Abandoned sessions, guessed ids, unread streams: each is limited, refused or forgotten."""
 
 from __future__ import annotations
 

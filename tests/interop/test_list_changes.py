@@ -1,4 +1,4 @@
-"""A file is saved, and connected official clients hear of it, each in the way of its era."""
+"""After a file is saved, connected official clients are notified, each as its era defines."""
 
 from __future__ import annotations
 

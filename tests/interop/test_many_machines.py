@@ -1,4 +1,4 @@
-"""Several `mcpdesk serve` that share no file: what one begins, another one goes on with."""
+"""Several `mcpdesk serve` without shared files: each continues what another one began."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def book(ctx: Context) -> str:
 
 
 async def booked(http: aiohttp.ClientSession, url: str, **more: Any) -> dict[str, Any]:
-    """What one round of the call is answered."""
+    """Response to one round of the call."""
     client = {"name": "traveller", "version": "1"}
     meta = request_meta(V2026_07_28, client) | {CAPABILITIES_KEY: {"elicitation": {}}}
     params = {"name": "book", "arguments": {}, "_meta": meta} | more
@@ -48,7 +48,7 @@ async def booked(http: aiohttp.ClientSession, url: str, **more: Any) -> dict[str
 
 
 def coming_back(asked: dict[str, Any], key: str, name: str) -> dict[str, Any]:
-    """What the next round brings along."""
+    """Members that the next round adds."""
     answer = {"action": "accept", "content": {"name": name}}
     return {"requestState": asked["result"]["requestState"], "inputResponses": {key: answer}}
 

@@ -1,4 +1,4 @@
-"""The official client by every way to a server, in every revision: what it asks for, is told and is asked."""
+"""The official client by every way to a server, in every revision: requests, notifications and questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients of the official SDKs go on calling while desks begin, end and are killed, and clients leave."""
+"""Clients of the official SDKs keep calling while desks begin, end and are killed, and clients leave."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Caller:
                 result = await client.call_tool("tick", {"who": self.name, "number": number})
                 self.took(number, said(result))
                 await asyncio.sleep(PAUSE_S)
-        # An answer to nothing, or a second one, is told as an exception.
+        # The client reports a stray or second answer as an exception.
         self.wrong += [each for each in heard if isinstance(each, Exception)]
 
     async def run_typescript(self, folder: Path, modules: Path) -> None:
@@ -197,7 +197,7 @@ async def test_no_call_is_lost_or_answered_twice_whoever_begins_or_ends(
     for each in callers:
         await each.is_served(0, by_others=True)
     alone = Counter(each.served_by for each in callers)
-    assert set(alone.values()) == {1}  # each has a core of its own
+    assert set(alone.values()) == {1}  # each has a separate core
     for ending in (signal.SIGKILL, signal.SIGTERM):
         async with opened(folder) as (desk, process):
             for each in callers:

@@ -334,7 +334,7 @@ async def test_a_revoked_login_is_named_and_can_be_begun_again(site: Site) -> No
 
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_commands_that_meet_one_expired_token_renew_it_once(site: Site, is_known: bool) -> None:
-    """`is_known`: the commands know that it has expired; else the server tells them."""
+    """`is_known`: the commands know that it has expired; otherwise they learn it from the server."""
     await site.log_in()
     before = await site.counts()
     if is_known:

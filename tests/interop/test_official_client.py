@@ -1,4 +1,4 @@
-"""The official client against the real programs: `serve`, `stdio` with a core of its own or as a pump."""
+"""The official client against the real programs: `serve`, and `stdio` with a separate core or as a pump."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ BLOCKS = {
     "resource": "EmbeddedResource",
     "resource_link": "ResourceLink",
 }
-"""What an object is called in the schemas, by its list or its type."""
+"""Name of an object's definition in the schemas, by its list or its type."""
 CALLS = ("blocks", "numbers", "table", "nothing", "explicit", "refused")
 READS = ("data://facts", "data://bytes", "item://7", "resource://notes", "resource://dot")
 COMPLETED = (
@@ -63,7 +63,7 @@ ASKING = {"form": "R3", "choices": "R4", "link": "R4", "sampled": "R1", "tooled"
 
 
 PUBLISHED = {name: method for name, method in METHODS.items() if method.capability != "skills"}
-"""What the schemas describe: skills are an extension that they lack."""
+"""Methods that the schemas describe: skills are an extension that they lack."""
 
 
 @asynccontextmanager
@@ -254,7 +254,7 @@ async def runs_tasks_of_the_extension(client: Client) -> None:
 
 
 async def stands(client: Client, task: str, status: str) -> None:
-    """Wait to be told how a task stands."""
+    """Wait for a notification that the task has this status."""
     told = {"taskId": task, "status": status}
     await client.message(lambda each: told.items() <= each.get("params", {}).items())
 

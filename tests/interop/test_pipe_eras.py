@@ -1,4 +1,4 @@
-"""Both eras on one pipe: what is said before a client is ready, after it cancelled, and to arrays."""
+"""Both eras on one pipe: answers before a client is ready, after it cancelled, and to arrays."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ async def desk_with(*targets: str) -> AsyncIterator[RunningDesk]:
 
 
 def states(desk: RunningDesk) -> list[str]:
-    """How each server that is not ours stands."""
+    """State of each upstream server."""
     return [one.upstream.state for one in desk.view().servers if one.upstream is not None]
 
 

@@ -18,7 +18,7 @@ from tests.support.site import Served, serving
 
 
 class Slow:
-    """A tool that reports and then waits until the test lets it go on; counts how often it began."""
+    """A tool that reports and then waits for the test; counts how often it began."""
 
     def __init__(self, served: Served) -> None:
         self.may_end = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Clients of the handshake era go on with their sessions after `mcpdesk serve` ended or was killed."""
+"""Clients of the handshake era keep their sessions after `mcpdesk serve` ended or was killed."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Wire:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A server folder with one tool of its own and two built-in ones."""
+    """A server folder with one tool and two built-in ones."""
     (tmp_path / "meeting" / "tools").mkdir(parents=True)
     (tmp_path / "meeting" / "tools" / "tick.py").write_text(TICK)
     (tmp_path / "meeting" / "mcp.json").write_text(MANIFEST)
@@ -109,7 +109,7 @@ class Place:
         self.url = self.service.says(" at http").rpartition(" ")[2]
 
     async def restart(self, ending: signal.Signals) -> None:
-        """End it, and begin again. Clients hear of it meanwhile."""
+        """End the service and start it again."""
         await self.end(ending)
         await self.begin()
 
@@ -127,7 +127,7 @@ def files() -> list[Path]:
 
 
 def on_disk(statement: str, *values: object) -> list[Any]:
-    """The rows a statement gives; none while there is no table."""
+    """Rows of a statement, or [] if the table does not exist."""
     path = Path(os.environ["MCPDESK_STATE_DIR"]) / FOLDER / FILE
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=rw", uri=True)) as connection, connection:
@@ -137,7 +137,7 @@ def on_disk(statement: str, *values: object) -> list[Any]:
 
 
 def recorded(identifier: str) -> tuple[SessionState, int] | None:
-    """What is on disk of a session: its state and restarts."""
+    """State and restarts of a session on disk."""
     for state, restarts in on_disk("SELECT state, restarts FROM sessions WHERE id = ?", hashed(identifier)):
         return msgspec.json.decode(state, type=SessionState), restarts
     return None
@@ -172,7 +172,7 @@ async def test_a_session_goes_on_with_its_plan_its_subscriptions_and_its_stream(
                 assert "plan mode is on" in await wire.call("TaskManager", action="create", query="x")
                 async with wire.listening("0:7") as stream:
                     assert stream.status == 200
-                    # A tool that is changed is told of on the stream, whatever its number was before.
+                    # A changed tool is announced on the stream, whatever its number was before.
                     (folder / "tools" / "tick.py").write_text(
                         TICK.replace("The process", f"Process {restarts}")
                     )

@@ -1,4 +1,4 @@
-"""What holds of every session over HTTP: on which stream a message travels, and which revision is spoken."""
+"""Rules for every session over HTTP: the stream of each message, and the revision."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROMPTS, TOOLS = (f"notifications/{kind}/list_changed" for kind in ("prompts", "
 
 
 def employ(served: Served) -> None:
-    """Offer a tool that reports, logs, and has a change of a list told before it answers."""
+    """Offer a tool that reports, logs, and announces a changed list before it answers."""
 
     async def busy(arguments: dict[str, Any], context: Context) -> str:
         await context.progress(1)
@@ -39,7 +39,7 @@ def employ(served: Served) -> None:
 
 
 def changed(served: Served, kind: str) -> None:
-    """Have everybody told once that a list changed."""
+    """Announce once that a list changed."""
     served.peer.services.subscriptions.list_changed("sample", kind)
 
 
@@ -54,7 +54,7 @@ async def standing(served: Served, headers: dict[str, str]) -> AsyncIterator[aio
 
 
 async def text_until(stream: aiohttp.ClientResponse, mark: str) -> str:
-    """What comes on a stream, to the line with a mark."""
+    """Text of a stream, to the line with a mark."""
     lines: list[str] = []
     while not lines or mark not in lines[-1]:
         lines.append((await stream.content.readline()).decode())
@@ -63,7 +63,7 @@ async def text_until(stream: aiohttp.ClientResponse, mark: str) -> str:
 
 
 def names(text: str) -> list[str]:
-    """What the messages of a stream are."""
+    """Methods of the messages on a stream."""
     return [message.get("method", "an answer") for message in events(text)]
 
 

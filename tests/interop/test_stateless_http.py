@@ -1,4 +1,4 @@
-"""What holds of every answer of the stateless era over HTTP."""
+"""Rules for every answer of the stateless era over HTTP."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def hosting(site: Served) -> TaskServer:
 
 
 async def result(site: Served, method: str, params: dict[str, Any], **headers: str) -> dict[str, Any]:
-    """What a request of the stateless era with the extension is answered."""
+    """Result of a request of the stateless era with the extension."""
     answer = await site.modern(method, params | DECLARED, **headers)
     assert answer.status == 200, await answer.text()
     body: dict[str, Any] = (await answer.json())["result"]
@@ -55,7 +55,7 @@ async def start(site: Served, tool: str) -> str:
 
 
 async def over(site: Served, task: str) -> dict[str, Any]:
-    """How a task ended."""
+    """Result of `tasks/get` after the end of a task."""
     await become(site.peer.services.jobs, task, *FINAL)
     return await result(site, "tasks/get", {"taskId": task})
 
@@ -247,7 +247,7 @@ def test_a_program_behind_a_pipe_serves_both_designs() -> None:
 
 
 class TaskMade(types.Result):
-    """What answers a call that became a task."""
+    """Result of a call that became a task."""
 
     result_type: Literal["task"] = pydantic.Field(alias="resultType")
     task_id: str = pydantic.Field(alias="taskId")
@@ -300,7 +300,7 @@ class OfficialTasks(ClientExtension):
 
 @contextlib.asynccontextmanager
 async def sample(transport: str) -> AsyncIterator[Any]:
-    """Where the sample for the official suite is reached."""
+    """Place of the sample for the official suite."""
     folder = sample_servers() / "conformance"
     if transport == "stdio":
         yield stdio(folder, "--alone")

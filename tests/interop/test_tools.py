@@ -27,7 +27,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "integer": ("five", 1.5, True, None, [], {}),
 }
 FULL_KIB = 200
-"""Where every file ends on a disk that is full."""
+"""Size of every file on a full disk."""
 FAR = (-1, 0, 2**31, 2**63, 10**30)
 GOOD: dict[str, tuple[dict[str, Any], str]] = {
     "Bash": ({"command": "echo out"}, "out"),
@@ -43,7 +43,7 @@ GOOD: dict[str, tuple[dict[str, Any], str]] = {
     "InvokeSkill": ({"skill_name": "greet", "arguments": "Ada"}, "Greet Ada politely."),
     "SetCallback": ({"action": "set", "message": "tea", "delay_seconds": 3600}, "due"),
 }
-"""What to call a tool with, and what it says then. AskUserQuestion needs a person."""
+"""Arguments of each tool, and words of its result. AskUserQuestion needs a person."""
 ASKED = '[{"question": "Tea?", "options": ["yes", "no"]}]'
 BAD: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
     "Bash": [
@@ -125,7 +125,7 @@ BAD: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
         ({"questions_json": '[{"question": "Tea?", "options": ["yes"]}]'}, ("options", "2")),
     ],
 }  # fmt: skip
-"""What else each tool refuses, and words of its answer."""
+"""Other arguments each tool refuses, and words of its answer."""
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +263,7 @@ async def test_two_clients_at_once_do_not_get_in_each_others_way(box: Toolbox, u
 
 
 async def _read(client: ClientSession, task: dict[str, int], size: int) -> str:
-    """So much of a task's output, however it comes."""
+    """Read `size` characters of a task's output, in any number of pieces."""
     output = ""
     async with within():
         while len(output) < size:
@@ -274,7 +274,7 @@ async def _read(client: ClientSession, task: dict[str, int], size: int) -> str:
 
 
 async def _said_at_the_end(client: ClientSession, task: dict[str, int]) -> str:
-    """What is said of a task's output once the task is over."""
+    """Final description of a task's output, after its end."""
     async with within():
         while True:
             told = said(await call(client, "ReadBgOutput", task))
