@@ -1,4 +1,4 @@
-"""What authors import and write: free to import, and nothing changed but a note."""
+"""Import and use of the authoring API: imports are cheap, and decorators only add a note."""
 
 from __future__ import annotations
 

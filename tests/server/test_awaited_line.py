@@ -1,4 +1,4 @@
-"""Where a running call stands: the author's line, through nested coroutines and threads."""
+"""Current line of a running call: the author's, through nested coroutines and threads."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def is_busy_elsewhere(gate):
 
 
 class Gate:
-    """Something that a plain function waits for, and that says when it does."""
+    """A wait of a plain function, which reports when it begins."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.reached, self.opened, self._loop = asyncio.Event(), threading.Event(), loop
@@ -64,7 +64,7 @@ class Gate:
 
 
 def authored(folder: Path) -> Any:
-    """The module of an author, in a folder whose name is no ASCII."""
+    """The module of an author, in a folder with a non-ASCII name."""
     file = folder / "tools.py"
     folder.mkdir()
     file.write_text(CODE)

@@ -1,4 +1,4 @@
-"""Where the time of a call went is recorded with its answer, and adds up to what it took."""
+"""Phases of a call are recorded with its answer, and add up to its duration."""
 
 from __future__ import annotations
 

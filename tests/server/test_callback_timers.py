@@ -15,7 +15,7 @@ from tests.support.patience import in_time
 
 
 def silent(level: str, data: Any) -> bool:
-    """Nobody hears it."""
+    """Deliver to no client."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""What handlers see of the request behind them."""
+"""Context of handlers: the parts of the request they can read."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ async def begun(deadlines: Deadlines, call: Call, limit_s: float, work: Awaitabl
 
 @pytest.fixture
 async def forever() -> AsyncIterator[asyncio.Event]:
-    """What hosted code waits for that goes on until the test ends."""
+    """Event for hosted code to wait on; set at the end of the test."""
     event = asyncio.Event()
     yield event
     event.set()
@@ -115,7 +115,7 @@ CALL = {"name": "blocks", "arguments": {}}
 
 
 def is_told(answer: dict[str, Any]) -> bool:
-    """Whether an answer says so, as a result or as an error."""
+    """True if an answer reports the timeout, as a result or as an error."""
     told = f"not finished within its limit of {LIMIT_S:g} s"
     if "error" in answer:
         return told in answer["error"]["message"]

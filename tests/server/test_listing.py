@@ -1,4 +1,4 @@
-"""What a server offers, encoded once and shaped per revision."""
+"""Lists of a server, encoded once and shaped per revision."""
 
 from __future__ import annotations
 

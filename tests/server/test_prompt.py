@@ -1,4 +1,4 @@
-"""What renderers return becomes messages, or an error that says which is none."""
+"""Return values of renderers become messages, or an error that names the invalid part."""
 
 from __future__ import annotations
 

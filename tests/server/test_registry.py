@@ -1,4 +1,4 @@
-"""Registries replace as a whole, and say what changed."""
+"""Registries replace all items at once, and report the changes."""
 
 from __future__ import annotations
 

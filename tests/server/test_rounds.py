@@ -19,7 +19,7 @@ from tests.support.patience import within
 
 
 def retry(response: dict[str, Any], **answers: Any) -> dict[str, Any]:
-    """What a client adds to its next request."""
+    """Members that a client adds to its next request."""
     return {"requestState": response["result"]["requestState"], "inputResponses": answers}
 
 

@@ -1,4 +1,4 @@
-"""Who may call, and how a call is ended."""
+"""Permission to call, and the end of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handlers may use is made when one uses it."""
+"""Services of handlers are created at first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mcpdesk.server.calls.services import Services, made_once
 
 
 def _log(*_: object, **__: object) -> None:
-    """Nobody reads it."""
+    """Discard the entry."""
 
 
 async def test_what_was_never_used_is_not_made_at_the_end() -> None:

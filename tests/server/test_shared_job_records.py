@@ -1,4 +1,4 @@
-"""What a replica does with records of jobs when answers of the engine are lost, and with jobs of others."""
+"""Job records of a replica when answers of the engine are lost, and records of other replicas' jobs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Table:
 
 
 class Ends:
-    """What a store needs, with one set of records."""
+    """The methods a store needs, with one set of records."""
 
     def __init__(self, records: SharedJobRecords) -> None:
         self._records = records

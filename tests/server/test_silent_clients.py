@@ -1,4 +1,4 @@
-"""A client that says it can be asked and never answers is waited for no longer than is said."""
+"""A client that accepts questions and never answers is waited for at most for the limit."""
 
 from __future__ import annotations
 

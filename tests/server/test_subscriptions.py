@@ -1,4 +1,4 @@
-"""Everybody hears what they asked for, tagged with their own id."""
+"""Each subscriber receives the changes it asked for, tagged with its own id."""
 
 from __future__ import annotations
 

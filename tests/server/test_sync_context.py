@@ -25,7 +25,7 @@ from tests.support.patience import WITHIN_S, in_time, until
 from tests.support.served import Peer
 
 SIGNALS = SimpleNamespace()
-"""What hosted code of these tests tells the test, and waits for."""
+"""Events between hosted code of these tests and the test."""
 
 TOOLS = '''
 import threading

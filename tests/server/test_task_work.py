@@ -1,4 +1,4 @@
-"""Tasks of the core design: asked for by the client, heard beside requests, asked through `tasks/result`."""
+"""Tasks of the core design: requested by clients, notified beside requests, read through `tasks/result`."""
 
 from __future__ import annotations
 

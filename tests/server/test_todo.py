@@ -1,4 +1,4 @@
-"""Task lists for whoever follows them: bounded, and read again only when something changed."""
+"""Task lists for observers: bounded, and read again only after a change."""
 
 from __future__ import annotations
 

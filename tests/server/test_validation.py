@@ -1,4 +1,4 @@
-"""Compiled schemas: what is accepted, what is said about the rest, and what is refused to be compiled."""
+"""Compiled schemas: accepted values, messages about the others, and schemas that cannot be compiled."""
 
 from __future__ import annotations
 
