@@ -56,7 +56,7 @@ async def sign_in(url: str, word: str = KEY) -> dict[str, str]:
 
 @asynccontextmanager
 async def visitor(url: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """Somebody who is signed in."""
+    """A signed-in client."""
     async with aiohttp.ClientSession(url, headers=await sign_in(url)) as session:
         yield session
 
@@ -286,7 +286,7 @@ async def test_page_types_resizes_and_leaves_its_screen() -> None:
                 await ws.send_json(["stdin", "url"])
                 await ws.send_json(["stdin", "later"])
                 await tab.see("typed later")
-                # A link that is none of the web is not handed to the browser.
+                # Links that are not http or https are not passed to the browser.
                 assert tab.said == [
                     ["pong", "17"],
                     ["open_url", {"url": "https://example.com/", "new_tab": True}],

@@ -261,7 +261,7 @@ def prints(lines: list[StrayLine], tmp_path: Path) -> PrintedLines:
 
 
 def hosted(tmp_path: Path, source: str, **names: object) -> None:
-    """Run code as if it stood in a tool of the hosted folder."""
+    """Run code as if it were in a tool of the hosted folder."""
     file = str(tmp_path / "tools" / "slow.py")
     exec(compile(source, file, "exec"), dict(names))
 

@@ -1,4 +1,4 @@
-"""The pump as a client starts it: a process of its own between real pipes and a real socket."""
+"""The pump as a client starts it: a separate process between real pipes and a real socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two processes of one user find each other by the folder, and nobody else gets in between."""
+"""Two processes of one user find each other by the folder, and no other user can get in between."""
 
 from __future__ import annotations
 

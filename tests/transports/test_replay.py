@@ -1,4 +1,4 @@
-"""What a client said is followed from the lines that pass, and repeated to its next server."""
+"""State of a client is read from the passing lines, and repeated to its next server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def opened(**capabilities: Any) -> ClientState:
 
 
 def hello(number: int = 1, **capabilities: Any) -> bytes:
-    """How a server answers the repeated handshake."""
+    """Answer of a server to the repeated handshake."""
     result = {"protocolVersion": "2025-06-18", "capabilities": capabilities}
     return line(id=f"mcpdesk-{number}", result=result)
 

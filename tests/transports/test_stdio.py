@@ -33,7 +33,7 @@ class Client:
                 os.close(fd)
 
     async def read(self, size: int = 1 << 16) -> bytes:
-        """The next bytes, read in a thread so that the loop goes on."""
+        """Return the next bytes, read in a thread because the loop must keep running."""
         return await asyncio.to_thread(os.read, self.reads, size)
 
     async def read_exactly(self, size: int) -> bytes:

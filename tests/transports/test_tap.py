@@ -67,7 +67,7 @@ def start(command: Sequence[str], *, stdin: int = -1, stdout: int = -1) -> Proce
 
 
 def read(process: Process, size: int) -> bytes:
-    """So many bytes of its output."""
+    """Read `size` bytes of its output."""
     assert process.stdout is not None
     data = b""
     while len(data) < size:
@@ -242,7 +242,7 @@ def test_a_state_folder_that_cannot_be_written_costs_the_capture_only(
     assert said.startswith(b"mcpdesk: what passes is not recorded: ") and b"Traceback" not in said
 
 
-# Who is killed with -9: what the others notice. The table is in docs/servers.md, too.
+# SIGKILL of each process: the effect on the others. The table is in docs/servers.md, too.
 
 STUBBORN = (
     "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
@@ -269,7 +269,7 @@ def family() -> Iterator[list[psutil.Process]]:
 
 
 def programs_of(tap: int) -> list[psutil.Process]:
-    """What runs for a tap, besides its guard."""
+    """Child processes of a tap, besides its guard."""
     process = psutil.Process(tap)
     return [each for each in process.children(recursive=True) if each.cmdline() != process.cmdline()]
 

@@ -1,4 +1,4 @@
-"""What passes a tap becomes messages, in any chunks, of which the recorder keeps a bounded part."""
+"""The bytes through a tap become messages, in any chunks; the recorder keeps a bounded part."""
 
 from __future__ import annotations
 

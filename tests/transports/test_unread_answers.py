@@ -1,4 +1,4 @@
-"""Clients that read no answers hold a bounded amount of memory together, and others are served meanwhile."""
+"""Clients that read no answers hold a bounded amount of memory together; others are still served."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ async def test_websockets_wait_for_the_same_room() -> None:
     async with bounded() as served, unread(served, 5, asked, SIZE // 2 - (256 << 10)):
         answer = await served.post(CALL)
         assert answer.status == 503
-        # A further socket is told so by an error in a frame, and goes on.
+        # On a new socket an error frame says so, and the socket stays open.
         socket_url = f"{served.url.replace('http', 'ws', 1)}/mcp/sample/ws"
         async with served.client.ws_connect(socket_url) as line:
             await line.send_json(modern_call())

@@ -1,4 +1,4 @@
-"""A listener with one handler, and a client on a socket of its own."""
+"""A listener with one handler, and a client on a separate socket."""
 
 from __future__ import annotations
 

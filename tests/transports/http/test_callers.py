@@ -148,7 +148,7 @@ async def test_a_tool_names_all_the_scopes_it_needs_in_one_challenge() -> None:
             assert (await told(passed))["result"]["content"][0]["text"] == "ada"
 
 
-# Places that are none
+# Unknown places
 
 
 @pytest.mark.requirement("11.12")

@@ -1,4 +1,4 @@
-"""Connections that dawdle are given up, and what runs for a lost one ends or goes on as its era says."""
+"""Slow connections are closed; work of a lost connection ends or continues, depending on its era."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_a_byte_now_and_then_buys_no_time() -> None:
             writer.write(b"x" if started else HEAD + b"X-Slow: ")
             started = True
             await asyncio.wait({answer}, timeout=0.02)
-        # What is written when nobody takes it any more may cost the writer the answer.
+        # If the peer no longer reads, writing may lose the answer.
         assert answer.result()[:12] in (b"HTTP/1.1 408", b"")
 
 
@@ -188,7 +188,7 @@ async def test_a_client_that_leaves_before_its_answer_begins_is_no_news_for_the_
 
 
 class Workshop:
-    """A tool that says when it began, and how it ended."""
+    """A tool that records its begin and its end."""
 
     def __init__(self, served: Served) -> None:
         self.began, self.may_end, self.over = asyncio.Event(), asyncio.Event(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""The dashboard's routes: who gets what, what is refused, and what a page is told. Without a browser."""
+"""Routes of the dashboard: permissions, refusals, and the events of a page. Without a browser."""
 
 from __future__ import annotations
 
@@ -479,7 +479,7 @@ async def test_callbacks_fire_and_are_cancelled(shown: Dashboard) -> None:
 
 
 def names(told: dict[str, Any]) -> set[str]:
-    """The names of everybody connected."""
+    """Names of all connected clients."""
     return {one["name"] for one in told["clients"]}
 
 

@@ -103,7 +103,7 @@ async def test_a_server_that_is_not_there_has_no_card() -> None:
 
 
 async def test_folders_say_in_their_manifest_who_they_are(tmp_path: Path) -> None:
-    """Also with modes; and one whose manifest has a mistake is in no catalog."""
+    """Also with modes. A folder with an invalid manifest is in no catalog."""
     (tmp_path / "fine").mkdir()
     (tmp_path / "fine" / "mcp.json").write_text(
         json.dumps(

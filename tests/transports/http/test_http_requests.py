@@ -41,7 +41,7 @@ class Wire:
             return head, await self.reader.readexactly(size)
 
     async def text(self) -> str:
-        """What the echo tool said."""
+        """Result of the echo tool."""
         head, body = await self.answer()
         assert head.startswith(b"HTTP/1."), head
         text: str = orjson.loads(body)["result"]["content"][0]["text"]
@@ -233,7 +233,7 @@ async def test_a_handler_that_does_not_end_is_cancelled_when_the_listener_stops(
 
 
 def reading(wire: Wire) -> asyncio.Transport:
-    return cast(asyncio.Transport, wire.writer.transport)  # uvloop's is none by descent
+    return cast(asyncio.Transport, wire.writer.transport)  # uvloop's transport does not inherit from it
 
 
 async def test_a_client_that_reads_nothing_is_not_written_to_without_end() -> None:

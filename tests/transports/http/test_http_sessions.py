@@ -1,4 +1,4 @@
-"""Sessions end when unused, make room, and keep what nobody listened to."""
+"""Sessions end when unused, make room, and keep undelivered messages."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def opened() -> Iterator[Opened]:
 
 
 def left(folder: Path, *records: SessionRecord) -> None:
-    """What a process leaves that ends."""
+    """Write the records that a process leaves at its end."""
     SessionRecords(folder, 60).close(records, ())
 
 

@@ -1,4 +1,4 @@
-"""Jobs as HTTP shows them: how they stand, what they made, and their progress while they run."""
+"""Jobs over HTTP: state, result, and progress while they run."""
 
 from __future__ import annotations
 

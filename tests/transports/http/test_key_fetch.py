@@ -1,4 +1,4 @@
-"""Documents with keys, from an address that somebody else answers at."""
+"""Documents with keys, fetched from the address of another party."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of the clients of an upstream server, and of messages that none receives, has limits."""
+"""Limits on the stored clients of an upstream server, and on messages that none of them receives."""
 
 from __future__ import annotations
 

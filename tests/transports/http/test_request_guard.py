@@ -1,4 +1,4 @@
-"""Pages of listed origins read answers in their browser; all others are told nothing."""
+"""Pages of listed origins can read answers in their browser; other pages cannot."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def permission(headers: Mapping[str, str]) -> dict[str, str]:
 async def asked_first(
     served: Served, origin: str, path: str = "/mcp/sample", **more: str
 ) -> tuple[int, dict[str, str]]:
-    """What a browser is told that asks before it POSTs."""
+    """Response to a browser's preflight request before it POSTs."""
     headers = {"Origin": origin, "Access-Control-Request-Method": "POST"} | more
     async with served.client.options(served.url + path, headers=headers) as answer:
         return answer.status, permission(answer.headers)

@@ -1,4 +1,4 @@
-"""What the head of a request says."""
+"""Parser for the head of a request."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.support.site import Served, serving
 
 
 class Workshop:
-    """Tools that stop until the test lets them go on."""
+    """Tools that wait until the test continues them."""
 
     def __init__(self, served: Served) -> None:
         self.served = served

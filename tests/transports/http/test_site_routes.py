@@ -1,4 +1,4 @@
-"""Plain facts, which anybody may ask for."""
+"""Public routes that need no key."""
 
 from __future__ import annotations
 
