@@ -1,8 +1,8 @@
 """Random keys, text, escape sequences, mouse and sizes on the real desk, with traffic, questions and reloads.
 
 `python -m tests.tui.fuzz --minutes 30 --seed 7` prints what it found, with the seed and the last actions.
-Every screen that had to be started again, every exception that was logged, and a screen that draws nothing
-any more is a finding. The actions of a seed are always the same; what the clients do meanwhile is not.
+Every screen that had to be started again, every exception that was logged, and a screen that no longer
+draws is a finding. The actions of a seed are always the same; those of the clients are not.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ STRAY = (
 
 
 def bytes_of(key: str) -> str:
-    """What a terminal sends for a key by its Textual name."""
+    """Bytes a terminal sends for a key by its Textual name."""
     if key in SPECIAL:
         return SPECIAL[key]
     name, _, last = key.rpartition("+")
@@ -342,7 +342,7 @@ class Fuzz:
             self._process.setwinsize(rows, columns)
 
     def _stacks(self) -> str:
-        """Where every thread of the desk stands; written by `faulthandler` when the signal comes."""
+        """Stack of every thread of the desk, written by `faulthandler` at the signal."""
         assert self._process is not None
         self._process.kill(signal.SIGUSR1)
         time.sleep(1)
@@ -507,7 +507,7 @@ class Fuzz:
 
 
 def report(fuzz: Fuzz) -> str:
-    """What was found, each thing once."""
+    """Findings, each once."""
     said = [f"seed {fuzz.seed}: {fuzz.done:,} actions, {fuzz.starts} starts, {len(fuzz.findings)} findings"]
     for number, finding in enumerate(fuzz.findings, 1):
         said += [

@@ -65,7 +65,7 @@ class Counter(Bench):
         return prompt
 
     async def paste(self, text: str) -> None:
-        """As a terminal pastes."""
+        """Paste as a terminal does."""
         entry = self.app.screen.query_one(TokenInput)
         entry.post_message(events.Paste(text))
         await self.until(lambda: bool(entry.value))

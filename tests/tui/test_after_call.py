@@ -1,4 +1,4 @@
-"""Below a result stand what its call logged, and in what it differs from the same call before."""
+"""Parts below a result: the logs of its call, and the difference from the same call before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links open in a browser with a window of its own, and only those of the web."""
+"""Links open in a browser with a separate window, and only http and https links do."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ COPY_ACTIONS = (
     "plan.copy", "question.copy_link", "statistics.copy", "table.copy", "todo.copy", "traffic.copy",
     "workbench.copy",
 )  # fmt: skip
-"""Every action whose words say that it copies, or that it shows what was copied."""
+"""Every action that copies, or shows the copied text, according to its words."""
 
 
 def test_every_action_that_copies_passes_the_one_method_that_cleans() -> None:

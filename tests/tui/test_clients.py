@@ -1,4 +1,4 @@
-"""The list of who is connected."""
+"""The list of connected clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workbench keeps of each item, and the resources it watches."""
+"""Drafts the workbench keeps of each item, and the resources it watches."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ LIST_PANES = {
 
 
 async def copied(app: DeskApp, pilot: Pilot[None]) -> str:
-    """What `y` copies: the first choice, if there are several."""
+    """Text that `y` copies: the first choice, if there are several."""
     await pilot.press("y")
     if isinstance(app.screen, Menu):
         await pilot.press("enter")

@@ -1,4 +1,4 @@
-"""What HTTP said is laid out per exchange, headers with glyph and words; only requests are judged."""
+"""HTTP details of an exchange, headers with glyph and words; only requests are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done with exchanges is offered where it can be done."""
+"""Menus of exchanges offer the actions that are possible there."""
 
 from __future__ import annotations
 

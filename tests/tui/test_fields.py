@@ -1,4 +1,4 @@
-"""Where text is edited: control characters are shown, and sent as they were."""
+"""Text fields: control characters are shown, and sent unchanged."""
 
 from __future__ import annotations
 

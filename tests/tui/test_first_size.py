@@ -1,4 +1,4 @@
-"""Widgets hear of their first size, also where Textual does not tell it."""
+"""Widgets are notified of their first size, also if Textual sends no event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.patience import until
 
 
 class Deaf(Vertical):
-    """Notes what it hears of its size."""
+    """Records its resize events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Deaf(Vertical):
 
 
 class Hearing(KnowsFirstSize, Deaf):
-    """The same, made to hear it."""
+    """The same with `KnowsFirstSize`."""
 
 
 @pytest.mark.parametrize(("kind", "hears"), [(Hearing, True), (Deaf, False)])

@@ -18,7 +18,7 @@ KEYS = ("tab", "z", "tab", "slash", "escape", "z", "shift+tab")
 
 
 def is_in_sight(app: DeskApp) -> bool:
-    """Whether the focus of the main screen is in the pane that is up, or nowhere while there is no room."""
+    """True if the focus of the main screen is in the shown pane, or absent while the screen is too small."""
     focused, pane = app.main.focused, app.main.pane
     if app.main.has_class("-too-small"):
         return focused is None

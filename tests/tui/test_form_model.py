@@ -1,4 +1,4 @@
-"""What a form holds, and the value that results."""
+"""Model of a form, and the value that results."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class HeaderApp(App[None]):
 
 
 async def line(view: CoreView, waiting: int = 0, width: int = 120, server: str = "profiles") -> str:
-    """What the header shows."""
+    """Text of the header."""
     app = HeaderApp()
     async with driven(app, size=(width, 5)) as pilot:
         header = app.query_one(DeskHeader)

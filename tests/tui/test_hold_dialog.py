@@ -1,4 +1,4 @@
-"""Held messages on the screen: what to hold is said, a message is changed, dropped and answered by keys."""
+"""Held messages on the screen: rules are entered, and messages changed, dropped and answered by keys."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_held_calls_are_changed_dropped_and_answered_by_keys(
         assert not passed.outcome.done()
         await it.pilot.press("escape")
         await it.until(lambda: "✎" in it.shown() and "holding requests: 0 held" in it.shown())
-        if size[0] == 200:  # a line has room for what went on
+        if size[0] == 200:  # a line has room for the forwarded text
             await it.until(lambda: '✎ a="one"' in it.shown())
 
 

@@ -33,7 +33,7 @@ from tests.support.patience import until
 
 
 def rows(pane: ActivityPane) -> list[str]:
-    """What the rows of the shown section say, their columns apart by one space."""
+    """Rows of the shown section, their columns separated by one space."""
     return [" ".join(row.split()) for row in row_texts(pane.section.listing)]
 
 
@@ -59,7 +59,7 @@ async def test_the_next_callback_comes_first_and_what_is_over_last() -> None:
         assert shown[1].startswith("◷ waiting in 1:01:")
         assert re.match(r"✓ fired \d+ s ago 3 of 3 ", shown[2]) and shown[3].startswith("⊘ cancelled")
         assert "1 of 3" in shown[3] and tabs(pane)[2] == "Callbacks ◷2"
-        await until(lambda: rows(pane)[0] != shown[0], pilot)  # the countdown goes on
+        await until(lambda: rows(pane)[0] != shown[0], pilot)  # the countdown continues
         await pilot.press("slash", *"message 3", "enter")
         assert len(rows(pane)) == 1
 
@@ -168,7 +168,7 @@ def planned(*plans: PlanView, text: str = "# Tidy up\n\n1. **all** of it\n") -> 
 
 
 def source(pane: ActivityPane) -> str:
-    """The Markdown that is shown; empty while there is none."""
+    """The shown Markdown, or ""."""
     shown = [one for one in part(pane, PlanPanel).query(Markdown) if one.display]
     return shown[0].source if shown else ""
 

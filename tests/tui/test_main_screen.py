@@ -392,7 +392,7 @@ class CountingRefresher(ScreenRefresher):
 
 
 def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
-    """How often the screen looks while so much comes."""
+    """Number of looks of the screen under such traffic."""
     traffic = SimpleNamespace(frame_count=0, paired=1 << 40)
     link = SimpleNamespace(traffic=traffic, is_elsewhere=False, reports_changes=False)
     main = SimpleNamespace(link=link, is_calm=is_calm)

@@ -23,7 +23,7 @@ FRUIT = [
 
 
 async def chosen(*keys: str, size: tuple[int, int] = (80, 24), **options: object) -> object:
-    """What a menu of fruit ends with after some keys."""
+    """Outcome of a menu of fruit after some keys."""
     app: App[None] = App()
     ends: list[object] = []
     async with driven(app, size=size) as pilot:

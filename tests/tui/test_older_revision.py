@@ -1,4 +1,4 @@
-"""A server that can ask only in an older revision: the call is made again there, when the person says so."""
+"""A server that can ask only in an older revision: the call is repeated there after the person agrees."""
 
 from __future__ import annotations
 

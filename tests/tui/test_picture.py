@@ -140,7 +140,7 @@ def drawn_with(monkeypatch: pytest.MonkeyPatch, kind: GraphicsKind) -> None:
 
 
 def to_terminal(stage: Stage) -> str:
-    """What a full redraw writes."""
+    """Output of a full redraw."""
     update: Any = stage.screen._compositor.render_update(full=True)
     return str(update.render_segments(stage.console))
 

@@ -1,4 +1,4 @@
-"""What a save changed: recorded calls of read-only tools are made again, and each is compared."""
+"""Changes after a save: recorded calls of read-only tools are repeated and compared."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ CURL = (
 
 
 def words(lines: list[str]) -> list[str]:
-    """What a shell makes of it."""
+    """Arguments a shell reads from the lines."""
     script = "printf '%s\\0' " + "\n".join(lines)
     out = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True, timeout=20).stdout
     return out.split("\0")[:-1]

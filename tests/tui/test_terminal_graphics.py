@@ -1,4 +1,4 @@
-"""How many cells a picture takes, and what a terminal answers among the keys that are typed."""
+"""Size of a picture in cells, and replies of a terminal among the typed keys."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class DetailApp(App[None]):
         self.detail.show(next(found).number)
 
     def tree_text(self, selector: str) -> str:
-        """What a tree shows, as text."""
+        """Text of a tree."""
         tree = self.query_one(f"{selector} JsonTree", JsonTree)
         return "\n".join(tree.render_line(y).text.rstrip() for y in range(tree.size.height)).strip()
 

@@ -1,4 +1,4 @@
-"""The list follows, stays, pauses, marks and filters as asked, whatever arrives meanwhile."""
+"""The list follows, stays, pauses, marks and filters as asked, whatever arrives at the same time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ListApp(App[None]):
         return [self.listing.render_line(y).text.rstrip() for y in range(self.listing.size.height)]
 
     def told(self) -> list[str]:
-        """What it said, the oldest first."""
+        """Messages of its notifications, oldest first."""
         return [notice.message for notice in self._notifications]
 
     def picked(self) -> list[int | None]:

@@ -39,12 +39,12 @@ DISCRIMINATED = {
         },
     },
 }
-"""What pydantic makes of `Annotated[Card | Cash, Field(discriminator="kind")]`."""
+"""Schema by pydantic of `Annotated[Card | Cash, Field(discriminator="kind")]`."""
 PLAIN = {
     **DISCRIMINATED,
     "properties": {"pay": {"anyOf": [{"$ref": "#/$defs/Card"}, {"$ref": "#/$defs/Cash"}]}},
 }
-"""What it makes of `Card | Cash` where both are dataclasses."""
+"""Schema by pydantic of `Card | Cash`, both dataclasses."""
 
 
 @pytest.mark.slow
