@@ -1,4 +1,4 @@
-"""What a server asks of its callers, and how it tells them."""
+"""Access rules of a server, and its challenges to callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was opened with a token ends with it: every kind of stream, over real sockets, and what they use."""
+"""Everything opened with a token ends with it: streams of every kind, over real sockets, and their work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 Headers: TypeAlias = dict[str, str]
 STREAM = {"Accept": "text/event-stream"}
 LEEWAY_S = 10
-"""How long after its end a token counts at these servers."""
+"""Seconds after its end for which these servers still accept a token."""
 CLOSED = 1008, "the token has expired"
 
 
@@ -34,7 +34,7 @@ class TooLate(Exception):
 
 
 async def with_short_token(opened: Callable[[Headers], Awaitable[T]]) -> T:
-    """What comes of a stream, from its opening to its end, whose token ends meanwhile. Not sooner."""
+    """Result of a stream whose token expires while it is open; the stream must not end sooner."""
     lasts_s = 1.0
     while True:
         ends = time.time() + lasts_s
@@ -50,7 +50,7 @@ async def with_short_token(opened: Callable[[Headers], Awaitable[T]]) -> T:
 
 
 async def whole(answer: aiohttp.ClientResponse) -> str:
-    """All of a stream. An end that is none of HTTP's raises."""
+    """All of a stream. Raises if it ends without HTTP's end mark."""
     if answer.status == 401:
         raise TooLate
     assert (answer.status, answer.content_type) == (200, "text/event-stream")
@@ -58,7 +58,7 @@ async def whole(answer: aiohttp.ClientResponse) -> str:
 
 
 async def closing(served: Served, path: str, headers: Headers) -> tuple[int | None, str]:
-    """How a WebSocket was closed from the other side."""
+    """Close code and reason of a WebSocket that the server closed."""
     try:
         async with served.client.ws_connect(served.url + path, headers=headers) as socket:
             while True:
@@ -71,14 +71,14 @@ async def closing(served: Served, path: str, headers: Headers) -> tuple[int | No
 
 
 async def begun(served: Served) -> str:
-    """The id of a job that goes on."""
+    """Start a job that does not end; return its id."""
     message = call("forever") | {"params": {"name": "forever", "arguments": {}, "mode": "async"}}
     answer = await served.client.post(f"{served.url}/v1/mcp", json=message, headers=good_headers())
     return str((await answer.json())["result"]["job_id"])
 
 
 async def session(served: Served) -> Headers:
-    """What names a session opened with a token that lasts."""
+    """Header of a session opened with a lasting token."""
     client = {"name": "t", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
     message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}

@@ -16,7 +16,7 @@ def keys(*names: str, complaints: tuple[str, ...] = ()) -> KeySet:
 
 
 class Place:
-    """Where keys are, a clock, and a source over both."""
+    """A store of keys, a clock, and a source over both."""
 
     def __init__(self, pace: RefreshPace = PACE) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""Keys: what each may check, and which are none."""
+"""Keys: algorithms each may check, and values that are not keys."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mcpdesk.settings import BY_NAME, FolderMay, SettingKind, resolve
 
 
 class Clock:
-    """A clock that stands still."""
+    """A manual clock."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

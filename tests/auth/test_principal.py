@@ -1,4 +1,4 @@
-"""Who calls: a table of what may be sent, and what every route makes of it, over real sockets."""
+"""Principals of callers: a table of credentials, and the outcome on every route, over real sockets."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def forged(header: dict[str, Any], key: bytes = b"guessed" * 9) -> str:
 
 
 class Case(NamedTuple):
-    """What is sent, and what is made of it: a subject, or the reason of the refusal."""
+    """Credentials of a request, and the expected outcome: a subject, or the reason of the refusal."""
 
     name: str
     expected: str
     headers: list[tuple[str, str]] = []
     body: dict[str, Any] = {}
     without_body: str = ""
-    """What is made of it where there is no body; empty: the same."""
+    """Expected outcome on routes without a body; empty: the same."""
 
 
 def bearer(name: str, expected: str, text: str) -> Case:
@@ -211,7 +211,7 @@ def words(reason: str) -> str:
 
 
 def problem(route: str, expected: str, outcome: Any) -> str:
-    """What is wrong with an answer; empty when it is what it should be."""
+    """Difference of an answer from the expected one; empty if there is none."""
     said = f"{outcome.status} {outcome.challenge} {outcome.text[:200]}"
     is_socket = "WebSocket" in route
     match expected:
@@ -228,7 +228,7 @@ def problem(route: str, expected: str, outcome: Any) -> str:
         case "too large":
             is_right = outcome.status == 431
         case subject:
-            # The stream was opened by ada: it is nobody else's.
+            # The stream was opened by ada: no other caller may use it.
             status = 404 if route == "SSE message" and subject != "ada" else PASSED.get(route, 200)
             is_said = f'"{subject}"' in outcome.text
             is_right = outcome.status == status and (is_said or not (is_socket or "POST" in route))
