@@ -1,4 +1,4 @@
-"""What a call printed, logged and raised stays with it: in captures, in exports, on the screen."""
+"""Output, log lines and exceptions of a call stay with it: in captures, in exports, on the screen."""
 
 from __future__ import annotations
 

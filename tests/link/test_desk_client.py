@@ -52,7 +52,7 @@ async def test_params_json_cannot_carry_leave_no_call_behind() -> None:
 
 
 class Desk:
-    """A desk with a screen, whose inbox tells of every question."""
+    """A desk with a screen, whose inbox announces every question."""
 
     def __init__(self, revision: Revision = LATEST) -> None:
         self.peer = Asked()
@@ -82,7 +82,7 @@ class Desk:
         await until(lambda: len(self.peer.services.subscriptions) == 1)
 
     async def text(self, call: DeskCall) -> str:
-        """What the tool answered."""
+        """Result text of the tool."""
         async with within():
             outcome = await asyncio.wrap_future(call.outcome)
         assert outcome.result is not None, outcome

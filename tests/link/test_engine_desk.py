@@ -100,7 +100,7 @@ class Group:
         return self.replicas[shown.rpartition(":")[2]]
 
     def call(self, port: str, tool: str, **arguments: Any) -> str:
-        """What a client of one replica gets."""
+        """Result text for a client of one replica."""
         with ServerUnderTest(f"{self.replicas[port].url}/mcp/far") as client:
             return client.call(tool, **arguments).text
 
@@ -149,7 +149,7 @@ async def test_a_replica_keeps_its_name_when_it_is_the_first_to_come_back(group:
         _, second = group.replicas.values()
         await asyncio.to_thread(second.end)
         async with within():
-            while len(after := await source.look()) > 1:  # noqa: ASYNC110 (the engine tells nobody)
+            while len(after := await source.look()) > 1:  # noqa: ASYNC110 (the engine sends no event)
                 await asyncio.sleep(0.1)
         assert after[0].name in before
     finally:
@@ -433,7 +433,7 @@ def test_an_engine_without_replicas_or_that_is_not_there_is_said(shared_engine: 
 
 
 def _ports(lines: list[dict[str, Any]]) -> set[str]:
-    """Which replicas printed the lines."""
+    """Replicas that printed the lines."""
     printed = (each for each in lines if each["text"] == "a stray print")
     return {each["replica"].rpartition(":")[2] for each in printed}
 

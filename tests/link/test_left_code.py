@@ -154,7 +154,7 @@ async def test_a_cancelled_job_is_left_until_its_function_has_ended(
 
 
 def place_of(number: int) -> tuple[int, int]:
-    """A place that is equal to every other one, and is none of them."""
+    """Return a new object that is equal to the others for `number`, but not identical."""
     return number, number
 
 

@@ -1,4 +1,4 @@
-"""The modes of a folder for a front end, made anew only when there is something new."""
+"""The modes of a folder for a front end, rebuilt only after changes."""
 
 from __future__ import annotations
 

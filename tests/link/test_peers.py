@@ -132,7 +132,7 @@ class Met:
 
     @asynccontextmanager
     async def stranger(self, kind: str) -> AsyncIterator[asyncio.subprocess.Process]:
-        """A client in a process of its own."""
+        """A client in a separate process."""
         met_there = await asyncio.to_thread(rendezvous.find_desk, self.folder)
         assert met_there is not None
         with met_there:
@@ -460,7 +460,7 @@ async def over_a_session(found: Met, *messages: dict[str, Any]) -> None:
 
 
 async def over_connections(found: Met, *messages: dict[str, Any]) -> None:
-    """Send each message over a connection of its own, without a session."""
+    """Send each message over a separate connection, without a session."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as client:
         for message in messages:
             async with Met(found.desk, client, found.url, found.folder).post(message):

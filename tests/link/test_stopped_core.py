@@ -194,7 +194,7 @@ async def test_pager_resend_mock_and_edit_wait_for_the_core_while_keys_go_on(
         )
 
         async def press_while_stopped(number: int, key: str) -> None:
-            """Choose an exchange whose bytes are not here, press a key that needs them, and go on."""
+            """Choose an exchange whose bytes are not here, press a key that needs them, and continue."""
             core.stop()
             if app.main.shown != "traffic":
                 await core.press("2")

@@ -1,4 +1,4 @@
-"""What servers do on their own, seen and steered through the link, with real programs and files."""
+"""Background work of servers, seen and controlled through the link, with real programs and files."""
 
 from __future__ import annotations
 
