@@ -1,4 +1,4 @@
-"""Tables of the recorder that peers fill have limits, and say what they leave out."""
+"""Tables of the recorder that peers fill have limits, and report their omissions."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_frames_survive_the_kill_of_the_process(tmp_path: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     due, end = 0, time.monotonic() + WITHIN_S
-    for line in child.stdout:  # it goes on: nothing is written because of an end
+    for line in child.stdout:  # the program keeps writing, so no end of it causes the write
         due = due or int(line) * (int(line) > 1000)
         if due and (b'"n%d"' % due in path.read_bytes() or time.monotonic() > end):
             break
@@ -357,7 +357,7 @@ def test_what_the_disk_has_not_taken_stays_in_memory(tmp_path: Path) -> None:
 
 
 def left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recording:
-    """A recording with little room for frames that nobody encodes."""
+    """A recording with little room for frames that are not encoded yet."""
     monkeypatch.setattr(capture, "_BACKLOG_BYTES", 1 << 20)
     recording = Recording(tmp_path / "a.jsonl")
     recording.start()

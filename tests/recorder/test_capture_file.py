@@ -1,4 +1,4 @@
-"""The capture file is private, append-only and goes on in parts."""
+"""The capture file is private and append-only, and continues in parts."""
 
 from __future__ import annotations
 

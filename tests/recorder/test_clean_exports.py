@@ -25,7 +25,7 @@ EXCHANGES = range(3)
 
 
 def hostile_recording() -> Recording:
-    """A call, a failed call and a message that is no JSON, with terminal commands in every text."""
+    """A call, a failed call and a message that is not JSON, with terminal commands in every text."""
     recording = Recording(None)
     recording.connect(connection(1, hostile("peer")))
     headers = (("Host", "127.0.0.1:1"), ("X-A", hostile("header")))

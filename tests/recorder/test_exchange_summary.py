@@ -31,7 +31,7 @@ LONG = "x" * (exchange_summary.LARGEST + 1)
 
 
 def summed(*frames: bytes) -> Summary:
-    """What is said of the first of some frames, each after the first an answer."""
+    """Summary of the first frame; all later frames are its answers."""
     recording = Recording(None)
     recording.connect(connection())
     for number, data in enumerate(frames):

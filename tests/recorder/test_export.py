@@ -1,4 +1,4 @@
-"""What is handed to others is complete, well-formed and masked."""
+"""Exports are complete, well-formed and masked."""
 
 from __future__ import annotations
 

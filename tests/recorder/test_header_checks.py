@@ -1,4 +1,4 @@
-"""Headers are held against the body they stand around; what is said about them repeats no secret."""
+"""Headers are compared with the body of their message; remarks about them repeat no secret."""
 
 from __future__ import annotations
 

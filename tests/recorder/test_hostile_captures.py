@@ -1,4 +1,4 @@
-"""A capture made by somebody who means harm costs no more than its size, and ends nothing."""
+"""A malicious capture costs no more than its size, and ends nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WORDS = [
     b'"note":', b'"connection":', b'"capture":', b"[" * 600, b'{"a":' * 300, b'"id":',
     b'"method":"notifications/cancelled"', b'"progressToken":1', b"\xe2\x82", b'"closed":-5',
 ]  # fmt: skip
-"""What is put into the middle of a capture."""
+"""Bytes that are inserted into the middle of a capture."""
 
 
 def sample(path: Path) -> bytes:
@@ -134,7 +134,7 @@ EXPORTS = (as_json_lines, as_report, as_har, as_copies)
 def look_at_everything(
     archive: Archive, chance: random.Random, exports: Sequence[Callable[[Index, range], None]] = EXPORTS
 ) -> None:
-    """Do with a capture what the screen and exports do; every export has to be what it says it is."""
+    """Use a capture as the screen and exports do; every export must have a valid format."""
     index = read_all(archive)
     view = View(index, parse(chance.choice(FILTERS), 1_764_000_000.0), raw=chance.random() < 0.2)
     while view.advance(1):
@@ -160,7 +160,7 @@ def attack(folder: Path, seed: int, count: int) -> int:
         opened += 1
         try:
             look_at_everything(archive, chance)
-            # Every frame has a line of its own, and every exchange and gap a message of its own.
+            # Every frame has a separate line, and every exchange and gap a separate message.
             lines = data.count(b"\n") + 1
             assert archive.count + archive.unreadable <= lines and len(archive.gaps) <= archive.count
             assert len(archive.index.exchanges) <= lines + data.count(b",")

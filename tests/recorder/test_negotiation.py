@@ -1,4 +1,4 @@
-"""Requests by which a client finds the era of a server: what it does not have is no error."""
+"""Requests by which a client finds the era of a server: a missing method does not count as an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The filter language: what it means, and where it says it does not understand."""
+"""The filter language: its meaning, and the position of its errors."""
 
 from __future__ import annotations
 

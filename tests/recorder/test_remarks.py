@@ -40,7 +40,7 @@ def settled(index: Index) -> Index:
 
 
 def kinds(index: Index, number: int = 0) -> list[str]:
-    """What is remarked on an exchange."""
+    """Kinds of the remarks on an exchange."""
     return [str(each.kind) for each in readable_message.remarks(index, index.exchange(number))]
 
 

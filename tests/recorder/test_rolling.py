@@ -55,7 +55,7 @@ def face(one: Exchange) -> tuple[object, ...]:
 
 
 def faces(index: Index, numbers: Iterable[int], first: int) -> list[tuple[object, ...]]:
-    """What is said of exchanges that began at frame `first` or later."""
+    """Views of exchanges that began at frame `first` or later."""
     ones = map(index.exchange, numbers)
     return sorted((face(one) for one in ones if _began(one) >= first), key=repr)
 
@@ -125,7 +125,7 @@ def test_an_exchange_that_was_dropped_is_nothing_but_its_number() -> None:
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_calls_once_what_is_kept_is_full(tmp_path: Path) -> None:
-    """Names and ids nobody used before, filters, a file: all that is known to have grown."""
+    """New names and ids, filters, a file: all tables that are known to have grown."""
     recording = Recording(tmp_path / "c.jsonl", 1 << 20)
     recording.start()
     views = [View(recording.index, parse(query, 0.0)) for query in QUERIES if query]

@@ -1,4 +1,4 @@
-"""A sequence diagram says who asked whom, how it ended and after how long; no name can break it."""
+"""A sequence diagram shows callers, outcomes and durations; no name can break it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients say again and again is written once, and read back for every frame it was said around."""
+"""Repeated HTTP headers of clients are written once, and read back for every frame that had them."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ VALUES: dict[str, Callable[[Index, int], object]] = {
     "id": lambda index, line: str(index.exchange(line).id),
     "revision": lambda index, line: index.exchange(line).revision,
 }
-"""What is equal of two lines that are equal in a column."""
+"""Values by column; lines with equal values are equal in that column."""
 
 NOW = 4e9
-"""Unix time in seconds up to which nobody has answered."""
+"""Unix time in seconds of the test's clock; later than all frames."""
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +80,7 @@ def test_lines_are_in_order_and_equal_ones_as_they_came(column: str, is_falling:
         if VALUES[column](index, before) == value:
             assert before < line
         else:
-            assert value not in seen  # equal lines stand together
+            assert value not in seen  # equal lines are adjacent
         seen.add(VALUES[column](index, before))
     if column in ("size", "what", "peer", "revision"):
         assert [VALUES[column](index, line) for line in got] == sorted(

@@ -45,7 +45,7 @@ def exchange(
 
 
 def two_clients(recording: Recording) -> Recording:
-    """Ten calls of two tools by two clients, one of each kind of failure, and what is no call."""
+    """Ten calls of two tools by two clients, one of each kind of failure, and messages that are not calls."""
     recording.connect(connection(1, "claude"))
     recording.connect(connection(2, "cursor"))
     exchange(recording, 1, request(0, "tools/list"), result(0, {"tools": [SCHEMA]}), OPENED, 0.001)

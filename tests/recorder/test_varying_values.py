@@ -1,4 +1,4 @@
-"""What varies from run to run is found by its shape, and a pattern fits what has the same shape."""
+"""Values that vary from run to run are found by their shape; a pattern matches values of the same shape."""
 
 from __future__ import annotations
 
