@@ -1,4 +1,4 @@
-"""What the page on many machines has ready to run: each part as far as one machine can run it."""
+"""Files of the page on many machines: each part is run as far as one machine can."""
 
 from __future__ import annotations
 

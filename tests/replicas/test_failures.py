@@ -1,4 +1,4 @@
-"""Replicas and engines that end, hang and come back, under clients that go on."""
+"""Replicas and engines that end, hang and come back, while clients continue."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ async def test_while_the_engine_is_away_calls_go_on_and_the_rest_is_refused_at_o
             await asyncio.sleep(0.1)
     said = [line.partition(" info jobs: ")[2] for line in cluster.replicas[0].said if " info jobs: " in line]
     assert len(said) == len(set(said)), "each trouble is told once"
-    await client.ask("logging/setLevel", level="error")  # written anew: the engine had lost the session
+    await client.ask("logging/setLevel", level="error")  # creates it again: the engine had lost the session
     for _ in range(6):
         assert not (await client.call("TaskManager", action="create", query="tea")).get("isError")
 

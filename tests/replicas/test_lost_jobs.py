@@ -27,7 +27,7 @@ pytestmark = [needs_engine, pytest.mark.slow]
 
 T = TypeVar("T")
 INTERRUPTED_S = 10.0
-"""How long a job of a dead replica may be shown as running."""
+"""Longest time that a job of a dead replica may be shown as running."""
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def kill(cluster: ReplicaCluster, victim: ServedReplica) -> None:
 
 
 def runs(folder: Path, mark: str) -> list[str]:
-    """What the tool noted of its runs: `began` or `ended` and the process."""
+    """Notes of the tool about its runs: `began` or `ended` and the process."""
     lines = (folder / "runs").read_text().splitlines() if (folder / "runs").exists() else []
     return [line.removeprefix(f"{mark} ") for line in lines if line.startswith(f"{mark} ")]
 

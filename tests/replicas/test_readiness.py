@@ -88,7 +88,7 @@ async def test_a_replica_that_was_asked_to_end_serves_new_connections_until_bala
             client = SessionClient(replica.url, http)
             await client.open()
             assert (await client.call("add", a=1, b=2))["structuredContent"] == {"result": 3}
-        # A person who asks again does not wait.
+        # A second signal ends the wait.
         assert await asyncio.to_thread(replica.end, signal.SIGINT) == 128 + signal.SIGINT
 
 

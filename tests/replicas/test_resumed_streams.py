@@ -37,7 +37,7 @@ async def count(gate: Path, ctx: Context) -> str:
 
 
 class Gate:
-    """How far the tool may count."""
+    """Limit up to which the tool may count."""
 
     def __init__(self, place: Path) -> None:
         self.path = place / f"gate-{os.urandom(4).hex()}"
@@ -65,7 +65,7 @@ async def client(cluster: ReplicaCluster) -> AsyncIterator[SessionClient]:
 
 
 class Streams:
-    """What a client hears of one call, however often it comes back."""
+    """Events that a client receives for one call, over all its reconnections."""
 
     def __init__(self, client: SessionClient, place: Path) -> None:
         self.gate = Gate(place)
@@ -107,7 +107,7 @@ class Streams:
 
 
 def streams_of(engine: EngineServer, cluster: ReplicaCluster) -> str:
-    """What the engine lists as keys of streams of a deployment."""
+    """Keys of a deployment's streams in the engine."""
     return engine.ask("KEYS", f"{{{cluster.name}}}:stream:*")
 
 

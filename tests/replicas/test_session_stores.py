@@ -1,4 +1,4 @@
-"""HTTP sessions that go on elsewhere: on disk after a restart, in the engine at another replica, alike."""
+"""HTTP sessions that continue in another process: from disk after a restart, or from the engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Store(Protocol):
         """The first process serves a session."""
 
     async def end(self, identifier: str) -> None:
-        """Its client ends it there."""
+        """The client ends it at the first process."""
 
     async def go_on(self, identifier: str, server: str, owners: list[str]) -> SessionState | None:
         """The second process is asked for it, once the first has left it."""

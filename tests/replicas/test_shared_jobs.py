@@ -105,7 +105,7 @@ def make_folder(place: Path) -> Path:
 
 
 class Caller:
-    """Speaks to a cluster, each request on a connection of its own and so at the next replica."""
+    """Speaks to a cluster, each request on a new connection and therefore at the next replica."""
 
     def __init__(self, cluster: ReplicaCluster, http: aiohttp.ClientSession) -> None:
         self.cluster, self.http, self.url = cluster, http, cluster.url
@@ -167,7 +167,7 @@ class Caller:
             return orjson.loads(body)
 
     async def over(self, job: str, within_s: float = WITHIN_S) -> Any:
-        """How a job stands at the end."""
+        """Final state of a job."""
         async with within(within_s=within_s):
             while True:
                 async with self.http.get(f"{self.url}/jobs/{job}") as answer:
@@ -230,7 +230,7 @@ async def test_programs_in_the_background_are_read_and_ended_through_any_replica
     assert len(set(numbers)) == 3
 
     async def listed(count: int) -> list[list[Any]]:
-        """What each of three replicas says of these programs, once it knows of all."""
+        """Lists of these programs by three replicas, once each knows all of them."""
         found = list[list[Any]]()
         async with within():
             while len(found) < count:
@@ -378,7 +378,7 @@ async def test_a_listener_is_told_of_tasks_of_every_replica(caller: Caller) -> N
             task, status = event["params"]["taskId"], event["params"]["status"]
             if status not in told[task]:
                 told[task].append(status)
-                if status == "input_required":  # each is answered by what the listener was told
+                if status == "input_required":  # the answer uses only data of the notification
                     (key,) = event["params"]["inputRequests"]
                     answers = {key: {"action": "accept", "content": {"name": "Ada"}}}
                     await caller.stateless("tasks/update", taskId=task, inputResponses=answers)

@@ -55,7 +55,7 @@ def folder_at(place: Path) -> Path:
 
 
 async def called(url: str, tool: str, **arguments: Any) -> Any:
-    """What a client gets for a call, over HTTP."""
+    """Result text of a call over HTTP."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     message |= {"params": {"name": tool, "arguments": arguments}}
     async with http_client() as http, http.post(f"{url}/mcp/shop", json=message) as answer:
@@ -65,7 +65,7 @@ async def called(url: str, tool: str, **arguments: Any) -> Any:
 
 
 async def asks(url: str, link: Any) -> asyncio.Task[Any]:
-    """A call whose question waits at a desk; until the replica has heard of that, nobody can be asked."""
+    """A call whose question waits at a desk. It is repeated until the replica knows of the desk."""
     async with within():
         while True:
             call = asyncio.create_task(called(url, "paint"))
@@ -98,7 +98,7 @@ async def test_a_desk_answers_what_is_asked_at_another_where_nobody_looks(
     tmp_path: Path, shared_engine: EngineServer
 ) -> None:
     async with two_desks(tmp_path, shared_engine.url) as (one, two):
-        two.attend(-1)  # nobody sits there
+        two.attend(-1)  # the desk has no person now
         await until(lambda: not two.host.inbox.audience and two.host.inbox.people)
         call = asyncio.create_task(called(url_of(two), "paint"))
         await until(lambda: waiting(one))

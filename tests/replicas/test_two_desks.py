@@ -1,4 +1,4 @@
-"""Two desks with one engine: what is decided at one counts at the other, and differing folders are told."""
+"""Two desks with one engine: decisions at one count at the other, and differing folders are reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def desks(tmp_path: Path, sharing: dict[str, Any]) -> AsyncIterator[tuple[
 
 
 async def called(desk: RunningDesk) -> Any:
-    """What a client of a desk gets for a call of `add`."""
+    """Response to a call of `add` for a client of a desk."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     message |= {"params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
     async with aiohttp.ClientSession() as http, http.post(desk.view().servers[0].url, json=message) as answer:
@@ -103,7 +103,7 @@ async def test_the_list_of_replicas_is_in_the_status(desks: tuple[RunningDesk, R
         return number
 
     async with within():
-        while await names() < 2:  # noqa: ASYNC110 (a page tells nobody)
+        while await names() < 2:  # noqa: ASYNC110 (a page sends no event)
             await asyncio.sleep(0.1)
     assert two.host.replicas is not None and two.host.replicas.is_alive(two.host.replicas.id)
 
