@@ -17,7 +17,7 @@ NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2
 LOAD, EQUAL, GIVE = 0x20, 0x15, 0x06
 ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | errno.EPERM
 NUMBER, FAMILY = 0, 16
-"""Where the number of the call and its first argument lie."""
+"""Offsets of the number of the system call and of its first argument."""
 
 
 class _Program(ctypes.Structure):
@@ -44,7 +44,7 @@ def forbid_by_kernel() -> None:
 
 
 def forbid_in_python() -> None:
-    """The same where there is no such kernel."""
+    """Forbid sockets in Python, on systems without such a kernel."""
 
     class Refusing(socket.socket):
         def __init__(self, family: int = socket.AF_INET, *args: int, **more: int) -> None:

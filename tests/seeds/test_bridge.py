@@ -124,7 +124,7 @@ Start: TypeAlias = Callable[[bool], Wallet]
 
 @pytest.fixture(scope="module")
 def begin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
-    """Serves a new wallet, with or without the flag that asks everybody for a token."""
+    """Serves a new wallet, with or without the flag that requires a token of every caller."""
 
     def serve_one(requires_jwt: bool) -> Wallet:
         files = {
@@ -369,7 +369,7 @@ async def test_tools_of_a_client_are_functions_for_a_model(start: Start) -> None
 
 @pytest.fixture(scope="module")
 def sample() -> Iterator[str]:
-    """The URL of the sample wallet; tokens of its own are signed with `SECRET`."""
+    """The URL of the sample wallet; its tokens are signed with `SECRET`."""
     with pytest.MonkeyPatch.context() as patch, started_services() as serve:
         patch.setenv("WALLET_SECRET", tokens.SECRET)
         service = serve(str(SAMPLES / "wallet"), "--port", "0")

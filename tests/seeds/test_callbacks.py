@@ -1,4 +1,4 @@
-"""Callbacks on real processes: whoever is there hears of what fires after the server was started again."""
+"""Callbacks on real processes: clients receive callbacks that fire after the server was restarted."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_what_fired_while_nobody_was_there_is_told_once_to_each_who_comes_later(
     second = stdio()
     data = heard(second, MESSAGE)["params"]["data"]
     assert (data["callback_id"], data["message"], data["fired"]) == (1, "stretch", 1)
-    second.end()  # not killed: what was told is noted a moment later
+    second.end()  # not killed, because the delivery is recorded a moment later
     third = stdio()
     # The handshake's notifications come before the answer to this, if there are any.
     assert manage(third, action="list")["structuredContent"]["callbacks"][0]["state"] == "over"

@@ -37,7 +37,7 @@ TARGETS = (
     "Open.txt", "../resources/open.txt", "//etc/passwd", "/etc/passwd", "/proc/self/environ",
     "~/.ssh/id_rsa", "*", "", ".", "..",
 )  # fmt: skip
-"""As seen from `resources/`. Nobody offers any of them."""
+"""Paths relative to `resources/`. None of them is a resource."""
 PREFIXES = (
     "", "./", "/", "resources/", "./resources/", "resources//", "/resources/", "RESOURCES/",
     "resources/deep/../", "resource://", "resource:///", "resource://./", "resource://deep/",

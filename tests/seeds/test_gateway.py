@@ -173,12 +173,12 @@ def make_folder(home: Path) -> Path:
 
 
 def started(home: Path, *options: str, **environ: str) -> Iterator[Zyra]:
-    """Serve a folder with both programs until somebody asks for more."""
+    """Serve a folder with both programs until the fixture ends."""
     yield from served(make_folder(home), home, *options, **environ)
 
 
 def served(folder: Path, home: Path, *options: str, **environ: str) -> Iterator[Zyra]:
-    """Serve a folder in a process of its own, until somebody asks for more."""
+    """Serve a folder in a separate process until the fixture ends."""
     with pytest.MonkeyPatch.context() as patch:
         settings = {"MCPDESK_STATE_DIR": str(home / "state"), "MCPDESK_CONFIG_DIR": str(home / "config")}
         settings["MCPDESK_OUTPUT_DIRS"] = str(home.parent)
@@ -223,7 +223,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def in_shell(command: str, url: str, **variables: str) -> str:
-    """What a printed command prints, its address replaced."""
+    """Output of a printed command, its address replaced."""
     ask = command.replace(PRINTED, url)
     shown = "command -v jq > /dev/null || jq() { cat; }\nset -o pipefail\n"
     process = await asyncio.create_subprocess_exec(
@@ -240,7 +240,7 @@ async def in_shell(command: str, url: str, **variables: str) -> str:
 async def by_hand(command: str, url: str, **variables: str) -> Fetched:
     """The same request by a client that reads the command's options."""
     known = {"ZYRA_API_KEY": KEY} | variables
-    # A shell leaves what stands in single quotes alone.
+    # A shell does not change text in single quotes.
     pieces = re.split(r"('[^']*')", command.replace(PRINTED, url).replace("\\\n", " "))
     text = "".join(
         piece if piece.startswith("'") else re.sub(r"\$(\w+)", lambda found: known[found[1]], piece)
@@ -266,7 +266,7 @@ async def by_hand(command: str, url: str, **variables: str) -> Fetched:
 
 
 async def both(command: str, zyra: Zyra, **variables: str) -> Any:
-    """What a printed command is answered, in the shell where there is curl, and by hand: alike."""
+    """Answer to a printed command, by hand and, if curl is there, in the shell: both are equal."""
     plain = await by_hand(command, zyra.url, **variables)
     assert plain.status == 200 and plain.headers["content-type"] == "application/json"
     if CURL:
@@ -447,7 +447,7 @@ async def begin(client: aiohttp.ClientSession, zyra: Zyra, name: str, **argument
 
 
 def events(text: str) -> list[dict[str, Any]]:
-    """Those of a stream of `data: {...}` and nothing else."""
+    """Events of a stream that contains only `data: {...}`."""
     pieces = text.split("\n\n")
     assert pieces.pop() == "" and all(piece.startswith("data: {") for piece in pieces)
     return [json.loads(piece.removeprefix("data: ")) for piece in pieces]

@@ -1,4 +1,4 @@
-"""A plan made with the thirteen tools alone in one session of a real process, while another goes on."""
+"""A plan made with only the thirteen tools in one session of a real process, beside another session."""
 
 from __future__ import annotations
 

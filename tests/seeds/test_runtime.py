@@ -123,7 +123,7 @@ PROMISED = '''
 
 
 def address(service: Service, *names: str) -> str:
-    """Where a service listens, once it serves these."""
+    """Address of a service, once it serves these."""
     for name in names:
         url = service.says(f"serving {name} at").rpartition(" ")[2]
     return url.rpartition("/mcp/")[0]
