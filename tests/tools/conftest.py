@@ -13,7 +13,7 @@ from tests.tools.support import ToolContext
 
 @pytest.fixture
 async def home(tmp_path: Path) -> AsyncIterator[ServerState]:
-    """Of a server with an empty folder and no state."""
+    """State of a server with an empty folder."""
     folder = tmp_path / "folder"
     folder.mkdir()
     made = ServerState(folder, tmp_path / "state", (folder / "skills", tmp_path / "own" / "skills"))

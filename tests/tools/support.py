@@ -1,4 +1,4 @@
-"""What tool tests share: built-in tools called without a server around them."""
+"""Shared helpers of tool tests: built-in tools called without a server around them."""
 
 from __future__ import annotations
 

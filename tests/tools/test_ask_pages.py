@@ -1,4 +1,4 @@
-"""What may be asked, and how a refusal names the place."""
+"""Valid questions, and refusals that name the location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SetCallback: messages come back when they are due, to their sender, the desk and whoever subscribed."""
+"""SetCallback: due messages are sent to the caller, the desk and all subscribers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.tools.support import ToolContext, fields, use
 
 
 class Clock:
-    """A clock that stands still until it is set."""
+    """A manual clock."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -28,7 +28,7 @@ class Clock:
 
 
 class Caller(ToolContext):
-    """Keeps what it is told after its call."""
+    """Keeps the messages it receives after its call."""
 
     def __init__(self, home: ServerState) -> None:
         super().__init__(home=home)

@@ -1,4 +1,4 @@
-"""ReadImage: what is a picture is shown, whatever its name; what is none says why."""
+"""ReadImage: pictures are shown, whatever their name; other files are refused with the reason."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ async def test_a_picture_with_wrong_bytes_is_read_or_broken(tmp_path: Path, form
 async def test_a_file_that_has_more_than_it_says_is_not_read_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = Path("/proc/self/smaps")  # the system says it has no bytes
+    path = Path("/proc/self/smaps")  # its size according to the system is 0
     monkeypatch.setattr(images, "MOST_BYTES", 100)
     with pytest.raises(HandlerError, match="has more than the 100 bytes that are allowed"):
         await read(path)

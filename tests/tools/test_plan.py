@@ -1,4 +1,4 @@
-"""PlanMode: the plan is a file, and nothing but reading goes on while it is made."""
+"""PlanMode: the plan is a file, and until it is done only reading is allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TaskManager: what was noted down is there for whoever asks next."""
+"""TaskManager: stored tasks are found by later calls."""
 
 from __future__ import annotations
 

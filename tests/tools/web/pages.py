@@ -49,12 +49,12 @@ def moved(to: str) -> web.Response:
 
 
 class Site:
-    """What is served; paths that were asked for are noted."""
+    """The served pages; requested paths are recorded."""
 
     def __init__(self) -> None:
         self.base = ""
         self.other = ""
-        """Where the script-built page tries to read a secret."""
+        """Address from which the script-built page tries to read a secret."""
         self.asked: list[str] = []
         self.is_over = asyncio.Event()
 

@@ -90,13 +90,13 @@ class Engines:
         return {name: f"{self.base}/{name}" for name in SHAPES}
 
     async def never(self, request: web.Request) -> web.StreamResponse:
-        """No answer, as long as anybody waits."""
+        """Do not answer before the end of the test."""
         self.has_hung.set()
         await self.is_over.wait()
         return web.Response()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Whatever an engine answers."""
+        """Answer like the engine in the path."""
         name = request.path.split("/")[1]
         body = (await request.read()).decode()
         self.asked.setdefault(name, []).append(f"{request.path_qs} {body}".strip())

@@ -1,4 +1,4 @@
-"""Which addresses may be talked to, in every dress they come in."""
+"""Allowed and forbidden addresses, in all notations."""
 
 from __future__ import annotations
 

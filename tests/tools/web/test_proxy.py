@@ -48,7 +48,7 @@ async def test_a_tunnel_reaches_this_machine(served: Site) -> None:
 async def test_of_a_hosts_addresses_the_one_that_answers_is_taken(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As with `localhost`, where it is `::1` first and a server listens on 127.0.0.1 alone."""
+    """Like `localhost` if it resolves to `::1` first and the server listens only on 127.0.0.1."""
     found = [(socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1")]
     monkeypatch.setattr(
         socket,
