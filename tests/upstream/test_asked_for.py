@@ -1,4 +1,4 @@
-"""What the desk asks of servers and tells them: from which level on they log, and which roots it has."""
+"""Settings the desk sends to servers: the log level, and its roots."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ async def test_a_session_is_only_for_who_began_it_and_its_token_is_sent_on() -> 
         async with passing(UrlTarget(url, kind="ws")) as desk, aiohttp.ClientSession(headers=BOTH) as http:
             place, token = desk.host.url("far"), {"Authorization": "Bearer mine"}
             headers = await begin(http, place, token)
-            assert "Bearer mine" in seen  # the desk opens a connection of its own as well
+            assert "Bearer mine" in seen  # the desk opens a separate connection as well
             ping = {"jsonrpc": "2.0", "method": "notifications/initialized"}
             for sent, status in ((headers, 404), (headers | token, 202)):
                 async with http.post(place, data=json.dumps(ping), headers=sent) as got:
@@ -519,12 +519,12 @@ def pids(place: Path) -> list[int]:
 
 
 def living(place: Path) -> list[int]:
-    """The runs that go on."""
+    """Runs that are still alive."""
     return [pid for pid in pids(place) if psutil.pid_exists(pid)]
 
 
 def lines(place: Path) -> list[str]:
-    """What all runs were sent."""
+    """Lines that all runs received."""
     return [line for path in place.glob("*.log") for line in path.read_text().splitlines()]
 
 

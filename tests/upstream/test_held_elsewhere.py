@@ -116,7 +116,7 @@ async def let_progress_go(desk: RunningDesk) -> None:
 
 
 def marked(index: Index) -> list[str]:
-    """What became of held messages, in order."""
+    """Outcomes of held messages, in order."""
     return [mark.how for mark in index.marks]
 
 
@@ -140,7 +140,7 @@ async def test_what_a_server_sends_to_a_client_is_held_and_changed(way: str, rev
             call = asyncio.create_task(client.call_tool("ask", {}))
             asked = await sent(desk, "asks", "answer")
             await let_go(desk, asked, Verdict.CHANGE, asked.text.replace("Who are", "Which one are"))
-            if revision != NEWEST:  # there the reply is a request of its own
+            if revision != NEWEST:  # there the reply is a separate request
                 reply = await sent(desk, "reply", after=asked)
                 await let_go(desk, reply, Verdict.CHANGE, reply.text.replace("Ada", "Grace"))
             name = "Ada" if revision == NEWEST else "Grace"
@@ -190,7 +190,7 @@ async def test_what_a_server_sends_to_the_desk_is_held_and_changed(way: str, rev
 
 
 def _spoken(revision: str) -> str:
-    """What a client speaks through the desk, which serves it Streamable HTTP."""
+    """Revision of a client behind the desk, which serves it over Streamable HTTP."""
     return "2025-11-25" if revision == "2024-11-05" else revision
 
 

@@ -36,7 +36,7 @@ with open(sys.argv[1], "w") as file:
 while True:
     time.sleep(1)
 """
-"""It hears neither the end of its input nor a signal, and what it starts goes away from it."""
+"""A program that ignores the end of its input and signals, and whose children leave its process group."""
 
 
 @contextmanager
@@ -142,7 +142,7 @@ async def killed_at(
             await asking
     else:
         status, told, begun = await asking
-        if step == "pause" and status == 200:  # asked before the desk had heard of the end
+        if step == "pause" and status == 200:  # asked before the desk noticed the end
             assert "the program ended by SIGKILL" in told
             status, told, begun = await ask(method, "", session)
         assert (status, begun) == (404 if step in ("pause", "stream") else 200, "")

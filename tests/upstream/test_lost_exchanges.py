@@ -23,7 +23,7 @@ Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 async def ended(desk: RunningDesk) -> list[Exchange]:
-    """The exchanges with the server, once none is pending any more."""
+    """The exchanges with the server, once none is pending."""
 
     def is_over() -> bool:
         desk.traffic.catch_up()

@@ -79,7 +79,7 @@ ODD = [
 
 
 async def called(http: aiohttp.ClientSession, url: str) -> bytes:
-    """The answer to a call with the id 7 in a session of its own."""
+    """The answer to a call with the id 7 in a new session."""
     about = {
         "protocolVersion": "2025-06-18",
         "capabilities": {},

@@ -20,7 +20,7 @@ from tests.support.patience import WITHIN_S, until, within
 
 
 class Server:
-    """Implements `Channels` and their channel; what comes of it is given to `heard`."""
+    """Implements `Channels` and their channel; passes all messages to `heard`."""
 
     has_lines = holds_credentials = False
 

@@ -1,4 +1,4 @@
-"""What a program writes to stderr, as entries with levels."""
+"""Stderr of a program, as log entries with levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of an upstream server's own requests has a limit."""
+"""Stored data about an upstream server's own requests has a limit."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tests.support.skill_server import FORM, MAIN
 
 
 async def read(desk: RunningDesk, uri: str) -> tuple[str, str]:
-    """What the desk is given at a URI, and why it is not."""
+    """Text the desk reads at a URI, and the error message if it fails."""
     outcome = await desk.outcome("acme", "resources/read", {"uri": uri})
     text = outcome.result["contents"][0]["text"] if outcome.result else ""
     return text, (outcome.error or {}).get("message", "")

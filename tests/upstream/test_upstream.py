@@ -43,14 +43,14 @@ def view(desk: RunningDesk, name: str = "odd") -> ServerView:
 
 
 def upstream(desk: RunningDesk, name: str = "odd") -> UpstreamView:
-    """What is known of a server that is not ours."""
+    """State of an upstream server."""
     found = view(desk, name).upstream
     assert found is not None
     return found
 
 
 def names(desk: RunningDesk, name: str = "odd") -> list[str]:
-    """What it offers."""
+    """Names of its items."""
     return [item.name for item in desk.catalogue(name).items]
 
 
