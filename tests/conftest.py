@@ -1,4 +1,4 @@
-"""What every test gets: folders of its own for state and configuration, and no settings from the outside."""
+"""Fixtures of every test: separate state and configuration folders, no settings from the environment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ for number in {signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)}:  # Wind
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# How long an example takes says something of the machine's other work only. Everybody gets the same examples:
+# The time of an example depends only on the machine's other work. All runs use the same examples:
 # others are looked for with --hypothesis-profile=search.
 UNTIMED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", derandomize=True, max_examples=50, **UNTIMED)
@@ -122,7 +122,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say what is left out."""
+    """Name the markers of the tests that are left out."""
     if config.option.markexpr != QUICK:
         return None
     return "left out: slow, process and browser, which `pytest -m 'slow or process or browser'` runs"

@@ -77,7 +77,7 @@ PUBLISHED: dict[str, list[tuple[str, str, str, str]]] = {
 """Name, type, status and description of every parameter, as the table of these tools has them."""
 
 HEAVY = {"psutil", "sqlite3", "PIL", "bs4", "markdownify", "ddgs", "aiohttp"}
-"""What only a call may load: a folder that names the tool does not pay for it."""
+"""Modules that only a call may load, so a folder that lists the tool starts quickly."""
 
 
 def parameters(schema: dict[str, Any]) -> list[tuple[str, str, str, str]]:

@@ -1,4 +1,4 @@
-"""What the documents say is so: their commands run, their tables match the program's own."""
+"""The documents are correct: their commands run, their tables match the program's own."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_every_status_with_a_hint_has_a_remedy() -> None:
 
 
 def test_tour_begins_with_the_desk_as_it_is() -> None:
-    """Its recorder writes the text of the first picture into the file: the README shows that one first."""
+    """The recorder stores the text of the first picture in the file: the README shows that one first."""
     with Image.open(ROOT / "docs" / "tour.gif") as picture:
         shown = picture.info["comment"].decode()
     assert "loop stuck" not in shown and "Call ^r" in shown

@@ -33,7 +33,7 @@ sys.exit(main())
 
 
 def of_extra(extra: str) -> list[Requirement]:
-    """What an extra requires."""
+    """Requirements of an extra."""
     found = map(Requirement, requires("mcpdesk") or ())
     return [each for each in found if each.marker is not None and each.marker.evaluate({"extra": extra})]
 

@@ -1,4 +1,4 @@
-"""Who may import whom: every arrow is walked, and the start-up of cheap commands watched."""
+"""Allowed imports between packages, and the modules that cheap commands load at start."""
 
 from __future__ import annotations
 

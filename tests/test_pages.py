@@ -1,8 +1,8 @@
-"""The pages of `docs/` are so: each is followed from top to bottom in an empty folder, as a reader would.
+"""The pages of `docs/` are correct: each is followed from top to bottom in an empty folder.
 
-A block with a `title` becomes that file. A block of `sh` is run: what serves goes on until the page ends;
-what opens a desk is seen in a terminal and quit. A block of `text` after one of `sh` is what that printed;
-`...` stands for anything. Python without a title has to load as the file of a server folder's tools.
+A block with a `title` becomes that file. A block of `sh` is run: servers run until the page ends;
+a command that opens a desk is seen in a terminal and quit. A block of `text` after one of `sh` is its output;
+`...` matches anything. Python without a title has to load as the file of a server folder's tools.
 
 Before a block, `<!-- not run: REASON -->` leaves it at a check of the commands in it, or of its syntax, and
 `<!-- ends with N -->` says that the exit code is not 0.
@@ -77,7 +77,7 @@ def lines(block: Block) -> list[str]:
 
 
 def command_of(line: str) -> str:
-    """Which of our commands a line is; empty for a program of somebody else."""
+    """Our command in a line; empty if the line starts another program."""
     words = line.split()
     if words[:1] != ["mcpdesk"]:
         return ""
@@ -97,7 +97,7 @@ def check_options(line: str) -> None:
 
 
 class Reader:
-    """Somebody who follows a page."""
+    """A reader who follows a page."""
 
     def __init__(self, place: Path, stack: ExitStack) -> None:
         port = free_port()

@@ -1,4 +1,4 @@
-"""Where things live, and who may enter."""
+"""Paths of the program's files, and their permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every setting: where it comes from, what it may be, and what is said when it may not."""
+"""Every setting: its sources, its values, and the errors about invalid ones."""
 
 from __future__ import annotations
 

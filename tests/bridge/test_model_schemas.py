@@ -403,7 +403,7 @@ def test_translated_schema_means_what_the_old_one_meant(
     )
     meant = jsonschema.Draft7Validator(switched).is_valid(arguments)
     accepted = jsonschema.Draft202012Validator(new).is_valid(arguments)
-    # A required argument that nobody describes is one: it would be forbidden where others are.
+    # An exception: a required argument without a description would be forbidden where others are.
     assert accepted == meant or (accepted and not set(said.get("required", ())) <= said["properties"].keys())
 
 

@@ -1,4 +1,4 @@
-"""The main loop of an author: a tool fails, its line is opened in the editor, mended, and called again."""
+"""The main loop of an author: a tool fails, its line is opened in the editor, fixed, and called again."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
         desk.press("\x1b")
         desk.wait(
             lambda: "at every save" not in desk.text, "the workbench"
-        )  # news are told where nobody looks
+        )  # the notice appears only while that pane is hidden
         price.write_text(price.read_text().replace('item: str = "tea"', "item: str, shop: str"))
         desk.see("recording of shop: 1 fails now, the contract is broken · R shows it")
         desk.press("5")

@@ -58,7 +58,7 @@ def listed(url: str) -> list[str]:
 
 
 def over_stdio(folder: Path, *arguments: str) -> str:
-    """What `mcpdesk stdio` says to a client that lists the tools, and on stderr."""
+    """Output of `mcpdesk stdio` for a client that lists the tools, and its stderr."""
     lines = (request("initialize", PARAMS), request("tools/list", identifier=2))
     finished = subprocess.run(
         [sys.executable, "-m", "mcpdesk", "stdio", str(folder), *arguments],

@@ -1,4 +1,4 @@
-"""What the terminal is given, in a pseudo-terminal: never the widgets' state, which may be ahead of it."""
+"""Output to the terminal, in a pseudo-terminal: never the widgets' state, which may be ahead of it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ Asked = tuple[int, asyncio.Future[Question]]
 
 
 class Seat:
-    """Where somebody answers: an inbox, and the way to answer what is in it."""
+    """A place where a person answers: an inbox, and the object that answers its questions."""
 
     def __init__(self, inbox: Inbox, answering: Answering) -> None:
         self.inbox, self.answering = inbox, answering
@@ -63,7 +63,7 @@ class ReplicaSeat(Seat):
 
 @asynccontextmanager
 async def replica(url: str, deployment: str, name: str, *, masks: bool = False) -> AsyncIterator[ReplicaSeat]:
-    """A replica with a connection of its own to the engine."""
+    """A replica with a separate connection to the engine."""
     engine, inbox = Engine(url, deployment), Inbox()
     living = LivingReplicas(engine)
     bus = EventBus(engine, living.me.id)
@@ -101,7 +101,7 @@ async def two_replicas(url: str, deployment: str, *, masks: bool = False) -> Asy
 
 @pytest.fixture(params=["inbox", pytest.param("engine", marks=needs_engine)])
 async def seats(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[list[Seat]]:
-    """Where it is asked, and where somebody else sits; of one core both are the same."""
+    """Seat of the asking process, and seat of another person; within one core both are the same."""
     if request.param == "engine":
         server: EngineServer = request.getfixturevalue("shared_engine")
         async with two_replicas(server.url, deployment(tmp_path)) as two:
@@ -115,7 +115,7 @@ async def seats(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def outcome(asked: Asked) -> Question:
-    """How a question ended for who asked it."""
+    """Final state of a question for its sender."""
     return await in_time(asked[1])
 
 
@@ -287,7 +287,7 @@ async def test_an_answer_is_taken_that_was_given_while_its_replica_was_cut_off(
         asked, shown = here.ask(), await there.sees()
         bus = here.shared._bus
         assert bus._reader_aio is not None
-        bus._reader_aio.cancel()  # it hears nothing any more
+        bus._reader_aio.cancel()  # it receives nothing from now on
         assert await there.answering.answer(shown.id, BLUE)
         assert not asked[1].done()
         here.shared._begin_again()  # as when the engine is back

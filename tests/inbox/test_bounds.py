@@ -1,4 +1,4 @@
-"""The bounds of a flat field, told in words a person understands."""
+"""The bounds of a flat field, in words for a person."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def make(made: MadeFiles, path: Path, text: str, *roots: Path) -> None:
 
 
 def no_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a file system without extended attributes."""
+    """Simulate a file system without extended attributes."""
 
     def refuse(*args: object, **named: object) -> None:
         raise OSError

@@ -62,7 +62,7 @@ def test_children_do_not_outlive_the_core(tmp_path: Path, number: signal.Signals
 
 @pytest.fixture
 def guard() -> Iterator[ProgramGuard]:
-    """One that is told the groups of programs its owner starts itself."""
+    """A guard that receives the groups of programs its owner starts."""
     guard = ProgramGuard(keeps=False)
     guard.mark()
     yield guard

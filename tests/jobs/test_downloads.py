@@ -19,7 +19,7 @@ from mcpdesk.jobs.downloads import Download, ProducedFile
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder files may lie in; its neighbours are not meant for anybody."""
+    """A folder for downloadable files; its neighbours must not be readable."""
     folder = tmp_path / "home"
     folder.mkdir()
     (tmp_path / "secret.txt").write_text("secret")

@@ -1,4 +1,4 @@
-"""One job: legal changes of state only, and listeners that hear of each."""
+"""One job: only legal changes of state, and listeners that are notified of each."""
 
 from __future__ import annotations
 

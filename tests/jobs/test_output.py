@@ -1,4 +1,4 @@
-"""Output is bounded in memory, whole on disk, and says when it is not."""
+"""Output is bounded in memory and whole on disk, and a missing part is reported."""
 
 from __future__ import annotations
 

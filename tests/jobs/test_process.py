@@ -48,7 +48,7 @@ if os.fork() == 0:
 os.wait()
 {then}
 """
-"""A daemon of its own session whose parent is gone, as daemons do it."""
+"""A daemon in a new session whose parent has exited, started as daemons usually are."""
 
 
 keeps = pytest.mark.skipif(not CAN_KEEP, reason="needs a system where orphans can be adopted")

@@ -36,7 +36,7 @@ def sleepers() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def start(command: str, **environment: str) -> subprocess.Popen[bytes]:
-    """A shell in a session of its own that has written a line, so it has its environment."""
+    """A shell in a new session that has written a line, so its environment is set."""
     shell = subprocess.Popen(
         ["bash", "-c", command],
         stdin=subprocess.PIPE,

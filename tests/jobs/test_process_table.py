@@ -1,4 +1,4 @@
-"""What is read from the system about a process, beside what psutil says of it."""
+"""Data of the system about a process, compared with psutil."""
 
 from __future__ import annotations
 

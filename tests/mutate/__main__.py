@@ -107,7 +107,7 @@ class Checkout:
             self._unsound.add(failed)
 
     def _failing(self, files: list[str], marks: str, workers: str) -> str:
-        """The first test that fails; "" if all pass or there is none."""
+        """The first test that fails; "" if all pass or no test is selected."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
         command += ["-n", workers, "--timeout", str(TEST_S), "-m", marks, *files]
         command += [f"--deselect={test}" for test in sorted(self._unsound)]

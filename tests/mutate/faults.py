@@ -22,7 +22,7 @@ OPPOSITES: dict[type[ast.AST], str] = {
     ast.And: "or",
     ast.Or: "and",
 }
-"""What each operator is replaced by."""
+"""Replacement of each operator."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Content blocks are told from data by their members."""
+"""Content blocks are distinguished from data by their members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change of a definition means for clients that know it as it was."""
+"""Effect of a changed definition on clients that know the old one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcpdesk.protocol.catalogue.contract import ContractVerdict, contract_change
 
 
 def told(kind: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> list[str]:
-    """What is said about one item, with `!` before what breaks clients and `~` before wording."""
+    """Messages about one item, with `!` before breaking changes and `~` before wording."""
     sides = [{} if one is None else {(kind, "it"): one} for one in (before, after)]
     marks = {ContractVerdict.BREAKING: "!", ContractVerdict.COMPATIBLE: "", ContractVerdict.WORDING: "~"}
     return [f"{marks[change.verdict]}{change.told}" for change in contract_changes(*sides)]

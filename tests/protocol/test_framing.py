@@ -82,11 +82,11 @@ def test_whole_stream_gives_its_events_id_and_retry() -> None:
 NEWLINES = [b"\r", b"\n", b"\r\n"]
 LINES = [b"data", b"data: a", b"id: 1", b"event:b", b"retry: 7", b":", b" ", b"\0", b"\xff", b"\xef\xbb\xbf"]
 PIECES = NEWLINES + LINES
-"""What a stream may be made of, in every order."""
+"""Parts of a stream, in every order."""
 
 
 def whole_and_apart(data: bytes, cuts: list[int]) -> None:
-    """Whatever a stream holds, it is the same to the event, id and delay, however it comes."""
+    """Check that a stream gives the same events, id and delay in any pieces."""
     events, framer = read([data])
     ways = [range(1, len(data)), sorted(cut for cut in cuts if cut < len(data))]
     for places in ways:

@@ -1,4 +1,4 @@
-"""What counts as a message, and how ids are told apart."""
+"""Valid messages, and the comparison of ids."""
 
 from __future__ import annotations
 

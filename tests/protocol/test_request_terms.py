@@ -1,4 +1,4 @@
-"""What a client declared, revision by revision."""
+"""Terms that a client declared, revision by revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file of a skill must be, by its entry."""
+"""Requirements of a skill's entry on its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request that stands alone must bring, in the order of the ladder."""
+"""Members that a stateless request must have, in the order in which they are checked."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def serve() -> Iterator[Serve]:
 
 
 async def chat(*arguments: str, **environ: str) -> tuple[int, str, list[dict[str, Any]], str]:
-    """Run the program; returns its exit code, its answer, the messages it told and the last line it wrote."""
+    """Run the program; return its exit code, its answer, the messages on stderr, and the last line there."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, str(CHAT), *arguments, cwd="/", env={**os.environ, **environ},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -132,7 +132,7 @@ async def test_model_that_refuses_or_never_ends_is_told() -> None:
 
 @pytest.mark.process
 async def test_model_or_server_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
-    with socket.socket() as taken:  # but nobody listens
+    with socket.socket() as taken:  # but without a listener
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         code, _, _, complaint = await chat("Hello", "--model-url", url)

@@ -1,4 +1,4 @@
-"""The stages of the dataviz sample: from files to grids to pictures; each program says what is wrong."""
+"""The stages of the dataviz sample: from files to grids to pictures; each program reports its errors."""
 
 from __future__ import annotations
 

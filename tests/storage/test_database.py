@@ -1,4 +1,4 @@
-"""A state file: what was confirmed is there, whoever else uses the file and however the process ends."""
+"""A state file keeps confirmed data, whatever other processes use it and however the process ends."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ async def test_two_processes_write_to_one_file(data: Database) -> None:
 
 
 class Contended(sqlite3.Connection):
-    """Another process makes the file at the same time: SQLite says so at once, whatever its patience."""
+    """A connection whose first statements fail at once, because another process creates the file."""
 
     refusals = 3
 

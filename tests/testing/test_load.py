@@ -31,7 +31,7 @@ async def odd(n: int = 0) -> str:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Runs `mcpdesk load` with a state of its own and returns how it ended."""
+    """Run `mcpdesk load` with a separate state folder and return the finished process."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -69,7 +69,7 @@ NAMELESS = """
     return !(one.getAttribute("aria-label") || by || labels || one.textContent).trim();
   }).map(one => one.outerHTML.slice(0, 120))
 """
-"""Controls nobody who cannot see them could name."""
+"""Controls without an accessible name."""
 
 
 class Surfer:
@@ -108,11 +108,11 @@ class Surfer:
             raise
 
     async def text(self, selector: str) -> str:
-        """What is written in an element."""
+        """Text of an element."""
         return await self.page.locator(selector).inner_text()
 
     async def toasts(self, words: str) -> None:
-        """Wait until a toast says so."""
+        """Wait until a toast contains the words."""
         await self.page.locator("#toast p", has_text=words).first.wait_for()
 
     async def question(self) -> Any:
@@ -122,7 +122,7 @@ class Surfer:
         return form
 
     async def answered(self) -> None:
-        """No question waits any more."""
+        """Wait until no question is open."""
         await self.page.get_by_text("No question is waiting.").wait_for()
 
     async def overflow(self) -> int:

@@ -82,7 +82,7 @@ class Shown:
         return self.screens()
 
     def health(self) -> bytes:
-        """What the core says of itself, asked over HTTP."""
+        """Health of the core, requested over HTTP."""
         address = re.search(r"serving shown at (http://[^/]+)/", "".join(self.lines))
         assert address is not None
         with urllib.request.urlopen(f"{address[1]}/health", timeout=WITHIN_S) as answer:
@@ -217,7 +217,7 @@ async def test_half_requests_to_the_pages_leave_the_core_its_files(show: Callabl
 
 
 def refused(*arguments: str, **environ: str) -> str:
-    """What a command says that ends with 2."""
+    """Stderr of a command that ends with 2."""
     ended = subprocess.run(
         [sys.executable, "-m", "mcpdesk", *arguments],
         cwd=ROOT, env={**os.environ, **environ}, capture_output=True, text=True, timeout=60, check=False,
@@ -284,7 +284,7 @@ async def test_chromium_shows_the_desk_and_what_a_key_changes(show: Callable[...
         await until(lambda: "greet" in text())
         await page.wait_for_timeout(500)
         before = await page.screenshot()
-        await page.keyboard.press("2")  # nobody has to click into it first
+        await page.keyboard.press("2")  # without a click into it
         await until(lambda: "No message has passed yet" in text())
         async with within():
             while (after := await page.screenshot()) == before:

@@ -96,7 +96,7 @@ async def test_no_page_of_an_upstream_server_reaches_another_server_of_the_desk(
             desk.traffic.catch_up()
             called: list[Any] = [each for each in desk.traffic.exchanges if each.method == "tools/call"]
             assert called == []
-            # The same page works where nothing stops it, so the above is no accident.
+            # The same page works without the protection, so the check above is valid.
             html = BODIES["html"][1]
             await page.route(own, lambda route: route.fulfill(body=html, content_type="text/html"))
             async with page.expect_response(url.replace("liar", "victim")) as reached:

@@ -1,4 +1,4 @@
-"""What a page may do to a server of this machine: in a real browser, and by hand on every way in."""
+"""Requests a page can send to a server on this machine: in a real browser, and by hand on every route."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def another_server(heads: list[str] | None = None) -> AsyncIterator[int]:
 
 
 async def tried(served: Served, page_url: str) -> dict[str, str]:
-    """What became of everything a page at that address tried."""
+    """Outcomes of all attempts of a page at that address."""
     async with chromium() as browser:
         page = await browser.new_page()
         await page.route("**/*.js", lambda route: route.abort())  # the dashboard would ask for its data

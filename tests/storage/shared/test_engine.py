@@ -1,4 +1,4 @@
-"""The engine: bounded waits, plain errors, events that are heard once it is back."""
+"""The engine: bounded waits, plain errors, events that arrive once it is back."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ async def test_full_memory_is_told_and_what_reads_goes_on(server: EngineServer, 
 
 
 class Probed:
-    """An engine that finds out whether writes are taken, and what it told."""
+    """An engine that checks whether writes are accepted, and its reports."""
 
     def __init__(self, server: EngineServer, name: str) -> None:
         self.told: list[str] = []
@@ -274,7 +274,7 @@ async def test_events_reach_the_others_in_order_and_not_their_sender(engine: Eng
     one.tell("unknown", number=0)
     two.tell("changed", number=-1)
     await until(lambda: {("two", 99), ("one", -1)} <= set(heard))
-    # What was told while the engine was slow to answer may be told, and heard, once more.
+    # Events that were sent while the engine was slow may be sent, and received, once more.
     distinct = list(dict.fromkeys(heard))
     assert [number for name, number in distinct if name == "two"] == list(range(100))
     assert [number for name, number in distinct if name == "one"] == [-1]

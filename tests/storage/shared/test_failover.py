@@ -42,7 +42,7 @@ async def test_what_was_confirmed_before_and_after_a_failover_is_there_once(tmp_
 
         writing = asyncio.create_task(write())
         await until(lambda: len(confirmed) > 20)
-        # It refuses while it has not heard yet that the replica has everything.
+        # It refuses until it knows that the replica has everything.
         await until(lambda: "OK" in first.ask("FAILOVER", "TO", "127.0.0.1", str(second.port)))
         await until(lambda: "role:master" in second.ask("INFO", "replication"))
         line.turn_to(second.port)

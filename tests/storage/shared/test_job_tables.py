@@ -24,7 +24,7 @@ Tables = Callable[[str], JobTable]
 
 
 class Holders:
-    """Who lives: in the engine by its lease, else by what is asked."""
+    """Living holders: in the engine by their lease, otherwise by `dead`."""
 
     def __init__(self, engine: Engine | None) -> None:
         self.dead: set[str] = set()

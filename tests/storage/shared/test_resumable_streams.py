@@ -52,12 +52,12 @@ class Connection:
 
     @property
     def messages(self) -> list[bytes]:
-        """What came, without ids."""
+        """Received messages, without ids."""
         return [piece.partition(b"data: ")[2].strip() for piece in self.pieces]
 
 
 class Place(Protocol):
-    """Where the streams of one session are kept, and reached by who comes back."""
+    """Store of one session's streams, with the access of a returning client."""
 
     store: EventStore[Any]
 
@@ -281,7 +281,7 @@ async def test_a_client_is_let_go_soon_while_the_line_to_the_engine_is_silent(
 async def test_a_stream_is_asked_for_again_while_nothing_comes(
     pair: InEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was asked first is lost where a replica misses an event of the others."""
+    """The first request is lost if a replica misses an event of the others."""
     monkeypatch.setattr(engine_streams, "ASK_AGAIN_S", 0.01)
     stream, connection = begun(pair, b"1"), Connection()
     pair.reach(f"0:1:{MARK}").attach(connection, connection.let_go, 1)
@@ -341,7 +341,7 @@ async def test_what_cannot_be_written_is_written_when_the_engine_is_back(tmp_pat
         stream, early, later = begun(pair, b"1", b"2"), Connection(), Connection()
         await until(lambda: not engine.status.is_up)
         pair.reach("0:1").attach(early, early.let_go, 1)
-        await until(lambda: early.is_let_go)  # its client comes back and is told to wait
+        await until(lambda: early.is_let_go)  # its client comes back and must wait
         stream.end()
         server.start()
         await until(lambda: engine.status.is_up)

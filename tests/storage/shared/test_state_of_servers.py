@@ -23,7 +23,7 @@ __all__ = ["shared_engine"]
 
 
 class State(Protocol):
-    """What both have."""
+    """Common interface of both stores."""
 
     async def run(self, work: Work[object]) -> object: ...
 

@@ -1,4 +1,4 @@
-"""The engine over TLS and over a Unix socket, and what is said when it cannot be reached that way."""
+"""The engine over TLS and over a Unix socket, and the messages if it cannot be reached that way."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def works(url: str) -> None:
 
 
 async def refused(url: str) -> str:
-    """What is said of an engine that cannot be used."""
+    """Error message about an engine that cannot be used."""
     engine = Engine(url, "ways")
     with pytest.raises(EngineAway) as told:
         await engine.run(lambda client: client.get("a"))
