@@ -171,6 +171,7 @@ class Settings(Struct, frozen=True):
     web: str
     """`HOST:PORT`, or a port. Empty to keep the desk out of browsers."""
     log_format: str
+    disabled_features: tuple[str, ...]
     shared: str
     """URL of a Valkey or Redis server, or empty."""
     shared_name: str
@@ -350,6 +351,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("log_format", SettingKind.TEXT, "text", ("MCPDESK_LOG_FORMAT",),
             "Format of logs on stderr of serve and stdio: text, or one JSON object a line.",
             pattern="text|json", allowed="text or json"),
+    Setting("disabled_features", SettingKind.LIST, (), ("MCPDESK_DISABLED_FEATURES",),
+            "Optional capabilities to switch off, by the names of their folders in mcpdesk/features.",
+            pattern=r"[a-z_]+", allowed="names of features, such as openapi"),
     Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
             "Valkey or Redis engine where replicas share sessions, jobs and state: "
             "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.",

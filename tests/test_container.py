@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from mcpdesk.cli.main import COMMANDS
-from mcpdesk.hosting.packing.bundle import PRIVATE_ENDINGS, PRIVATE_NAMES
+from mcpdesk.features.packaging.bundle import PRIVATE_ENDINGS, PRIVATE_NAMES
 from mcpdesk.settings import BY_VARIABLE
 from tests.support.dockerfile import BUILD, IMAGE, PATH
 from tests.support.patience import WITHIN_S

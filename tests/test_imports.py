@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
         "cli.printing", "cli.taps",
     },
     "__init__": {"server"},
+    "feature": {"cli.folder_source"},
     "protocol": set(),
     "recorder": {"protocol"},
     "jobs": {"protocol"},
@@ -54,7 +55,11 @@ ALLOWED: dict[str, set[str]] = {
     "bridge": {"client", "protocol", "auth", "server", "hosting", "recorder.record"},
     "cli": {
         "protocol", "client", "upstream", "bridge", "recorder", "inbox", "auth", "server", "transports",
-        "hosting", "link", "tui", "settings", "paths", "testing",
+        "hosting", "link", "tui", "settings", "paths", "testing", "feature", "features",
+    },
+    "features": {
+        "feature", "protocol", "client", "upstream", "bridge", "recorder", "jobs", "inbox", "storage", "auth",
+        "server", "tools", "transports", "hosting", "link", "tui", "settings", "paths", "testing", "cli",
     },
 }  # fmt: skip
 """Package -> what of ours it may import, besides itself and `EVERYWHERE`. `a.b` allows that module only."""
@@ -160,6 +165,24 @@ def test_every_arrow_between_packages_is_allowed() -> None:
         if target == package or target in EVERYWHERE | allowed or ".".join(name.split(".")[:2]) in allowed:
             continue
         wrong.append(f"{place} imports {module}")
+    assert wrong == []
+
+
+def test_only_the_table_of_features_imports_them() -> None:
+    wrong = [
+        f"{place} imports {module}"
+        for package, place, module, _ in imports()
+        if module.startswith("mcpdesk.features.") and package != "features"
+    ]
+    assert wrong == []
+
+
+def test_features_do_not_import_each_other() -> None:
+    wrong = []
+    for package, place, module, _ in imports():
+        own = place.split("/")[1] if package == "features" else ""
+        if own and module.startswith("mcpdesk.features.") and module.split(".")[2] != own:
+            wrong.append(f"{place} imports {module}")
     assert wrong == []
 
 

@@ -68,6 +68,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
         "capture_memory_bytes": 64 << 20,
         "outputs_keep_bytes": 1 << 30,
         "log_format": "text",
+        "disabled_features": (),
         "state_dir": None,
     },
     "upstream servers and the desk": {
@@ -294,7 +295,7 @@ def test_a_secret_that_signs_is_long_and_its_hint_says_how_long(given: str) -> N
 NOT_OF_FOLDERS = """
     host port socket api_key api_key_header request_state_secret no_auth output_dirs allowed_origins
     allowed_hosts ask_order read_private_urls web log_format shared shared_name shared_mask replica_url
-    otel_endpoint otel_headers otel_metrics_ms otel_traces_percent state_dir
+    disabled_features otel_endpoint otel_headers otel_metrics_ms otel_traces_percent state_dir
 """
 
 
@@ -309,6 +310,7 @@ VALID = {
     "capture": "false",
     "web": "1",
     "log_format": "json",
+    "disabled_features": "openapi",
     "shared": "redis://x",
     "replica_url": "http://a:1",
     "otel_endpoint": "http://a",

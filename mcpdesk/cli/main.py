@@ -19,9 +19,10 @@ from click.shell_completion import CompletionItem
 from mcpdesk.cli.printing import report, report_crash
 from mcpdesk.client.targets import command_text
 from mcpdesk.errors import DeskError, DeskUserError
+from mcpdesk.features import offering
 from mcpdesk.version import __version__
 
-GROUPS: dict[str, dict[str, str]] = {
+OWN_GROUPS: dict[str, dict[str, str]] = {
     "Show and serve": {
         "desk": "desk",
         "serve": "serve",
@@ -40,12 +41,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "logout": "login",
     },
     "Build and test a server": {
-        "new": "folders",
+        "new": "new",
         "check": "checking.check",
         "test": "trials",
         "load": "trials",
         "schemas": "folders",
-        "pack": "folders",
     },
     "Clients and recordings": {
         "config": "folders",
@@ -62,7 +62,24 @@ GROUPS: dict[str, dict[str, str]] = {
         "help": "command_help",
     },
 }
-"""Groups of commands in the order of the help. Each command has the module that defines `<name>_command`."""
+"""Groups of commands in the order of the help. Each command has the module that defines `<name>_command`.
+
+`_groups` adds the commands of features.
+"""
+
+
+def _groups() -> dict[str, dict[str, str]]:
+    groups = {
+        title: {name: f"mcpdesk.cli.{module}" for name, module in commands.items()}
+        for title, commands in OWN_GROUPS.items()
+    }
+    for feature in offering("commands"):
+        for name, command in feature.commands.items():
+            groups[command.group][name] = command.module
+    return groups
+
+
+GROUPS = _groups()
 COMMANDS = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 OF_ANY_SERVER = frozenset(
@@ -115,7 +132,7 @@ class Commands(click.Group):
         """Return the command with that name, or None."""
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"mcpdesk.cli.{COMMANDS[cmd_name]}"), f"{cmd_name}_command")
+        command = getattr(import_module(COMMANDS[cmd_name]), f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcpdesk.cli import folders
+from mcpdesk.cli import new
+from mcpdesk.cli.folder_source import as_argument
 from mcpdesk.errors import DeskUserError
 from tests.support.terminal import Desk
 
@@ -78,8 +79,8 @@ def test_desk_opens_on_the_new_folder(mcpdesk: Run, tmp_path: Path) -> None:
 
 
 def test_folder_named_like_a_command_is_shown_as_a_place() -> None:
-    assert folders.as_argument("serve") == "./serve"
-    assert folders.as_argument("a/serve") == "a/serve"
+    assert as_argument("serve") == "./serve"
+    assert as_argument("a/serve") == "a/serve"
 
 
 @pytest.mark.process
@@ -118,5 +119,5 @@ def test_nothing_stays_of_a_folder_that_could_not_be_written(
     monkeypatch.setattr(Path, "write_bytes", full)
     place = tmp_path / "half"
     with pytest.raises(DeskUserError, match="cannot be written: No space left on device"):
-        folders.make(place)
+        new.make(place)
     assert not place.exists()

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mcpdesk.errors import DeskUserError, RegistrationError
-from mcpdesk.hosting.openapi.api_document import read_document as read_api
+from mcpdesk.features.openapi.api_document import read_document as read_api
 from mcpdesk.protocol.catalogue.bounded_yaml import (
     MOST_ALIASED,
     MOST_DEPTH,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.packing import bundle
+from mcpdesk.features.packaging import bundle
 from mcpdesk.version import __version__
 from tests.support.published_schemas import faults
 from tests.support.registries import needs_python_package

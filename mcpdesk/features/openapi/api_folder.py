@@ -14,10 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from mcpdesk.hosting.folder.manifest import SCHEMA_URL
-from mcpdesk.hosting.folder.module_items import dashed
-from mcpdesk.hosting.openapi.api_document import ApiBody, ApiDocument, ApiParameter, NotUsable, Operation
-from mcpdesk.hosting.openapi.api_types import (
+from mcpdesk.features.openapi.api_document import ApiBody, ApiDocument, ApiParameter, NotUsable, Operation
+from mcpdesk.features.openapi.api_types import (
     MODELS,
     WIDTH,
     Hint,
@@ -30,7 +28,9 @@ from mcpdesk.hosting.openapi.api_types import (
     unique,
     words,
 )
-from mcpdesk.hosting.openapi.service_module import service_module
+from mcpdesk.features.openapi.service_module import service_module
+from mcpdesk.hosting.folder.manifest import SCHEMA_URL
+from mcpdesk.hosting.folder.module_items import dashed
 
 SERVICE = "service"
 LONGEST_CALLED = 57

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcpdesk.hosting.openapi.api_document import LONGEST_CHAIN
+from mcpdesk.features.openapi.api_document import LONGEST_CHAIN
 from mcpdesk.plain_text import clean
 
 WIDTH = 100

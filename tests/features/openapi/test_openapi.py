@@ -20,11 +20,11 @@ import yaml
 from aiohttp import web
 from msgspec.structs import replace
 
-from mcpdesk.cli.folders import new_command
+from mcpdesk.cli.new import new_command
 from mcpdesk.errors import DeskUserError
-from mcpdesk.hosting.openapi import api_document, api_folder
-from mcpdesk.hosting.openapi.api_document import read_document
-from mcpdesk.hosting.openapi.api_folder import ApiFolder, make_api_folder
+from mcpdesk.features.openapi import api_document, api_folder
+from mcpdesk.features.openapi.api_document import read_document
+from mcpdesk.features.openapi.api_folder import ApiFolder, make_api_folder
 from mcpdesk.testing import CallAnswer, ServerUnderTest, find_cases
 from tests.support.folders import write
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mcpdesk.hosting.openapi.api_document import ApiDocument
-from mcpdesk.hosting.openapi.api_types import one_line, quoted
+from mcpdesk.features.openapi.api_document import ApiDocument
+from mcpdesk.features.openapi.api_types import one_line, quoted
 
 
 def service_module(document: ApiDocument, url_variable: str, variables: Mapping[str, str]) -> str:

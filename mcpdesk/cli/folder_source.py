@@ -1,0 +1,88 @@
+"""Sources from which `mcpdesk new` makes server folders: the sample, and those of features."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mcpdesk.cli.core_process import loaded
+from mcpdesk.errors import DeskUserError
+from mcpdesk.features import offering
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.folder.lint import Finding
+
+PARTS = {
+    "tools": "Call greet with a name.",
+    "resources": "",
+    "prompts": "",
+    "skills": "InvokeSkill knows the skill welcome.",
+    "tests": "",
+}
+"""Parts of a new folder, each with its sentence in the server's instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSource:
+    """Source from which `mcpdesk new` can make a folder, with options of its own."""
+
+    options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
+    example: str
+    """Command line for the help."""
+    make: Callable[[Path, str, str, Mapping[str, Any]], int | None]
+    """Makes the folder from its path, its name as given, the parts, and the options.
+
+    Returns the exit code, or None if none of its options was given.
+    """
+
+
+def folder_sources() -> list[FolderSource]:
+    """Sources of all features."""
+    return [source for feature in offering("folder_sources") for source in feature.folder_sources()]
+
+
+def source_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Add the options of all sources to a command."""
+    for source in reversed(folder_sources()):
+        for option in reversed(source.options):
+            command = option(command)
+    return command
+
+
+def folder_findings(place: Path) -> list[Finding]:
+    """Findings of `mcpdesk check` for a folder. Raises: DeskError if it cannot be hosted."""
+    from mcpdesk.hosting.folder.lint import lint
+    from mcpdesk.hosting.folder.manifest import read_manifest
+
+    with loaded(place) as host:
+        server = host.endpoints()[0].server
+        return lint(server, read_manifest(place), host.folders[server.name].warnings, os.environ)
+
+
+def write_folder(place: Path, content: Mapping[str, bytes]) -> None:
+    """Create a folder with these files. Nothing is left behind on failure. Raises: DeskUserError."""
+    try:
+        place.mkdir()
+        try:
+            for path, data in content.items():
+                (place / path).parent.mkdir(parents=True, exist_ok=True)
+                (place / path).write_bytes(data)
+        except OSError:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+    except OSError as error:
+        message = f"{place} cannot be written: {error.strerror}."
+        raise DeskUserError(message, "Choose another place.") from None
+
+
+def as_argument(name: str) -> str:
+    """Return the name as an argument that is not mistaken for a command."""
+    from mcpdesk.cli.main import COMMANDS
+
+    return f"./{name}" if name in COMMANDS else name

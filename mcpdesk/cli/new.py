@@ -1,0 +1,120 @@
+"""The command `new`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcpdesk import paths
+from mcpdesk.cli.folder_source import PARTS, as_argument, folder_sources, source_options, write_folder
+from mcpdesk.cli.printing import OK, print_text
+from mcpdesk.errors import DeskUserError
+
+NEW_EXAMPLES = (
+    "mcpdesk new profiles",
+    "mcpdesk new ~/servers/profiles",
+    "mcpdesk new profiles --with tools,tests",
+)
+NEW_EPILOG = """\b
+Examples:
+{}
+
+The folder has a tool, a resource, a prompt, a skill and test cases. Change them while the desk shows them.
+"""
+
+
+def _epilog() -> str:
+    examples = [*NEW_EXAMPLES, *(source.example for source in folder_sources())]
+    return NEW_EPILOG.format("\n".join(f"  {each}" for each in examples))
+
+
+@click.command(name="new", epilog=_epilog(), short_help="Make a server folder.")
+@click.argument("name")
+@click.option(
+    "--with",
+    "parts",
+    metavar="PARTS",
+    default=",".join(PARTS),
+    help=f"Parts to make: {','.join(PARTS)}; by default all.",
+)
+@source_options
+def new_command(name: str, parts: str, **others: Any) -> int:
+    """Make the server folder NAME, which may be a path, and print the next steps."""
+    place = checked_place(name)
+    for source in folder_sources():
+        code = source.make(place, name, parts, others)
+        if code is not None:
+            return code
+    chosen = checked_parts(parts)
+    files = make(place, chosen)
+    told = shlex.quote(as_argument(name))
+    lines = [f"{told}", *(f"  {path}" for path in files), "", "Next:"]
+    lines += [f"  mcpdesk {told}"]
+    lines += [f"  mcpdesk call {told} greet name=Ada"] if "tools" in chosen else []
+    lines += [f"  mcpdesk test {told}"] if "tests" in chosen else []
+    print_text("\n".join(lines))
+    return OK
+
+
+def checked_place(name: str) -> Path:
+    """Return the path of a new folder. Raises: DeskUserError for an invalid name or an existing path."""
+    from mcpdesk.hosting.folder.manifest import NAME, NAME_RULE
+
+    place = Path(name).expanduser()
+    if "://" in name or not re.fullmatch(NAME, place.name):
+        raise DeskUserError(f"{place.name!r} is no name for a server.", f"Allowed: {NAME_RULE}.")
+    if place.exists() or place.is_symlink():
+        what = "folder" if place.is_dir() else "file"
+        hint = "Choose another name, or remove it first."
+        raise DeskUserError(f"There is a {what} {name!r} already.", hint)
+    if not place.parent.is_dir():
+        message = f"There is no folder {str(place.parent)!r} to make it in."
+        raise DeskUserError(message, "Make that one first.")
+    return place
+
+
+def checked_parts(text: str) -> frozenset[str]:
+    """Return the parts listed in a text. Raises: DeskUserError for unknown parts, and for tests alone."""
+    chosen = frozenset(each.strip() for each in text.split(","))
+    if unknown := sorted(chosen - PARTS.keys()):
+        raise DeskUserError(
+            f"--with: {unknown[0]!r} is no part of a server.", f"Allowed: {', '.join(PARTS)}."
+        )
+    if chosen == {"tests"}:
+        raise DeskUserError(
+            "--with: tests alone have nothing to test.", "Add what they are for: tools,tests."
+        )
+    return chosen
+
+
+def make(place: Path, parts: Collection[str] = tuple(PARTS)) -> list[str]:
+    """Create a folder from the sample `starter`, with its own name. Nothing is left behind on failure.
+
+    Return the relative paths of its files. Raises: DeskUserError if it cannot be written.
+    """
+    starter = paths.sample_servers() / "starter"
+    found = [path for path in sorted(starter.rglob("*")) if path.is_file() and path.suffix != ".pyc"]
+    files = [path for each in found if _is_of(path := each.relative_to(starter), parts)]
+    content = {str(path): (starter / path).read_bytes() for path in files}
+    manifest = json.loads(content["mcp.json"])
+    title = place.name.replace("-", " ").replace("_", " ").capitalize()
+    manifest |= {"name": place.name, "title": title}
+    manifest["instructions"] = " ".join(PARTS[each] for each in PARTS if each in parts and PARTS[each])
+    if "skills" not in parts:
+        del manifest["builtins"]
+    text = json.dumps(manifest, indent=2, ensure_ascii=False)
+    write_folder(place, content | {"mcp.json": f"{text}\n".encode()})
+    return list(map(str, files))
+
+
+def _is_of(path: Path, parts: Collection[str]) -> bool:
+    """Return True if a file of the sample belongs to the parts. Test cases of a part have the part's name."""
+    if path.parts[0] == "cases":
+        return "tests" in parts and path.stem in parts
+    return len(path.parts) == 1 or path.parts[0] in parts

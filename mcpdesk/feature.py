@@ -1,0 +1,33 @@
+"""Base class of the optional capabilities in `mcpdesk/features`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from mcpdesk.cli.folder_source import FolderSource
+
+
+class Command(NamedTuple):
+    """A command of the command line."""
+
+    module: str
+    """Module that defines `<name>_command`."""
+    group: str
+    """Group of the help that lists the command: a key of `OWN_GROUPS` in `cli.main`."""
+
+
+class Feature:
+    """An optional capability. A subclass overrides the members for what it offers.
+
+    Members import their modules when they are called, so that a feature costs nothing until it is used.
+    """
+
+    commands: ClassVar[Mapping[str, Command]] = MappingProxyType({})
+    """Commands by name."""
+
+    def folder_sources(self) -> Sequence[FolderSource]:
+        """Sources from which `mcpdesk new` can make a server folder."""
+        return ()

@@ -1,0 +1,85 @@
+"""Options of `mcpdesk new` that make a folder from an OpenAPI document."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcpdesk.cli.folder_source import PARTS, FolderSource, as_argument, folder_findings, write_folder
+from mcpdesk.cli.printing import OK, TOOL_ERROR, print_message, print_text
+from mcpdesk.errors import DeskUserError
+
+MOST_OPERATIONS = 80
+"""Limit of tools, because Cursor warns of more."""
+
+
+def make_folder(place: Path, name: str, parts: str, options: Mapping[str, Any]) -> int | None:
+    """Make a folder whose tools call a service, and print the next steps. Return the exit code.
+
+    Return None if no document was given. Raises: DeskUserError.
+    """
+    file: Path | None = options["document"]
+    if file is None:
+        if options["tags"] or options["operations"]:
+            raise DeskUserError("--tags and --operations choose from a document.", "Add --from-openapi FILE.")
+        return None
+    if parts != ",".join(PARTS):
+        raise DeskUserError("--with is for folders of examples.", "Leave it out with --from-openapi.")
+    return _make(place, name, file, _words(options["tags"]), _words(options["operations"]))
+
+
+def _make(place: Path, name: str, file: Path, tags: list[str], operations: list[str]) -> int:
+    from mcpdesk.features.openapi.api_document import read_document, tag_counts
+    from mcpdesk.features.openapi.api_folder import make_api_folder
+    from mcpdesk.hosting.folder.lint import Level
+
+    document = read_document(file, tags, operations)
+    if (count := len(document.operations)) > MOST_OPERATIONS:
+        raise DeskUserError(
+            f"{count:,} operations are more than the {MOST_OPERATIONS} tools that a model can choose from.",
+            f"Choose with --tags or --operations. Tags: {tag_counts(document)}.",
+        )
+    folder = make_api_folder(document, place.name)
+    write_folder(place, {path: text.encode() for path, text in folder.files.items()})
+    told = shlex.quote(as_argument(name))
+    lines = [told, *(f"  {path}" for path in folder.files), ""]
+    count = len(folder.tools)
+    lines += [f"{count} {'tool calls' if count == 1 else 'tools call'} {document.title}."]
+    if folder.left_out:
+        lines += ["Left out:", *(f"  {each}" for each in folder.left_out)]
+    lines += ["", "Next:", *(f"  export {each}=..." for each in folder.variables)]
+    lines += [f"  mcpdesk test {told}", f"  mcpdesk {told}"]
+    print_text("\n".join(lines))
+    errors = [each for each in folder_findings(place) if each.level is Level.ERROR]
+    for each in errors:
+        print_message(f"mcpdesk: {each}")
+    if errors:
+        print_message(
+            f"mcpdesk: {told} was made, and `mcpdesk check {told}` finds {len(errors)} errors in it."
+        )
+    return TOOL_ERROR if errors else OK
+
+
+def _words(text: str) -> list[str]:
+    return [each for each in (part.strip() for part in text.split(",")) if each]
+
+
+OPENAPI_DOCUMENT = FolderSource(
+    options=(
+        click.option(
+            "--from-openapi",
+            "document",
+            type=click.Path(dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="With tools that call the service an OpenAPI document (3.0 or 3.1, JSON or YAML) describes.",
+        ),
+        click.option("--tags", default="", metavar="TAGS", help="Only operations with these tags."),
+        click.option("--operations", default="", metavar="IDS", help="Only operations with these ids."),
+    ),
+    example="mcpdesk new shop --from-openapi shop.yaml --tags orders,customers",
+    make=make_folder,
+)

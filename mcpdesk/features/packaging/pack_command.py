@@ -1,0 +1,112 @@
+"""The command `pack`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import click
+
+from mcpdesk.auth.principal import TOKEN_VARIABLE
+from mcpdesk.cli import completion
+from mcpdesk.cli.core_process import loaded
+from mcpdesk.cli.options import server_folder
+from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_message, print_text
+from mcpdesk.errors import DeskUserError
+
+PACK_EXAMPLES = """\b
+Examples:
+  mcpdesk pack ~/servers/profiles
+  mcpdesk pack ~/servers/profiles --output dist/profiles.mcpb
+  mcpdesk pack ~/servers/profiles --url https://example.com/profiles.mcpb
+
+`publish` in mcp.json says how the server is called in the registry, who wrote it, and where its source is.
+
+Exit codes: 0 ok, 1 the folder has a mistake, 2 usage.
+"""
+
+
+@click.command(name="pack", epilog=PACK_EXAMPLES, short_help="Make a bundle and its registry entry.")
+@click.argument("folder", shell_complete=completion.folder)
+@click.option(
+    "--output",
+    "out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Bundle file; by default NAME-VERSION.mcpb in the current folder.",
+)
+@click.option("--url", default="", metavar="URL", help="Download URL of the bundle.")
+def pack_command(folder: str, out: Path | None, url: str) -> int:
+    """Make an MCPB bundle of the server folder FOLDER, and beside it server.json for the registry.
+
+    The bundle contains mcpdesk as a wheel and is started by uv, which installs the requirements of both.
+    Test cases, locks, secrets, files of variables, captures, hidden files and caches are left out and listed.
+    Both files are overwritten.
+    """
+    from hashlib import sha256
+
+    from mcpdesk.features.packaging.bundle import START, folder_files, pack
+    from mcpdesk.hosting.folder.lint import Level, lint
+    from mcpdesk.hosting.folder.manifest import read_manifest
+    from mcpdesk.hosting.folder.requirements import script_requirements
+    from mcpdesk.protocol.catalogue.publication import LOCAL, bundle_manifest, download_url, registry_entry
+    from mcpdesk.settings import BY_NAME, SettingKind
+
+    place = server_folder(folder)
+    manifest = read_manifest(place)
+    with loaded(place) as host:
+        hosted = host.folders[manifest.name]
+        server = hosted.server
+        mistakes = [
+            each for each in lint(server, manifest, hosted.warnings, os.environ) if each.level is Level.ERROR
+        ]
+        variables = [(name, f"Needed by {where}") for name, where in hosted.variables.items()]
+        if server.requires_jwt or server.token_tools:
+            what = "anything" if server.requires_jwt else ", ".join(server.token_tools)
+            variables.append((TOKEN_VARIABLE, f"Bearer token, without which {what} cannot be used"))
+        tools = [(tool.name, tool.description) for tool in server.tools]
+        tools += [(each.name, "") for each in server.tools.unavailable if each.is_fit]
+        has_prompts, publication = len(server.prompts) > 0, server.publication
+    chosen = folder_files(manifest.folder)
+    told = [str(each) for each in mistakes]
+    told += [f"{each}: error: holds what looks like a token or a private key" for each in chosen.secrets]
+    told += [
+        f"{manifest.source('settings', name)}: error: settings.{name}: a secret does not belong into a bundle"
+        for name in manifest.settings
+        if BY_NAME[name].kind is SettingKind.SECRET
+    ]
+    if told:
+        print_text("\n".join(told))
+        return TOOL_ERROR
+    file = out or Path(f"{manifest.name}-{re.sub(r'[^A-Za-z0-9._+-]', '-', manifest.version)}.mcpb")
+    publish = manifest.publish
+    author = publish.author or publish.name.partition("/")[0] or "unknown"
+    described = bundle_manifest(publication, author, publish.license, tools, has_prompts, variables, START)
+    requires = list(manifest.requires)
+    for path in chosen.files.values():
+        requires += script_requirements(path.read_bytes()) if path.suffix == ".py" else []
+    data = pack(manifest.name, manifest.version, chosen.files, described, requires, manifest.builtins)
+    digest = sha256(data).hexdigest()
+    where = url or publish.bundle or download_url(publication, file.name)
+    entry = registry_entry(publication, where or file.name, digest, variables)
+    listed = file.with_name("server.json")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+        listed.write_text(json.dumps(entry, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        message = f"{error.filename or file} cannot be written: {error.strerror}."
+        raise DeskUserError(message, "See --output.") from None
+    lines = [f"{file}  {len(chosen.files)} files, {len(data)} bytes, SHA-256 {digest}", str(listed)]
+    lines += ["", "left out", *aligned(chosen.left_out, "  ")] if chosen.left_out else []
+    print_text("\n".join(lines))
+    if not publish.name:
+        print_message(
+            f"mcpdesk: the registry does not take the name {LOCAL}/{manifest.name}: "
+            'add "publish": {"name": "io.github.YOU/NAME"} to mcp.json.'
+        )
+    if not where:
+        print_message("mcpdesk: server.json does not say where the bundle is downloaded from; see --url.")
+    return OK

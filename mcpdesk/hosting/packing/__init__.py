@@ -1,1 +1,0 @@
-"""MCPB bundles of server folders."""
