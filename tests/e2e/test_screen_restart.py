@@ -78,8 +78,8 @@ def client_of(desk: Desk) -> Iterator[Client]:
         client.connection.close()
 
 
-def desk_on(arguments: list[str]) -> Desk:
-    return Desk(arguments, columns=130, rows=40, program=(sys.executable, "-c", PROGRAM))
+def desk_on(arguments: list[str], before: str = "") -> Desk:
+    return Desk(arguments, columns=130, rows=40, program=(sys.executable, "-c", before + PROGRAM))
 
 
 def port_of(desk: Desk) -> str:
@@ -90,6 +90,10 @@ def port_of(desk: Desk) -> str:
 
 def has_left_again(desk: Desk, left: int) -> bool:
     return desk.raw.count(LEAVE_SCREEN) > left
+
+
+SLOWLY = "from mcpdesk.cli import screen_runs; screen_runs.WITHIN_S = 600"
+"""Counts crashes together that are further apart on a busy machine."""
 
 
 def fail_three_times(desk: Desk) -> None:
@@ -154,7 +158,7 @@ def test_what_was_entered_and_called_is_there_again(folder: Path, tmp_path: Path
 def test_screen_that_fails_at_once_stays_closed_until_enter_is_pressed(folder: Path, tmp_path: Path) -> None:
     done = tmp_path / "done"
     done.touch()
-    with desk_on([str(folder), "--port", "0"]) as desk, client_of(desk) as client:
+    with desk_on([str(folder), "--port", "0"], SLOWLY) as desk, client_of(desk) as client:
         fail_three_times(desk)
         desk.see(r"The server goes on at http://127\.0\.0\.1:\d+/mcp/small")
         assert "held to the end" in client.call(done)

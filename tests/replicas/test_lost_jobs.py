@@ -262,7 +262,7 @@ async def test_without_the_engine_running_jobs_go_on_and_what_needs_it_is_refuse
             plain = {"name": "slow", "arguments": {"seconds": 0}}
             _, body, _ = await caller.post("/v1/mcp", message | {"params": plain})
             assert body["result"]["stdout"] == "slept"
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 10
             await asyncio.sleep(1.5)
             assert (await caller.get(f"/jobs/{short}"))["status"] == "running"
             engine.start()

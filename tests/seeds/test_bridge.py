@@ -133,10 +133,10 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
             "tools/show_claims.py": CLAIMS,
         }
         folder = write(tmp_path_factory.mktemp("seed") / "wallet", files)
+        patch.setenv("SEED_JWT_SECRET", tokens.SECRET)  # a folder that was used here took it
         return Wallet(serve(str(folder), "--port", "0"), folder)
 
     with pytest.MonkeyPatch.context() as patch, started_services() as serve:
-        patch.setenv("SEED_JWT_SECRET", tokens.SECRET)
         yield serve_one
 
 
