@@ -43,7 +43,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
     """Milliseconds from the address to the first paint, to the servers and to the traffic; calls a second."""
     program = find_browser()
     if program is None:
-        print("not measured: the dashboard; there is no browser on this machine")
+        print("not measured: the dashboard; no browser was found on this machine")
         return
     with ExitStack() as stack:
         browser = stack.enter_context(_chromium(program))

@@ -20,7 +20,7 @@ def node() -> tuple[str, ...]:
     """The program that runs it."""
     found = shutil.which("node")
     if found is None:
-        raise NotHere("there is no Node here")
+        raise NotHere("Node is not installed")
     return (found,)
 
 
@@ -47,7 +47,7 @@ def modules() -> Path:
     if done.exists():
         return folder
     if npm is None:
-        raise NotHere("there is no npm here")
+        raise NotHere("npm is not installed")
     folder.mkdir(parents=True, exist_ok=True)
     command = [npm, "install", "--no-save", "--no-package-lock", "--fetch-retries=0", "--prefix", str(folder)]
     try:

@@ -107,7 +107,7 @@ def _turn(told: Path, pid: int) -> list[Step]:
     end = time.monotonic() + START_S
     while not told.exists():
         if time.monotonic() > end:
-            raise RuntimeError("the program that is watched does not tell what it did")
+            raise RuntimeError("the watched program wrote no result")
         time.sleep(LOOK_S)
     return [Step(*each) for each in json.loads(told.read_text())]
 

@@ -53,14 +53,14 @@ def test_a_target_that_cannot_be_asked_offers_nothing(mcpdesk: Run, folder: Path
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_a_script(mcpdesk: Run, shell: str) -> None:
     if shell == "bash" and shutil.which("bash") is None:
-        pytest.skip("there is no bash here")
+        pytest.skip("bash is not installed")
     script = mcpdesk("completion", shell).stdout
     assert "_MCPDESK_COMPLETE" in script and f"{shell}_complete" in script
 
 
 def test_bash_completes_with_its_script(folder: Path, tmp_path: Path) -> None:
     if shutil.which("bash") is None:
-        pytest.skip("there is no bash here")
+        pytest.skip("bash is not installed")
     program = tmp_path / "bin" / "mcpdesk"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m mcpdesk "$@"\n')

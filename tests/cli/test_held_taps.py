@@ -253,7 +253,7 @@ def test_a_message_over_several_lines_is_held_as_one(own_folders: Path) -> None:
         write(pretty[0].partition("}")[0])
         assert result_of(link.hold("", "answers"))
         write("}" + pretty[0].partition("}")[2])
-        assert answer()["result"]["text"] == pretty[0], "what had begun goes on when nothing is held any more"
+        assert answer()["result"]["text"] == pretty[0], "a begun answer is completed when holding ends"
 
 
 def test_a_filter_that_is_none_is_refused_with_the_reason(own_folders: Path) -> None:
@@ -290,7 +290,7 @@ def test_what_a_server_tells_and_asks_is_held_in_order(own_folders: Path) -> Non
         result_of(link.hold("method:notifications/progress", "both"))
         client.call(1, _meta={"progressToken": "p"})
         first = held(link)
-        assert client.hears(0.1) is None, "the answer waits behind what is told about its request"
+        assert client.hears(0.1) is None, "the answer waits behind the notifications of its request"
         let_go(link, Verdict.CHANGE, first.text.replace('"progress": 1', '"progress": 0.5'))
         assert client.hears()["params"]["progress"] == 0.5
         let_go(link, Verdict.DROP)
@@ -344,7 +344,7 @@ def test_when_the_last_screen_leaves_what_is_held_goes_on(own_folders: Path) -> 
         client.call(2)
         assert client.hears()["id"] == 2
         with looking(client) as link:
-            assert not rendezvous.is_stale(client.tap.door), "a look whether somebody is here is no visit"
+            assert not rendezvous.is_stale(client.tap.door), "a check for a core must not count as a visit"
             wait_until(lambda: link.held().ways == "requests")
             result_of(link.hold("tool:run", "requests"))
             assert not rendezvous.is_stale(client.tap.door)

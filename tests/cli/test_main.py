@@ -160,7 +160,7 @@ def test_reader_that_leaves_is_no_mistake(repository: Path) -> None:
 )
 def test_output_that_cannot_be_written_ends_with_a_sentence(words: str, output: str) -> None:
     if not Path("/dev/full").exists():
-        pytest.skip("there is no /dev/full here")
+        pytest.skip("/dev/full does not exist")
     finished = subprocess.run(
         f"{sys.executable} -m mcpdesk {words} {output}",
         shell=True, cwd=ROOT, capture_output=True, text=True, check=False,
@@ -173,7 +173,7 @@ def test_output_that_cannot_be_written_ends_with_a_sentence(words: str, output: 
 @pytest.mark.process
 def test_a_full_stderr_leaves_the_exit_code(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
-        pytest.skip("there is no /dev/full here")
+        pytest.skip("/dev/full does not exist")
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "mcpdesk", "nonsense"]
         finished = subprocess.run(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=full, check=False)

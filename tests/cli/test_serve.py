@@ -387,7 +387,7 @@ async def test_who_waits_for_a_call_that_took_too_long_is_answered_or_disconnect
                 result = (await (await heeding).json())["result"]
                 assert result["isError"] and "the server is stopping" in result["content"][0]["text"]
                 told = [line.text for line in core.journal.lines() if "the server is stopping" in line.text]
-                assert told and not any("File" in text for text in told), "a stop is no fault of the handler"
+                assert told and not any("File" in text for text in told), "a stop is not the handler's error"
                 with pytest.raises(aiohttp.ServerDisconnectedError):
                     await ignoring
                 # The core continues, because its stop must not disconnect any client.

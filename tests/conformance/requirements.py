@@ -22,7 +22,7 @@ class Requirement:
 
 REQUIREMENTS = (
     Requirement(
-        "1.1", "2026-07-28:basic/versioning", "Metadata makes a request stand alone, also beside a session."
+        "1.1", "2026-07-28:basic/versioning", "Metadata makes a request complete, even beside a session."
     ),
     Requirement(
         "1.2", "2026-07-28:basic/versioning", "A handshake settles its own session or pipe and nothing else."
@@ -30,12 +30,12 @@ REQUIREMENTS = (
     Requirement(
         "1.3",
         "2026-07-28:basic/versioning",
-        "An unserved version is told which ones are served, and which was asked for.",
+        "The error for an unserved version names the served versions and the requested one.",
     ),
     Requirement(
         "1.4",
         "2026-07-28:basic/versioning",
-        "Who has no handshakes names its versions to one.",
+        "A server without handshakes names its versions in the error to `initialize`.",
         "every server has handshakes, too",
     ),
     Requirement("1.5", "2026-07-28:server/discover", "Discovery is always there in the stateless era."),
@@ -47,7 +47,7 @@ REQUIREMENTS = (
     Requirement(
         "1.11",
         "2025-11-25:basic/lifecycle",
-        "Until the client says it is ready it is asked nothing and told of no changes.",
+        "Until the client is ready, it receives no requests and no change notifications.",
     ),
     Requirement(
         "1.12",
@@ -62,7 +62,7 @@ REQUIREMENTS = (
     Requirement("2.2", "all:basic/index", "A notification gets no answer, not even an error."),
     Requirement("2.3", "2025-03-26:basic/index", "One revision has batches, without a handshake in them."),
     Requirement("2.4", "2025-06-18:changelog", "Every other revision refuses arrays."),
-    Requirement("2.5", "2026-07-28:basic/index", "Results of the stateless era say of which type they are."),
+    Requirement("2.5", "2026-07-28:basic/index", "Results of the stateless era name their type."),
     Requirement(
         "2.6",
         "2026-07-28:basic/index",
@@ -76,7 +76,7 @@ REQUIREMENTS = (
     Requirement(
         "2.8",
         "2026-07-28:server/resources",
-        "The stateless era has no error code of its own for missing resources.",
+        "The stateless era has no separate error code for missing resources.",
     ),
     Requirement(
         "2.9", "2026-07-28:basic/index", "Of the reserved error codes only the three with a meaning are used."
@@ -86,7 +86,7 @@ REQUIREMENTS = (
         "2026-07-28:basic/transports/streamable-http",
         "Methods that do not exist in the stateless era are not found, with 404.",
     ),
-    Requirement("2.11", "2026-07-28:basic/index", "Results of the stateless era say who answers."),
+    Requirement("2.11", "2026-07-28:basic/index", "Results of the stateless era name the server."),
     Requirement(
         "2.12", "2026-07-28:basic/index", "Nothing of an earlier request decides how a later one is served."
     ),
@@ -100,7 +100,7 @@ REQUIREMENTS = (
     Requirement(
         "3.6",
         "2026-07-28:basic/patterns/cancellation",
-        "After a cancellation nothing more is said of that request.",
+        "After a cancellation, no further message about that request is sent.",
     ),
     Requirement("3.8", "all:basic/authorization", "Pipes do without keys and tokens."),
     Requirement(
@@ -173,7 +173,7 @@ REQUIREMENTS = (
         "2026-07-28:server/tools, server/resources, server/prompts",
         "Lists are the same on every connection.",
     ),
-    Requirement("6.1", "all:server/utilities/pagination", "A list goes on while there is a next cursor."),
+    Requirement("6.1", "all:server/utilities/pagination", "A list continues while a next cursor is given."),
     Requirement("6.2", "all:server/utilities/completion", "A completion carries a hundred values at most."),
     Requirement(
         "6.3",
@@ -227,7 +227,7 @@ REQUIREMENTS = (
     Requirement(
         "8.1",
         "2025-11-25:basic/utilities/tasks",
-        "A call is a task where capability and tool allow it, and has to be where the tool says so.",
+        "A call is a task if capability and tool allow it, and must be one if the tool requires it.",
     ),
     Requirement(
         "8.2",
@@ -249,7 +249,7 @@ REQUIREMENTS = (
         "ext-tasks",
         "A result of type task answers a call alone, and only a client that declares them.",
     ),
-    Requirement("8.6", "ext-tasks", "A task that was told of can be looked at."),
+    Requirement("8.6", "ext-tasks", "A task can be read as soon as its id was sent."),
     Requirement("8.7", "ext-tasks", "A failing tool completes its task; an error of the protocol fails it."),
     Requirement("8.8", "ext-tasks", "Answers about tasks are complete, acknowledgements empty."),
     Requirement(
@@ -287,7 +287,7 @@ REQUIREMENTS = (
     Requirement(
         "11.2",
         "2025-06-18:basic/authorization",
-        "Tokens for somebody else are not taken and none is passed on.",
+        "Tokens for another audience are refused, and no token is passed on.",
     ),
     Requirement(
         "11.3",
@@ -339,7 +339,7 @@ REQUIREMENTS = (
         "12.19",
         "2025-11-25:server/tools",
         "Tools of several servers do not hide each other.",
-        "each server has an endpoint of its own; they are never merged",
+        "each server has a separate endpoint; they are never merged",
     ),
     Requirement(
         "12.20", "all:basic/utilities/cancellation", "Late, unknown and repeated messages change nothing."

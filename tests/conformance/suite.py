@@ -126,7 +126,7 @@ def find() -> Suite:
         return Suite((shutil.which("node") or "node", given))
     npx = shutil.which("npx")
     if npx is None:
-        raise NotHere("there is no npx (Node) here")
+        raise NotHere("npx (Node) is not installed")
     packages = ["-p", PACKAGE]
     if _node_version() < NODE:
         packages += ["-p", _node_package()]

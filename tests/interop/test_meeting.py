@@ -224,4 +224,4 @@ async def test_no_call_is_lost_or_answered_twice_whoever_begins_or_ends(
     await asyncio.gather(*calling)
     assert [each.wrong for each in callers] == [[] for _ in callers]
     if typescript is None:
-        pytest.skip("all but the TypeScript client, for which there is no Node or no npm registry here")
+        pytest.skip("ran all but the TypeScript client: Node or the npm registry is missing")

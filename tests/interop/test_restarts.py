@@ -206,7 +206,7 @@ async def test_the_typescript_client_goes_on_without_noticing(
     ending: signal.Signals,
 ) -> None:
     if typescript is None:
-        pytest.skip("there is no Node or no npm registry here")
+        pytest.skip("Node or the npm registry is missing")
     (typescript / "restart.mjs").write_text(SCRIPT)
     with started_services() as start:
         place = Place(start, folder)

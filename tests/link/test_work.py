@@ -167,7 +167,7 @@ async def test_plans_are_seen_with_their_text(folder: Path) -> None:
         Path(plan["plan_file"]).unlink()
         assert desk.plan_text("own", session) is None and desk.plan_text("nobody", session) is None
         os.mkfifo(plan["plan_file"])
-        assert desk.plan_text("own", session) is None, "nobody waits for somebody to write"
+        assert desk.plan_text("own", session) is None, "the reader must not wait for a writer"
         await call(desk, "PlanMode", action="exit")
         assert not desk.view().work.is_planning
         await call(desk, "PlanMode", action="enter", goal="Tidy up again")

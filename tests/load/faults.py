@@ -481,7 +481,7 @@ async def check_all(cluster: ReplicaCluster, clients: Clients, found: Findings, 
         await until(lambda: all(now > then for now, then in zip(clients.heard, before, strict=True)), HEAL_S)
     heard = zip(clients.heard, before, strict=True)
     found.lost += [
-        f"changes told to listener {number}, {clients.states[number]}"
+        f"changes sent to listener {number}, {clients.states[number]}"
         for number, (now, then) in enumerate(heard)
         if now == then
     ]

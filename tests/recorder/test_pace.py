@@ -42,7 +42,7 @@ def test_of_equal_calls_none_is_slow_or_all_are() -> None:
     assert pace.is_slow(1, 0.601)
     for _ in range(20):
         pace.add(1, 0.601)
-    assert not pace.is_slow(1, 0.601) and not pace.is_slow(1, 0.613), "a third of them is no exception"
+    assert not pace.is_slow(1, 0.601) and not pace.is_slow(1, 0.613), "usual durations are not slow"
 
 
 def test_what_a_person_took_or_held_makes_no_call_slow(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ async def test_while_the_engine_is_away_calls_go_on_and_the_rest_is_refused_at_o
         while not all([(await health(each.url))["ready"] for each in cluster.replicas]):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     said = [line.partition(" info jobs: ")[2] for line in cluster.replicas[0].said if " info jobs: " in line]
-    assert len(said) == len(set(said)), "each trouble is told once"
+    assert len(said) == len(set(said)), "each trouble is logged once"
     await client.ask("logging/setLevel", level="error")  # creates it again: the engine had lost the session
     for _ in range(6):
         assert not (await client.call("TaskManager", action="create", query="tea")).get("isError")

@@ -17,7 +17,7 @@ _silent: set[str] = set()
 def why_not(*command: str) -> str:
     """Reason a command that downloads test programs cannot be used here; empty if it can."""
     if shutil.which(command[0]) is None:
-        return f"there is no {command[0]} here"
+        return f"{command[0]} is not installed"
     if command[0] in _silent:
         return f"{command[0]} gets no answer from its registry"
     try:

@@ -160,6 +160,6 @@ def check_error(revision: str, message: dict[str, Any]) -> list[str]:
         return found
     code = message["error"]["code"]
     if code not in ERRORS:
-        return [*found, f"{code} is no code of {revision}"]
+        return [*found, f"{revision} does not define the code {code}"]
     is_whole = code in range(-32099, -32019)
     return found + problems(revision, ERRORS[code], message if is_whole else message["error"])

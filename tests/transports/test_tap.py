@@ -188,7 +188,7 @@ def test_a_side_that_does_not_read_holds_the_other_one_up(own_folders: Path) -> 
     taken = 0
     while select.select([], [tap.stdin], [], 1.0)[1]:
         taken += os.write(tap.stdin.fileno(), bytes(65536))
-        assert taken < 2 << 20, "somebody keeps what nobody reads"
+        assert taken < 2 << 20, "the tap stores output that its client does not read"
     tap.terminate()
     assert tap.wait(WITHIN_S) == 128 + signal.SIGTERM
 

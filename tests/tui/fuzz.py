@@ -332,9 +332,7 @@ class Fuzz:
             self._end()
             self._start()
         elif time.monotonic() - self._drawn_at > SILENCE_S:
-            self._find(
-                f"nothing was drawn for {SILENCE_S} seconds; where its threads stood:\n{self._stacks()}"
-            )
+            self._find(f"nothing was drawn for {SILENCE_S} seconds; stacks of its threads:\n{self._stacks()}")
             self._end()
             self._start()
         elif time.monotonic() - self._drawn_at > SILENCE_S / 4:

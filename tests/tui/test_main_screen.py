@@ -37,7 +37,7 @@ async def test_panes_are_mounted_at_their_first_visit_and_keep_their_focus() -> 
     async with running_frame() as (app, pilot):
         switcher = app.main.query_one(ContentSwitcher)
         assert [child.id for child in switcher.children] == ["workbench"]
-        assert app.focused is not None and app.focused.id == "go", "what has the focus first is no input"
+        assert app.focused is not None and app.focused.id == "go", "the first focus must not be an input"
         for action, name in zip(SCREENS.values(), SCREENS, strict=True):
             await pilot.press(action.keys)
             await pilot.pause()

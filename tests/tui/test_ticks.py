@@ -139,7 +139,7 @@ async def test_ages_of_clients_are_drawn_without_a_new_layout() -> None:
         tick_s = pane.tick_s()
         assert tick_s is not None and tick_s <= TICK_S, "its session ages by the second"
         app.main.refresher.refresh()
-        assert not app.main.has_clock, "a client that is connected is no reason for the header to tick"
+        assert not app.main.has_clock, "a connected client alone must not make the header tick"
 
 
 def test_only_a_client_heard_of_lately_can_fall_quiet() -> None:

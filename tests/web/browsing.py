@@ -20,7 +20,7 @@ from tests.support.dashboard import OPERATOR_KEY, Dashboard
 from tests.support.patience import WITHIN_S, until
 
 BROWSER = find_browser()
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no browser on this machine")
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no browser was found on this machine")
 
 WATCH = """
 window.violations = [];

@@ -21,7 +21,7 @@ from tests.tools.support import ToolContext, fields, use
 from tests.tools.web.pages import PNG, SENTENCE, Site, site
 
 BROWSER = find_browser()
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no browser on this machine")
+needs_browser = pytest.mark.skipif(BROWSER is None, reason="no browser was found on this machine")
 PATIENT_S = 90.0
 """For a browser on a busy machine."""
 
