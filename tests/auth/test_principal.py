@@ -211,7 +211,7 @@ def words(reason: str) -> str:
 
 
 def problem(route: str, expected: str, outcome: Any) -> str:
-    """Difference of an answer from the expected one; empty if there is none."""
+    """Difference of an answer from the expected one; empty if both are equal."""
     said = f"{outcome.status} {outcome.challenge} {outcome.text[:200]}"
     is_socket = "WebSocket" in route
     match expected:

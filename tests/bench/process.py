@@ -105,7 +105,7 @@ def running(command: Sequence[str], state: Path) -> Iterator[Serving]:
 def await_listener(port: int, child: subprocess.Popen[bytes], every_s: float) -> socket.socket:
     """Connect to a port as soon as it has a listener.
 
-    Raises: RuntimeError when nobody does.
+    Raises: RuntimeError if it gets none.
     """
     end = time.monotonic() + START_S
     while time.monotonic() < end and child.poll() is None:

@@ -41,7 +41,7 @@ def hostile(tag: str) -> str:
 def commands(raw: bytes) -> Counter[str]:
     """Terminal commands a program sent besides text: each with its count.
 
-    Bytes that are no UTF-8 fail: a C1 control may hide among them.
+    Bytes that are not UTF-8 raise an error: a C1 control may hide among them.
     """
     found: Counter[str] = Counter()
     for match in _COMMAND.finditer(_ATTRIBUTES.sub("", raw.decode())):

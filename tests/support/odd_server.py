@@ -1,6 +1,6 @@
 """A server over stdio with odd habits, of the standard library: started by tests as a program.
 
-`python odd_server.py HABIT`: with `silent` it answers nothing, with `chatty` it writes lines that are no
+`python odd_server.py HABIT`: with `silent` it answers nothing, with `chatty` it writes lines that are not
 messages, with `brief` it ends at once, with `late` it starts slowly and speaks the newest revision only, with
 `endless` it answers no call: it reports progress of all its calls when one begins, and of a cancelled one.
 """
