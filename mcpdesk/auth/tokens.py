@@ -16,16 +16,12 @@ import orjson
 from msgspec import Struct, field
 
 from mcpdesk.auth.keys import Check, KeySet, KeySource
-from mcpdesk.auth.principal import Principal
+from mcpdesk.auth.principal import Principal, Rejected
 from mcpdesk.protocol.request_state import digest
 
 LONGEST = 16 << 10
 """Maximum characters of a token."""
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
-
-
-class Rejected(Exception):
-    """Invalid token, with the reason for the operator of the server."""
 
 
 class Token(Struct, frozen=True):

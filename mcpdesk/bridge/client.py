@@ -297,8 +297,7 @@ async def caller(server: Server, token: str | None) -> Principal:
     Raises: RpcError (-32001) with the message that a server sends.
     """
     from mcpdesk.auth.keys import KeysMissing
-    from mcpdesk.auth.principal import INVALID
-    from mcpdesk.auth.tokens import Rejected
+    from mcpdesk.auth.principal import INVALID, Rejected
 
     if token is None or not server.access.is_asked:
         return OPEN

@@ -18,7 +18,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import CANNOT_CONNECT, TIMED_OUT, print_message
 from mcpdesk.cli.reach import (
     ProgramLines,
@@ -28,6 +27,7 @@ from mcpdesk.cli.reach import (
     can_ask,
     needless_token,
     running_core,
+    server_folder,
     transport_to,
     with_hint,
 )

@@ -33,18 +33,17 @@ Examples:
 
 @click.command(name="completion", epilog=EPILOG, short_help="Print a script that completes in a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion_command(shell: str) -> None:
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
     """Print the script that lets SHELL complete commands, options, folders, names of tools and prompts.
 
     To complete a name the shell asks the server for its list, as `mcpdesk list` does.
     """
     from click.shell_completion import get_completion_class
 
-    from mcpdesk.cli.main import program
-
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(program, {}, "mcpdesk", VARIABLE).source())
+    click.echo(kind(ctx.find_root().command, {}, "mcpdesk", VARIABLE).source())
 
 
 def server_folders(incomplete: str) -> Iterator[CompletionItem]:

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from mcpdesk.cli.options import server_folder
-from mcpdesk.cli.reach import ask_input, reach_options
+from mcpdesk.cli.reach import ask_input, reach_options, server_folder
 from mcpdesk.client.config_files import ConfigFile, is_config_file
 from mcpdesk.client.configs.servers import InputVariable
 from mcpdesk.client.oauth.login_options import NO_OPTIONS

@@ -14,9 +14,8 @@ import click
 
 from mcpdesk.cli import completion
 from mcpdesk.cli.core_process import loaded
-from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import print_json, print_message, print_text
-from mcpdesk.cli.reach import reach_options, secret
+from mcpdesk.cli.reach import reach_options, secret, server_folder
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError, UnknownMode
 from mcpdesk.upstream.target_transport import Reach
@@ -170,7 +169,7 @@ async def _token_notes(endpoint: HostedEndpoint, token: str) -> list[str]:
     Raises: DeskUserError if it is invalid, or the server checks no tokens.
     """
     from mcpdesk.auth.keys import KeysMissing
-    from mcpdesk.auth.tokens import Rejected
+    from mcpdesk.auth.principal import Rejected
 
     access = endpoint.access
     if access.verifier is None:

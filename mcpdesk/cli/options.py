@@ -14,6 +14,7 @@ import click
 from mcpdesk import paths
 from mcpdesk.cli import completion
 from mcpdesk.cli.printing import aligned, print_message, print_text
+from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import (
     SETTINGS,
@@ -121,23 +122,6 @@ def given_flags(values: dict[str, Any]) -> dict[str, object]:
         flags["host"] = (found["host"] or "").strip("[]") or flags["host"]
         flags["port"] = found["port"]
     return flags
-
-
-def server_folder(text: str) -> Path:
-    """Return the folder that was given on the command line.
-
-    Raises: DeskUserError if it is a URL, a file, or missing.
-    """
-    if "://" in text:
-        raise DeskUserError(f"{text}: only server folders can be hosted here.", "Name a folder.")
-    path = Path(text).expanduser()
-    if not path.exists():
-        hint = "A server folder has tools/, resources/ or prompts/."
-        raise DeskUserError(f"There is no folder {text!r}.", hint)
-    if not path.is_dir():
-        meant = f"open {text}` to show a capture" if path.suffix == ".jsonl" else f"{path.parent}`"
-        raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean `mcpdesk {meant}?")
-    return path.resolve()
 
 
 @click.command(

@@ -424,3 +424,20 @@ def _token_hint(error: RpcError) -> str:
     scope = error.data.get("scope") if isinstance(error.data, dict) else None
     words = scope_words(tuple(scope.split())) if isinstance(scope, str) else ""
     return TOKEN_HINTS.get(error.code, "").format(words)
+
+
+def server_folder(text: str) -> Path:
+    """Return the folder that was given on the command line.
+
+    Raises: DeskUserError if it is a URL, a file, or missing.
+    """
+    if "://" in text:
+        raise DeskUserError(f"{text}: only server folders can be hosted here.", "Name a folder.")
+    path = Path(text).expanduser()
+    if not path.exists():
+        hint = "A server folder has tools/, resources/ or prompts/."
+        raise DeskUserError(f"There is no folder {text!r}.", hint)
+    if not path.is_dir():
+        meant = f"open {text}` to show a capture" if path.suffix == ".jsonl" else f"{path.parent}`"
+        raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean `mcpdesk {meant}?")
+    return path.resolve()

@@ -28,8 +28,8 @@ from mcpdesk.cli.core_process import (
     require_unix,
 )
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
-from mcpdesk.cli.options import fault_rules, faults_option, given_flags, server_folder, setting_options
-from mcpdesk.cli.reach import agreement, reach_options
+from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
+from mcpdesk.cli.reach import agreement, reach_options, server_folder
 from mcpdesk.settings import USUAL_WEB_PLACE
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach

@@ -18,7 +18,6 @@ import click
 from mcpdesk import private_files
 from mcpdesk.cli import completion
 from mcpdesk.cli.core_process import capture_output
-from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import (
     OK,
     TOOL_ERROR,
@@ -33,7 +32,7 @@ from mcpdesk.cli.printing import (
     shows_colour,
     write_report,
 )
-from mcpdesk.cli.reach import agreement, ask_input, reach_options, with_hint
+from mcpdesk.cli.reach import agreement, ask_input, reach_options, server_folder, with_hint
 from mcpdesk.cli.requests import fitted, parse_arguments
 from mcpdesk.client.targets import FolderTarget, RemoteTarget, find_target
 from mcpdesk.errors import CallError, DeskError, DeskUserError

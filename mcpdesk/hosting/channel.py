@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import ProtocolError
@@ -28,9 +28,11 @@ from mcpdesk.transports.unread_answers import UNREAD
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.held_token import ClientToken
-    from mcpdesk.hosting.holding.holds import Accept
+    from mcpdesk.hosting.holding.holds import Accept, Holds
     from mcpdesk.transports.replay import ClientState
 
+OpenDialogue: TypeAlias = "Callable[[Callable[[bytes], None]], HostedDialogue]"
+"""Opens a dialogue; the argument receives messages that belong to no request."""
 BURST = 60 << 10
 """Bytes a handler may send before it must drain, so that small messages leave in one write."""
 TURN_S = 0.002
@@ -44,60 +46,18 @@ def next_connection() -> int:
     return next(_numbers)
 
 
-class MessageHolds(Protocol):
-    """Interface of the store that holds messages until a person decides on them."""
+class LargeFrames:
+    """Bytes of large frames in flight on the channels of one server."""
 
-    @property
-    def is_on(self) -> bool:
-        """True if any message is to be held."""
+    def __init__(self, server: Server) -> None:
+        self.bytes = 0
+        self._server = server
 
-    def guard(self, connection: int, plain: Accept) -> Accept:
-        """Return a replacement for `plain` that holds the messages of a dialogue."""
-
-    def forget(self, connection: int) -> None:
-        """Drop the state of a dialogue that has ended."""
-
-
-class DialogueEndpoint(Protocol):
-    """Interface of the server that dialogues and channels belong to."""
-
-    server: Server
-    recorder: Recorder
-    large_bytes: int
-    """Bytes of large frames in flight on its channels."""
-
-    @property
-    def name(self) -> str:
-        """The server's name."""
-
-    @property
-    def keeps_something(self) -> bool:
-        """True if clients may still ask for work that was started here."""
-
-    def open(
-        self,
-        transport: str,
-        peer: str,
-        push: Callable[[bytes], None] | None = None,
-        principal: Principal = OPEN,
-        is_heard: Callable[[], bool] | None = None,
-        speaks_gateway: bool = False,
-    ) -> HostedDialogue:
-        """Open a dialogue."""
-
-    def conversation(
-        self,
-        transport: str,
-        peer: str,
-        push: Callable[[bytes], None] | None,
-        on_terms: Callable[[Terms], None],
-        speaks_gateway: bool,
-        is_heard: Callable[[], bool] | None,
-    ) -> Conversation:
-        """Return the conversation that answers one peer."""
-
-    def forget(self, dialogue: HostedDialogue) -> None:
-        """Drop a dialogue that has ended."""
+    def check(self, size: int) -> None:
+        """Check the limit before a frame. Raises: RemoteProtocolError if the frame would exceed it."""
+        most = self._server.limits.large_bytes
+        if self.bytes + size > most:
+            raise invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
 
 
 class HostedDialogue:
@@ -105,25 +65,26 @@ class HostedDialogue:
 
     def __init__(
         self,
-        endpoint: DialogueEndpoint,
-        transport: str,
-        peer: str,
-        push: Callable[[bytes], None] | None,
+        conversation: Conversation,
+        recorder: Recorder,
+        server: str,
+        on_close: Callable[[HostedDialogue], None],
         principal: Principal = OPEN,
-        speaks_gateway: bool = False,
-        is_heard: Callable[[], bool] | None = None,
     ) -> None:
+        """`server` is the server's name. `on_close` is called when the dialogue ends."""
         self.connection = next_connection()
         self.opened = time.time()
         self.closed: float | None = None
         """Unix time when it ended, or None while it is open."""
-        self.conversation = endpoint.conversation(
-            transport, peer, push, self._known, speaks_gateway, is_heard
-        )
-        self.conversation.principal, self.conversation.connection = principal, self.connection
+        self.conversation = conversation
+        conversation.principal, conversation.connection = principal, self.connection
+        conversation.on_terms = self._known
         self.accept = self.conversation.accept
-        self.accept_message = self.conversation.accept_message
-        self._endpoint = endpoint
+        self.accept_message: Accept = self.conversation.accept_message
+        """Handles one decoded message; see `Conversation.accept_message`."""
+        self._recorder = recorder
+        self._server = server
+        self._on_close = on_close
         self._is_connected = True
         self._revision = ""
         self._announce()
@@ -169,7 +130,7 @@ class HostedDialogue:
             if call.pauses:
                 call.end(LEFT)
 
-    def hold(self, holds: MessageHolds | None) -> None:
+    def hold(self, holds: Holds | None) -> None:
         """Hold requests and answers for a person from now on; None stops it."""
         plain = self.conversation.accept_message
         self.accept_message = plain if holds is None else holds.guard(self.connection, plain)
@@ -177,8 +138,9 @@ class HostedDialogue:
 
     def identify(self, principal: Principal) -> None:
         """Set the principal after the peer has authenticated."""
-        self.conversation.principal = principal
-        self._announce()
+        if self.conversation.principal is not principal:
+            self.conversation.principal = principal
+            self._announce()
 
     def adopt(self, revision: str, client: str) -> bool:
         """Serve a handshake revision without a handshake; False if it is unknown or stateless."""
@@ -230,7 +192,7 @@ class HostedDialogue:
         self._is_connected = False
         self.closed = time.time()
         self.conversation.close(reason)
-        self._endpoint.forget(self)
+        self._on_close(self)
         self._announce(closed=self.closed)
 
     def _known(self, terms: Terms) -> None:
@@ -239,10 +201,10 @@ class HostedDialogue:
     def _announce(self, revision: str = "", closed: float | None = None) -> None:
         self._revision = revision or self._revision
         conversation = self.conversation
-        self._endpoint.recorder.connect(
+        self._recorder.connect(
             ConnectionInfo(
                 number=self.connection,
-                server=self._endpoint.name,
+                server=self._server,
                 transport=conversation.transport,
                 peer=conversation.peer,
                 revision=self._revision,
@@ -265,17 +227,15 @@ class FrameChannel:
 
     def __init__(
         self,
-        endpoint: DialogueEndpoint,
-        transport: str,
-        peer: str,
+        open_dialogue: OpenDialogue,
+        recorder: Recorder,
+        large: LargeFrames,
         write: Callable[[Sequence[bytes]], None],
-        principal: Principal = OPEN,
-        speaks_gateway: bool = False,
     ) -> None:
-        self.dialogue = endpoint.open(transport, peer, self.send, principal, speaks_gateway=speaks_gateway)
+        self.dialogue = open_dialogue(self.send)
         self.connection = self.dialogue.connection
-        self._record = endpoint.recorder.together
-        self._endpoint = endpoint
+        self._record = recorder.together
+        self._large = large
         self._write = write
         self._answering: dict[int, asyncio.Task[None]] = {}
         """Tasks of requests that are not answered yet, by a local number."""
@@ -316,7 +276,7 @@ class FrameChannel:
         for place, frame in enumerate(frames):
             try:
                 if len(frame) >= LARGE:
-                    self._check_room(len(frame))
+                    self._large.check(len(frame))
                 messages.append(codec.decode(frame))
             except ProtocolError as error:
                 messages.append(error)
@@ -333,7 +293,7 @@ class FrameChannel:
                 self._answered(answer)
             else:
                 size = len(frame) if len(frame) >= LARGE else 0
-                self._endpoint.large_bytes += size
+                self._large.bytes += size
                 number = next(self._begun)
                 self._answering[number] = asyncio.create_task(self._answer(number, answer, size))
         self.flush()
@@ -400,19 +360,13 @@ class FrameChannel:
         """Return False; the owner of the pipe ends it."""
         return False
 
-    def _check_room(self, size: int) -> None:
-        """Check the limit of large frames in flight. Raises: RemoteProtocolError if it is exceeded."""
-        most = self._endpoint.server.limits.large_bytes
-        if self._endpoint.large_bytes + size > most:
-            raise invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
-
     async def _answer(self, number: int, work: Coroutine[Any, Any, Reply], size: int) -> None:
         """Answer one request. `size` is the size of a large frame in bytes, or 0 for a small one."""
         try:
             self._answered(await work)
         finally:
             del self._answering[number]
-            self._endpoint.large_bytes -= size
+            self._large.bytes -= size
 
     async def drained(self) -> None:
         """Wait until everything received has been answered."""
@@ -451,20 +405,22 @@ class Pipe(FrameChannel):
 
     def __init__(
         self,
-        endpoint: DialogueEndpoint,
-        transport: str,
-        peer: str,
+        open_dialogue: OpenDialogue,
+        recorder: Recorder,
+        large: LargeFrames,
         send_bytes: Callable[[bytes], None],
+        keeps_something: Callable[[], bool],
         limit: int = DEFAULT_LIMIT,
         session: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """Open the dialogue of the pipe.
 
-        `session` is the mark of a session that other processes may have served before. `environment` is that
-        of the peer's process, without secrets; None if the peer runs in this process's environment.
+        `keeps_something` returns True if clients may still ask for work that was started here. `session` is
+        the mark of a session that other processes may have served before. `environment` is that of the
+        peer's process, without secrets; None if the peer runs in this process's environment.
         """
-        super().__init__(endpoint, transport, peer, self._write_lines)
+        super().__init__(open_dialogue, recorder, large, self._write_lines)
         self.dialogue.conversation.environment = environment
         self.dialogue.conversation.has_own_lists = True
         self.token: ClientToken | None = None
@@ -472,6 +428,7 @@ class Pipe(FrameChannel):
         if session:
             self.dialogue.conversation.continue_session(session)
         self._send_bytes = send_bytes
+        self._keeps_something = keeps_something
         self._framer = LineFramer(limit)
         self._dropped = 0
 
@@ -534,7 +491,7 @@ class Pipe(FrameChannel):
 
         self.flush()
         conversation, rest = self.dialogue.conversation, self._framer.held()
-        if rest is None or self._endpoint.keeps_something or conversation.asked:
+        if rest is None or self._keeps_something() or conversation.asked:
             return None
         calls = conversation.running
         if any(call.method != LISTEN for call in calls):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from mcpdesk.auth.principal import OPEN, Access, Principal
-from mcpdesk.hosting.channel import FrameChannel, HostedDialogue, MessageHolds
+from mcpdesk.auth.access import Access
+from mcpdesk.auth.principal import OPEN, Principal
+from mcpdesk.hosting.channel import FrameChannel, HostedDialogue, LargeFrames, Pipe
 from mcpdesk.protocol import codec, shaping
 from mcpdesk.protocol.catalogue.publication import Publication
-from mcpdesk.protocol.client_questions import Terms
+from mcpdesk.protocol.framing import DEFAULT_LIMIT
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClients
 from mcpdesk.recorder.record import Recorder
@@ -22,6 +23,9 @@ from mcpdesk.server.calls.dispatch import Dispatcher
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.offer.listing import WIRE
 from mcpdesk.server.offer.server import Server
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.holding.holds import Holds
 
 WITHHELD = "a mistake in an mcp.json has to be mended first; the desk and the log name it"
 MISTAKEN = "there is a mistake in it, which the desk and `mcpdesk check` name"
@@ -80,10 +84,9 @@ class HostedEndpoint:
         if whole is not None:
             self.dialogues, self.past, self.former = whole.dialogues, whole.past, whole.former
             self.dispatcher.tasks.share(whole.dispatcher.tasks)
-        self.large_bytes = 0
-        """Bytes of large frames in flight on its channels."""
+        self.large = LargeFrames(server)
         self._gateway: GatewayEndpoint | None = None
-        self.holds: MessageHolds | None = None if whole is None else whole.holds
+        self.holds: Holds | None = None if whole is None else whole.holds
         """Store of held messages; None if no messages were ever held."""
 
     @property
@@ -111,13 +114,14 @@ class HostedEndpoint:
         speaks_gateway: bool = False,
     ) -> HostedDialogue:
         """Open a dialogue, in the gateway dialect or in standard MCP."""
-        dialogue = HostedDialogue(self, transport, peer, push, principal, speaks_gateway, is_heard)
+        conversation = self._conversation(transport, peer, push, is_heard, speaks_gateway)
+        dialogue = HostedDialogue(conversation, self.recorder, self.name, self.forget, principal)
         self.dialogues[dialogue.connection] = dialogue
         if self.holds is not None and self.holds.is_on:
             dialogue.hold(self.holds)
         return dialogue
 
-    def hold(self, holds: MessageHolds) -> None:
+    def hold(self, holds: Holds) -> None:
         """Hold messages of all clients for a person from now on, or stop holding them if `holds` is off."""
         for endpoint in (self, *self.modes.values()):
             endpoint.holds = holds
@@ -129,14 +133,42 @@ class HostedEndpoint:
         transport: str,
         peer: str,
         write: Callable[[Sequence[bytes]], None],
-        opening: Mapping[str, str],
+        opening: Mapping[str, str] | None = None,
         principal: Principal = OPEN,
         speaks_gateway: bool = False,
     ) -> FrameChannel:
-        """Open a dialogue over frames. `opening` has the headers of the request that opened it."""
-        channel = FrameChannel(self, transport, peer, write, principal, speaks_gateway)
+        """Open a dialogue over frames.
+
+        `opening` has the headers of the request that opened it; None without HTTP.
+        """
+
+        def open_dialogue(push: Callable[[bytes], None]) -> HostedDialogue:
+            return self.open(transport, peer, push, principal, speaks_gateway=speaks_gateway)
+
+        channel = FrameChannel(open_dialogue, self.recorder, self.large, write)
         channel.dialogue.conversation.opening = opening
         return channel
+
+    def pipe(
+        self,
+        transport: str,
+        peer: str,
+        send: Callable[[bytes], None],
+        limit: int = DEFAULT_LIMIT,
+        session: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> Pipe:
+        """Open a dialogue over a byte stream; see `Pipe`."""
+        return Pipe(
+            lambda push: self.open(transport, peer, push),
+            self.recorder,
+            self.large,
+            send,
+            lambda: self.keeps_something,
+            limit,
+            session,
+            environment,
+        )
 
     @property
     def gateway(self) -> GatewayEndpoint:
@@ -145,23 +177,22 @@ class HostedEndpoint:
             self._gateway = GatewayEndpoint(self)
         return self._gateway
 
-    def conversation(
+    def _conversation(
         self,
         transport: str,
         peer: str,
         push: Callable[[bytes], None] | None,
-        on_terms: Callable[[Terms], None],
-        speaks_gateway: bool,
         is_heard: Callable[[], bool] | None,
+        speaks_gateway: bool,
     ) -> Conversation:
         """Return the conversation that answers one peer."""
         if not speaks_gateway:
-            return Conversation(self.dispatcher, transport, peer, push, on_terms, None, is_heard)
+            return Conversation(self.dispatcher, transport, peer, push, None, is_heard)
         from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
         # WebSocket peers of the dialect expect notifications about their jobs.
         dialect = GatewayDialect(push if transport == "websocket" else None)
-        return Conversation(self.dispatcher, transport, peer, push, on_terms, dialect, is_heard)
+        return Conversation(self.dispatcher, transport, peer, push, dialect, is_heard)
 
     def in_mode(self, view: Server) -> HostedEndpoint:
         """Return the endpoint of a view of the server. Its dialogues are registered with this endpoint."""
@@ -222,6 +253,12 @@ class HostedEndpoint:
                 if not each.serving
             ],
         }
+
+
+def hold_all(endpoints: Mapping[str, HostedEndpoint], holds: Holds) -> None:
+    """Hold messages of the clients of several servers from now on, or stop holding them."""
+    for endpoint in endpoints.values():
+        endpoint.hold(holds)
 
 
 class GatewayEndpoint:
@@ -294,8 +331,8 @@ class GatewayEndpoint:
         transport: str,
         peer: str,
         write: Callable[[Sequence[bytes]], None],
-        opening: Mapping[str, str],
+        opening: Mapping[str, str] | None = None,
         principal: Principal = OPEN,
     ) -> FrameChannel:
-        """Open a dialogue over frames. `opening` has the headers of the request that opened it."""
+        """Open a dialogue over frames: as `HostedEndpoint.channel`."""
         return self._base.channel(transport, peer, write, opening, principal, speaks_gateway=True)

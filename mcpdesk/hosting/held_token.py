@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from mcpdesk.auth.principal import OPEN, TOKEN_VARIABLE, Access, Principal
-from mcpdesk.hosting.channel import HostedDialogue
-from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.auth.access import Access
+from mcpdesk.auth.principal import OPEN, TOKEN_VARIABLE, Principal
 
 EXPIRED = "it has expired"
 CHANGED = "what mcp.json asks of tokens has changed"
@@ -55,18 +54,19 @@ class _Held(NamedTuple):
 class HeldToken:
     """Token of one dialogue, checked once with the server's access rules.
 
-    `run` schedules a function on the core's loop, from any thread.
+    `access` returns the current rules, `identify` sets the dialogue's principal, and `run` schedules a
+    function on the core's loop, from any thread.
     """
 
     def __init__(
         self,
-        endpoint: HostedEndpoint,
-        dialogue: HostedDialogue,
+        access: Callable[[], Access],
+        identify: Callable[[Principal], None],
         run: Callable[[Callable[[], object]], object],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._endpoint = endpoint
-        self._dialogue = dialogue
+        self._access = access
+        self._identify = identify
         self._run = run
         self._clock = clock
         self._held: _Held | None = None
@@ -109,9 +109,7 @@ class HeldToken:
     def apply(self) -> None:
         """Set the dialogue's principal to that of a valid token. On the core's loop, before a send."""
         held = self._held
-        principal = OPEN if held is None or self._end_of(held) else held.principal
-        if self._dialogue.conversation.principal is not principal:
-            self._dialogue.identify(principal)
+        self._identify(OPEN if held is None or self._end_of(held) else held.principal)
 
     def close(self) -> None:
         """Cancel running checks."""
@@ -141,9 +139,9 @@ class HeldToken:
     async def _verified(self, text: str) -> _Held:
         """Check a token. Raises: ValueError with the reason, worded to follow `it`; UncheckedToken."""
         from mcpdesk.auth.keys import KeysMissing
-        from mcpdesk.auth.tokens import Rejected
+        from mcpdesk.auth.principal import Rejected
 
-        access = self._endpoint.access
+        access = self._access()
         try:
             held = _Held(await access.verify(text), access)
         except Rejected as reason:
@@ -160,7 +158,7 @@ class HeldToken:
         return held
 
     def _end_of(self, held: _Held) -> str:
-        if held.access is not self._endpoint.access:
+        if held.access is not self._access():
             return CHANGED
         return EXPIRED if held.principal.has_expired(self._clock()) else ""
 
@@ -170,20 +168,23 @@ class ClientToken:
 
     def __init__(
         self,
-        endpoint: HostedEndpoint,
-        dialogue: HostedDialogue,
+        access: Callable[[], Access],
+        identify: Callable[[Principal], None],
         text: str,
         report: Callable[[str], object],
     ) -> None:
-        """`report` is called with the reason if the token is not valid, or no longer valid."""
-        self._held = HeldToken(endpoint, dialogue, lambda function: function())
-        self._endpoint = endpoint
-        self._dialogue = dialogue
+        """`access` and `identify` are those of `HeldToken`.
+
+        `report` is called with the reason if the token is not valid, or no longer valid.
+        """
+        self._held = HeldToken(access, identify, lambda function: function())
+        self._access = access
+        self._identify = identify
         self._text = text
         self._report = report
         self._reported = ""
         """Reason that was reported last."""
-        self._access: Access | None = None
+        self._checked: Access | None = None
         """Access rules of the latest check, or None before the first one."""
         self._is_unchecked = False
         """True if the latest check could not be completed, so that it must be repeated."""
@@ -209,8 +210,8 @@ class ClientToken:
 
         Without `auth.jwt` the token is ignored.
         """
-        while self._access is not (access := self._endpoint.access) or self._is_unchecked:
-            self._access, self._is_unchecked = access, False
+        while self._checked is not (access := self._access()) or self._is_unchecked:
+            self._checked, self._is_unchecked = access, False
             if access.verifier is None:
                 self._held.drop()
                 self._reported = ""
@@ -220,7 +221,7 @@ class ClientToken:
             except UncheckedToken as reason:
                 self._refuse(str(reason))
                 self._is_unchecked = True
-                if self._endpoint.access is access:
+                if self._access() is access:
                     return
             except ValueError as reason:
                 self._refuse(str(reason))
@@ -239,7 +240,7 @@ class ClientToken:
         if held is not None and held.ended:
             self._held.drop()
             self._refuse(held.ended)
-        has_changed = self._access is not self._endpoint.access
+        has_changed = self._checked is not self._access()
         if self._is_checking:
             self._delays |= has_changed  # the running check continues with the new rules
         elif has_changed or self._is_unchecked:
@@ -258,7 +259,7 @@ class ClientToken:
             self._checking.cancel()
 
     def _refuse(self, reason: str) -> None:
-        self._dialogue.identify(Principal("open", refused=reason))
+        self._identify(Principal("open", refused=reason))
         if reason != self._reported:
             self._reported = reason
             self._report(f"its {TOKEN_VARIABLE} is not valid here: {reason}")

@@ -14,22 +14,16 @@ from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError, StorageError, UnknownMode
 from mcpdesk.hosting.capture_watch import masked, recording_for, watch_capture
 from mcpdesk.hosting.changes import LoopTurns
-from mcpdesk.hosting.endpoint import HostedEndpoint
+from mcpdesk.hosting.endpoint import HostedEndpoint, hold_all
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
 from mcpdesk.hosting.holding.holds import Holds
-from mcpdesk.hosting.host_plan import (
-    HostPlan,
-    ignored_settings,
-    late_settings,
-    rules_of,
-    separate_policies,
-)
+from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, rules_of, separate_policies
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
 from mcpdesk.hosting.journal import Journal, LogLine, Notice, Severity
 from mcpdesk.hosting.kept_jobs import KeptJobs
-from mcpdesk.hosting.pump_places import PumpPlaces, open_pipe
+from mcpdesk.hosting.pump_places import PipeOpener, PumpPlaces
 from mcpdesk.hosting.server_access import public_environment, secret_variables
 from mcpdesk.hosting.stuck_folders import StuckFolders
 from mcpdesk.jobs.schedule import NamedLocks, OneByOne, call_soon_safely
@@ -49,18 +43,20 @@ if TYPE_CHECKING:
     from mcpdesk.client.trust import UntrustedFile
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.folder.state_peers import FolderPeers
+    from mcpdesk.hosting.hosted_jobs import HostedJobs
     from mcpdesk.hosting.replicas.host_sharing import HostSharing
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
     from mcpdesk.hosting.telemetry.telemetry import Telemetry
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.programs import Program
-    from mcpdesk.recorder.record import CaptureHealth, ExchangeWatch
+    from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.recorder.record import CaptureHealth
     from mcpdesk.server.calls.subscriptions import Subscriber
     from mcpdesk.server.state.callback_timers import CallbackTimers
     from mcpdesk.storage.callbacks import Callback
-    from mcpdesk.transports.base import AsyncCalls, Rules
+    from mcpdesk.transports.base import Rules
     from mcpdesk.transports.figure import Figure
-    from mcpdesk.transports.http.dashboard.dashboard_data import Board
     from mcpdesk.transports.http.http_service import HttpService
     from mcpdesk.transports.http.passing.passed_clients import PassedClient
     from mcpdesk.upstream.upstream import Upstream, UpstreamPlan
@@ -86,7 +82,8 @@ class Host:
         if settings.log_format == "json":
             self.journal.origin_of = self._origin_of
         told = partial(self.journal.notify, severity=Severity.INFO, screen="traffic")
-        self.holds = Holds(self.recording, told, lambda: self.by_name.values(), self.disconnect)
+        self.by_name: dict[str, HostedEndpoint] = {}
+        self.holds = Holds(self.recording, told, partial(hold_all, self.by_name), self.disconnect)
         self.services = Services(
             self.journal.log,
             round_keys=self._round_keys,
@@ -95,14 +92,13 @@ class Host:
             starts=CallStarts(lambda: self.turns.woke),
         )
         self.services.on_left = self._record_left
+        self.folders: dict[str, HostedFolder] = {}
         self._sharing: HostSharing | None = None
         if settings.shared:
             from mcpdesk.hosting.replicas.host_sharing import HostSharing
 
-            self._sharing = HostSharing(self)
-        self.by_name: dict[str, HostedEndpoint] = {}
+            self._sharing = HostSharing(settings, self.journal, self.services, self.folders, self.start_chore)
         self.holds.set_faults(plan.faults)
-        self.folders: dict[str, HostedFolder] = {}
         self._hosted_upstreams = HostedUpstreams(
             settings,
             self.journal,
@@ -123,12 +119,12 @@ class Host:
         self.is_draining = False
         """True if the core only finishes running calls."""
         self.http: HttpService | None = None
-        self.jobs: AsyncCalls  # not set before the core listens for HTTP
+        self.jobs: HostedJobs  # not set before the core listens for HTTP
         self._key = ""
         """API key that callers over HTTP must send; empty before one was needed."""
         self.operator = Operator(settings.operator_key)
         """The operator's credential, and the browsers that signed in with it."""
-        self.board: Callable[[], Board] | None = None
+        self.board: Callable[[], LinkBoard] | None = None
         """Returns the content of the dashboard, on any thread. None without a dashboard."""
         self._kept_jobs = KeptJobs(
             self.services, self.journal, self.by_name, self.replicas, lambda: self.is_draining
@@ -137,8 +133,8 @@ class Host:
         """Parses a text, given taken names, settings and the approved content. None if not supported."""
         self.read_untrusted: Callable[[str, Settings], UntrustedFile | None] = lambda text, settings: None
         """Returns the file in a text whose content the person must approve first, if any."""
-        self.open_pipe = partial(open_pipe, self)
-        """Opens a byte pipe to a server; see `pump_places.open_pipe`."""
+        pipes = PipeOpener(self.endpoint, self.folders, self.hidden_variables, self.journal, settings)
+        self.open_pipe = pipes.open
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._reloads = OneByOne(self._reload)
@@ -153,7 +149,7 @@ class Host:
         self._pending: list[Callable[[], object]] = []
 
     @property
-    def watch(self) -> ExchangeWatch | None:
+    def watch(self) -> PassedTraffic | None:
         """Observer of exchanges with upstream servers, or None."""
         return None if self._telemetry is None else self._telemetry.passed
 
@@ -265,13 +261,16 @@ class Host:
 
     def figures(self) -> Callable[[], list[Figure]]:
         """Return a function that computes the metrics. Call it on a worker thread; counting takes time."""
-        from mcpdesk.hosting.figures import counted, with_traffic
+        from mcpdesk.hosting.figures import with_traffic
 
-        more = [] if self._telemetry is None else self._telemetry.figures
-        if self._sharing is not None:
-            more = [*more, *self._sharing.figures]
-        known = [*counted(self.recording, self.services, self.endpoints(), self.uptime_s), *more]
+        parts = [part.figures for part in (self._telemetry, self._sharing) if part is not None]
+        known = self._counted() + [figure for part in parts for figure in part]
         return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
+
+    def _counted(self) -> list[Figure]:
+        from mcpdesk.hosting.figures import counted
+
+        return counted(self.recording, self.services, self.endpoints(), self.uptime_s)
 
     def url(self, name: str) -> str:
         """Return the address of a server; empty while the core does not listen."""
@@ -430,7 +429,9 @@ class Host:
         if self.plan.reports and self.settings.otel_endpoint:
             from mcpdesk.hosting.telemetry.telemetry import Telemetry
 
-            self._telemetry = self.services.watch = Telemetry(self)
+            self._telemetry = self.services.watch = Telemetry(
+                self.settings, self.journal, self.upstreams, self._counted
+            )
         if not self.by_name and not self.upstreams:
             self.load()
         for function in self._pending:

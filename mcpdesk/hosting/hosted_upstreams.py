@@ -17,7 +17,8 @@ from mcpdesk.version import __version__
 if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions
     from mcpdesk.client.roots import DeskRoots
-    from mcpdesk.recorder.record import ConnectionInfo, ExchangeWatch
+    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
+    from mcpdesk.recorder.record import ConnectionInfo
     from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
     from mcpdesk.upstream.channels import Channels
     from mcpdesk.upstream.pass_through import UrlPassThrough
@@ -35,7 +36,7 @@ class HostedUpstreams:
         services: Services,
         roots: Callable[[], DeskRoots],
         holds: Holds,
-        watch: Callable[[], ExchangeWatch | None],
+        watch: Callable[[], PassedTraffic | None],
         is_served: bool,
     ) -> None:
         """`watch` returns the current observer of upstream exchanges, or None.

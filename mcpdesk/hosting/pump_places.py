@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpdesk.auth.principal import TOKEN_VARIABLE
 from mcpdesk.errors import TransportError
-from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.transports import rendezvous
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.host import Host
-    from mcpdesk.transports.pipe import OpenPipe
+    from mcpdesk.hosting.channel import Pipe
+    from mcpdesk.hosting.hosted_folder import HostedFolder
+    from mcpdesk.settings import Settings
+    from mcpdesk.transports.pipe import OpenPipe, PipeRequest
     from mcpdesk.transports.unix import UnixListener
 
 MOST_NAMED = 8
@@ -26,51 +27,60 @@ LEAVE_S = 0.5
 """Seconds for pumps to move to another server when this core stops or removes theirs."""
 
 
-def open_pipe(
-    host: Host,
-    server: str | None,
-    transport: str,
-    send: Callable[[bytes], None],
-    peer: str = "",
-    mode: str = "",
-    session: str = "",
-    environment: Mapping[str, str] | None = None,
-    *,
-    token: str = "",
-) -> Pipe:
-    """Open a byte pipe to a server of a core; to the first one without a name. On the core's loop.
+class PipeOpener:
+    """Opens byte pipes of clients to the servers of a core. Used on its loop."""
 
-    `token` is a bearer token of the peer; in an `environment` it is `MCPDESK_TOKEN`. Raises: TransportError
-    if the server does not exist or is withheld; UnknownMode for a mode it does not have;
-    OtherEnvironmentError if tools read variables with other values in this peer's environment.
-    """
-    whole = host.endpoint(server or "")
-    if whole is not None and whole.server.withheld:
-        raise TransportError(whole.server.withheld)
-    if (endpoint := host.endpoint(server or "", mode)) is None:
-        raise TransportError(f"no server is called {server!r}")
-    if environment is not None:
-        token = environment.get(TOKEN_VARIABLE, "").strip()
-    if environment is not None and (folder := host.folders.get(endpoint.name)) is not None:
-        environment = folder.environment_for(peer, environment, host.hidden_variables())
-    pipe = Pipe(endpoint, transport, peer, send, host.settings.max_body_bytes, session, environment)
+    def __init__(
+        self,
+        endpoint: Callable[[str, str], HostedEndpoint | None],
+        folders: Mapping[str, HostedFolder],
+        hidden_variables: Callable[[], Collection[str]],
+        journal: Journal,
+        settings: Settings,
+    ) -> None:
+        """`endpoint` finds a server by its name and mode, `hidden_variables` names the secret variables."""
+        self._endpoint = endpoint
+        self._folders = folders
+        self._hidden_variables = hidden_variables
+        self._journal = journal
+        self._settings = settings
 
-    def report(reason: str) -> None:
-        host.journal.log("warning", "server", f"{peer or 'the client'}: {reason}", "", endpoint.name)
+    def open(self, request: PipeRequest, send: Callable[[bytes], None], token: str = "") -> Pipe:
+        """Open a byte pipe: as `OpenPipe`.
 
-    if token:  # also without `auth.jwt`, which may be added to mcp.json later
-        from mcpdesk.hosting.held_token import ClientToken
+        `token` is a bearer token of the peer; in an `environment` it is `MCPDESK_TOKEN`.
+        """
+        server, peer = request.server or "", request.peer
+        whole = self._endpoint(server, "")
+        if whole is not None and whole.server.withheld:
+            raise TransportError(whole.server.withheld)
+        if (endpoint := self._endpoint(server, request.mode)) is None:
+            raise TransportError(f"no server is called {request.server!r}")
+        environment = request.environment
+        if environment is not None:
+            token = environment.get(TOKEN_VARIABLE, "").strip()
+            if (folder := self._folders.get(endpoint.name)) is not None:
+                environment = folder.environment_for(peer, environment, self._hidden_variables())
+        limit = self._settings.max_body_bytes
+        pipe = endpoint.pipe(request.transport, peer, send, limit, request.session, environment)
 
-        pipe.expect(ClientToken(endpoint, pipe.dialogue, token, report))
-    is_checked = token and endpoint.access.verifier is not None
-    if transport == "stdio" and not is_checked and (unlisted := _unlisted(endpoint)):
-        told = f"{unlisted} listed for {peer or 'the client'}"
-        if token:
-            told += f", because mcp.json has no auth.jwt to check its {TOKEN_VARIABLE}"
-        else:
-            told += f", whose environment has no {TOKEN_VARIABLE}"
-        host.journal.log("info", "server", told, "", endpoint.name)
-    return pipe
+        def report(reason: str) -> None:
+            text = f"{peer or 'the client'}: {reason}"
+            self._journal.log("warning", "server", text, "", endpoint.name)
+
+        if token:  # also without `auth.jwt`, which may be added to mcp.json later
+            from mcpdesk.hosting.held_token import ClientToken
+
+            pipe.expect(ClientToken(lambda: endpoint.access, pipe.dialogue.identify, token, report))
+        is_checked = token and endpoint.access.verifier is not None
+        if request.transport == "stdio" and not is_checked and (unlisted := _unlisted(endpoint)):
+            told = f"{unlisted} listed for {peer or 'the client'}"
+            if token:
+                told += f", because mcp.json has no auth.jwt to check its {TOKEN_VARIABLE}"
+            else:
+                told += f", whose environment has no {TOKEN_VARIABLE}"
+            self._journal.log("info", "server", told, "", endpoint.name)
+        return pipe
 
 
 def _unlisted(endpoint: HostedEndpoint) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from mcpdesk.auth.access import NOTHING_ASKED, Access
 from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, Load, constant, jwk_keys, secret_keys
-from mcpdesk.auth.principal import NOTHING_ASKED, Access
 from mcpdesk.hosting.folder.manifest import Auth, Jwt
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.settings import SETTINGS, SettingKind

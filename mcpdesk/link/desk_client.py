@@ -166,7 +166,7 @@ class HostedDesk(DeskClient):
         self.endpoint = endpoint
         self._channel: FrameChannel
         transport = InMemory(self._connect, endpoint.name, before_send=self._check_token)
-        self.token = HeldToken(endpoint, self._channel.dialogue, run)
+        self.token = HeldToken(lambda: endpoint.access, self._channel.dialogue.identify, run)
         server = endpoint.server
         answers = PersonAnswers(
             server.name,
@@ -192,7 +192,7 @@ class HostedDesk(DeskClient):
         self._closing = asyncio.get_running_loop().create_task(self.server.close())
 
     def _connect(self, write: Write) -> FrameChannel:
-        self._channel = FrameChannel(self.endpoint, "memory", "desk", write)
+        self._channel = self.endpoint.channel("memory", "desk", write)
         return self._channel
 
     def _check_token(self) -> None:

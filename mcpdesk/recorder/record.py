@@ -6,13 +6,12 @@ Everything else is derived from them on demand. Transports write to a `Recorder`
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Annotated, Any, Final, Protocol, TypeAlias
+from typing import Annotated, Final, Protocol, TypeAlias
 
 import msgspec
 
-from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 
@@ -317,116 +316,6 @@ class Recorder(Protocol):
         `doubtful` are ascending positions of frames that may not be JSON. `note` is for a single frame,
         `phases` are those of answers, by position.
         """
-
-
-class MessageLine(Protocol):
-    """Queue of messages from a server about one request, or about none.
-
-    Each message waits for the previous one.
-    """
-
-    @property
-    def is_moving(self) -> bool:
-        """True if a message is waiting."""
-
-    def put(self, message: bytes) -> None:
-        """Deliver a message, or queue it."""
-
-    async def all_gone(self) -> None:
-        """Wait until the queue is empty."""
-
-    def close(self) -> list[bytes]:
-        """Discard the queue and return its messages."""
-
-
-class ExchangeHolds(Protocol):
-    """Holds messages to and from upstream servers until a person decides."""
-
-    @property
-    def is_on(self) -> bool:
-        """True if any message is to be held."""
-
-    @property
-    def holds_answers(self) -> bool:
-        """True if answers are to be held."""
-
-    async def hold_request(
-        self, connection: int, message: dict[str, Any], in_session: bool = False
-    ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-        """Hold a request; return the request to pass on and None, or None and the answer to return instead.
-
-        Both are None if the request was dropped.
-        Raises: SessionLost if a request `in_session` is to be refused as if its session had ended.
-        """
-
-    async def hold_answer(
-        self, connection: int, request: dict[str, Any], came: float, answer: dict[str, Any]
-    ) -> dict[str, Any] | None:
-        """Return the answer to a request received at Unix time `came`, or None if it was dropped.
-
-        Raises: AnswerCut if the connection is to break in the middle of the answer.
-        """
-
-    async def hold_told(self, connection: int, message: dict[str, Any]) -> dict[str, Any] | None:
-        """Hold a notification or reply of a client; return the message to pass on, or None if dropped."""
-
-    async def hold_sent(
-        self,
-        connection: int,
-        data: bytes,
-        answer: Callable[[dict[str, Any]], Awaitable[object]],
-        of: Id | None = None,
-    ) -> bytes | None:
-        """Return the bytes to send in place of a server's message about request `of`, or None for none.
-
-        `answer` receives the answer that a person gave instead of the client.
-        """
-
-    def line(
-        self,
-        connection: int,
-        deliver: Callable[[bytes], object],
-        answer: Callable[[dict[str, Any]], Awaitable[object]],
-        of: Id | None = None,
-    ) -> MessageLine:
-        """Return a queue for messages that nothing awaits; `deliver` receives the bytes to send."""
-
-    async def lose(self, connection: int) -> None:
-        """Wait until the client of a connection has disconnected; it gets no answer."""
-
-    def forget(self, connection: int) -> None:
-        """Discard the held messages of a connection that has ended."""
-
-
-class FollowedExchange(Protocol):
-    """A message on its way to an upstream server, and the responses to it."""
-
-    def came_back(self, message: object) -> None:
-        """Handle a message that the server sent in response."""
-
-    def over(self, status: int, may_go_on: bool) -> None:
-        """Handle the end of the response: HTTP `status`, or 0 if it broke off.
-
-        `may_go_on` is True if the client can reconnect for the missing answers.
-        """
-
-
-class ExchangeWatch(Protocol):
-    """Observes messages to and from upstream servers. Methods must be fast and never raise."""
-
-    def follow(
-        self, info: ConnectionInfo, message: object, headers: Mapping[str, str] | None = None
-    ) -> FollowedExchange:
-        """Handle a message or batch of a client, or None if the client only listens."""
-
-    def ask(self, info: ConnectionInfo, request: dict[str, Any]) -> tuple[dict[str, Any], FollowedExchange]:
-        """Handle a request of the desk; return it with a trace context, unless it has one already."""
-
-    def came_back(self, info: ConnectionInfo, message: object) -> None:
-        """Handle a message of a server that cannot be assigned to a request."""
-
-    def left(self, connection: int) -> None:
-        """Handle a client that has disconnected, together with its pending requests."""
 
 
 MOST_HELD: Final = 8 << 20

@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
-    from mcpdesk.transports.replay import ClientState
+    from mcpdesk.hosting.channel import Pipe
 
 log = logging.getLogger(__name__)
 
@@ -25,71 +27,31 @@ GRACE_S = 1.5
 """Time calls may continue after the peer's end of input. Clients send SIGTERM after two seconds."""
 
 
-class FramePipe(Protocol):
-    """One conversation over newline-delimited frames."""
+class PipeRequest(Struct, frozen=True):
+    """Server that a peer asks for, and how it is reached."""
 
-    @property
-    def connection(self) -> int:
-        """Number of this connection in the recorder."""
-
-    @property
-    def is_identified(self) -> bool:
-        """True if the peer is identified, so that bytes may be fed. Read it before every `feed`.
-
-        It may become False again, if the rules for the peer's token change.
-        """
-
-    async def identify(self) -> None:
-        """Identify the peer. Feed nothing until this has returned."""
-
-    def feed(self, data: bytes) -> None:
-        """Handle bytes of the peer, split anywhere."""
-
-    def pause(self) -> None:
-        """Make handlers that report progress wait, because the peer reads too slowly."""
-
-    def resume(self) -> None:
-        """Let handlers report again, because the peer reads again."""
-
-    def eof(self) -> None:
-        """Note that the peer has ended its input; it may still read."""
-
-    async def drained(self) -> None:
-        """Return when no call is running."""
-
-    def leave(self) -> ClientState | None:
-        """End the conversation silently so that another server can continue it. Return the state for that
-        server.
-
-        Return None and do nothing while a call of the peer runs, or while this core holds state of the peer.
-        """
-
-    def close(self) -> None:
-        """Cancel running calls and send nothing more. May be called twice."""
+    server: str | None
+    """Name of the server; None for the first one."""
+    transport: str
+    peer: str = ""
+    """Display name of the peer."""
+    mode: str = ""
+    session: str = ""
+    """Identifies a session that other processes may have served before; empty for a new one."""
+    environment: Mapping[str, str] | None = None
+    """Environment of the peer's process, or None if it is that of this process."""
 
 
-class OpenPipe(Protocol):
-    """Opens a pipe. `server` None is the first one.
+OpenPipe: TypeAlias = "Callable[[PipeRequest, Callable[[bytes], None]], Pipe]"
+"""Opens a pipe. The second argument receives complete lines with their newlines, a large one in two pieces,
+and must not block.
 
-    `send` receives complete lines with their newlines, a large one in two pieces, and must not block.
-    `session` identifies a session that other processes may have served before; empty for a new one.
-    `environment` is that of the peer's process, or None if it is ours. Raises: DeskError for an unknown
-    server or mode; OtherEnvironmentError if tools read environment variables that differ for this peer.
-    """
-
-    def __call__(
-        self,
-        server: str | None,
-        transport: str,
-        send: Callable[[bytes], None],
-        peer: str = "",
-        mode: str = "",
-        session: str = "",
-        environment: Mapping[str, str] | None = None,
-    ) -> FramePipe: ...
+Raises: DeskError for an unknown server or mode, or one that is not served; OtherEnvironmentError if tools
+read environment variables that differ for this peer.
+"""
 
 
-async def finish_calls(pipe: FramePipe, grace_s: float = GRACE_S) -> None:
+async def finish_calls(pipe: Pipe, grace_s: float = GRACE_S) -> None:
     """After the peer's end of input, let running calls finish for up to `grace_s`, then close the pipe."""
     pipe.eof()
     try:

@@ -19,13 +19,14 @@ from mcpdesk.transports.pipe import (
     HIGH_WATER,
     LOW_WATER,
     READ_SIZE,
-    FramePipe,
     OpenPipe,
+    PipeRequest,
     finish_calls,
 )
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
 if TYPE_CHECKING:
+    from mcpdesk.hosting.channel import Pipe
     from mcpdesk.transports.replay import ClientState
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class StdioTransport:
         self.left: ClientState | None = None
         """State for the client's next server, once another server may continue."""
         self._is_wanted_elsewhere = False
-        self._pipe: FramePipe
+        self._pipe: Pipe
         self._is_begun = False
         self._unwritten: deque[memoryview] = deque()
         """Data that the system has not accepted yet."""
@@ -116,7 +117,8 @@ class StdioTransport:
 
     async def _converse(self) -> None:
         send = self._write if self._client_state is None else self._answer
-        self._pipe = self._open_pipe(self._server, "stdio", send, self._peer, self._mode, self._session)
+        request = PipeRequest(self._server, "stdio", self._peer, self._mode, self._session)
+        self._pipe = self._open_pipe(request, send)
         UNREAD.add(self)
         try:
             if not self._pipe.is_identified:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import re
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
@@ -16,14 +16,17 @@ from mcpdesk.transports.pipe import (
     GRACE_S,
     HIGH_WATER,
     LOW_WATER,
-    FramePipe,
     OpenPipe,
+    PipeRequest,
     finish_calls,
     start_accepting,
     stop_accepting,
 )
 from mcpdesk.transports.pump import ALONE, LEAVE, REFUSAL, TAKEN
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.channel import Pipe
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +161,7 @@ class _Connection(asyncio.Protocol):
         self._server = server
         self._open_ones = open_ones
         self._greeting = GreetingReader()
-        self._pipe: FramePipe | None = None
+        self._pipe: Pipe | None = None
         self._finishing_aio: asyncio.Task[None] | None = None
         self._identifying_aio: asyncio.Task[None] | None = None
         self._may_leave = False
@@ -278,18 +281,18 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
         return rest
 
-    def _opened(self, hello: PumpGreeting | None) -> FramePipe:
+    def _opened(self, hello: PumpGreeting | None) -> Pipe:
         if hello is None:
-            return self._open_pipe(self._server, "unix", self._write, rendezvous.process_name(self._pid or 0))
+            peer = rendezvous.process_name(self._pid or 0)
+            return self._open_pipe(PipeRequest(self._server, "unix", peer), self._write)
         self._may_leave = hello.leaves
-        pipe = self._open_pipe(
-            self._server, "stdio", self._write, hello.name, hello.mode, hello.session, hello.environment
-        )
+        request = PipeRequest(self._server, "stdio", hello.name, hello.mode, hello.session, hello.environment)
+        pipe = self._open_pipe(request, self._write)
         if hello.environment is not None:
             self._write(TAKEN)
         return pipe
 
-    async def _identify(self, pipe: FramePipe, rest: bytes) -> None:
+    async def _identify(self, pipe: Pipe, rest: bytes) -> None:
         """Identify the peer, then feed the bytes received before and resume reading."""
         await pipe.identify()
         self._identifying_aio = None
@@ -307,6 +310,6 @@ class _Connection(asyncio.Protocol):
             UNREAD.note_cut("a connection", self.unread)
             self._transport.abort()
 
-    async def _finish(self, pipe: FramePipe) -> None:
+    async def _finish(self, pipe: Pipe) -> None:
         await finish_calls(pipe, GRACE_S)
         self._transport.close()

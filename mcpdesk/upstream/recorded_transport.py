@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from time import time
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,17 +19,13 @@ from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
 from mcpdesk.protocol.reading.message import is_answer, same_id
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.protocol.revisions import BY_NAME, Revision
-from mcpdesk.recorder.record import (
-    ConnectionInfo,
-    Direction,
-    ExchangeHolds,
-    ExchangeWatch,
-    HttpNote,
-    MessageLine,
-    RecordedRemark,
-    Recorder,
-)
+from mcpdesk.recorder.record import ConnectionInfo, Direction, HttpNote, RecordedRemark, Recorder
 from mcpdesk.upstream.passed_channel import token_of
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.holding.held_outlet import HeldLine
+    from mcpdesk.hosting.holding.holds import Holds
+    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
 
 OnReply = Callable[[str, ServerReply], None]
 """Receives the method of each answered request, and the reply."""
@@ -44,7 +41,7 @@ class _Pending(Struct):
     """A request without a reply so far."""
 
     identifier: Id
-    line: MessageLine | None = None
+    line: HeldLine | None = None
     """Queue of its held messages, once there is one."""
 
 
@@ -56,10 +53,10 @@ class RecordedTransport(ClientTransport):
         transport: ClientTransport,
         recorder: Recorder,
         info: ConnectionInfo,
-        holds: ExchangeHolds,
+        holds: Holds,
         on_reply: OnReply,
         on_agreed: Callable[[ConnectionInfo], None],
-        watch: Callable[[], ExchangeWatch | None],
+        watch: Callable[[], PassedTraffic | None],
     ) -> None:
         """`holds` lets messages wait for a person.
 
@@ -75,7 +72,7 @@ class RecordedTransport(ClientTransport):
         self._watch = watch
         self._pending: dict[Id, _Pending] = {}
         """Pending requests by progress token, or by id if they have none."""
-        self._unrelated: MessageLine | None = None
+        self._unrelated: HeldLine | None = None
         """Queue of held messages that belong to no pending request, once the connection is open."""
         self._questions: dict[Id, Id | None] = {}
         """Unanswered requests of the server by id, each with the id of the request it came with, if known."""
@@ -381,7 +378,7 @@ class RecordedTransport(ClientTransport):
         lines = [self._unrelated, *(each.line for each in self._pending.values())]
         return self._holds.is_on or any(line is not None and line.is_moving for line in lines)
 
-    def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> MessageLine | None:
+    def _line_for(self, message: JSONObject, receive: Receive, of: _Pending | None) -> HeldLine | None:
         """Return the queue for a message of the request `of`, or of the request that the message names.
 
         A message that names no request belongs to the only one with held messages, or else to none. Return
@@ -400,7 +397,7 @@ class RecordedTransport(ClientTransport):
         of.line = of.line or self._line(receive, of.identifier)
         return of.line
 
-    def _line(self, receive: Receive, of: Id | None = None) -> MessageLine:
+    def _line(self, receive: Receive, of: Id | None = None) -> HeldLine:
         """Return a queue in which messages wait until they are recorded and received."""
 
         def deliver(data: bytes) -> None:

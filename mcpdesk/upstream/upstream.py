@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.methods import LOG_LEVELS
 from mcpdesk.protocol.revisions import BY_NAME
-from mcpdesk.recorder.record import ConnectionInfo, ExchangeHolds, ExchangeWatch, Recorder
+from mcpdesk.recorder.record import ConnectionInfo, Recorder
 from mcpdesk.upstream.offers import LISTS, Offer, read_offers
 from mcpdesk.upstream.program_log import ProgramLog
 from mcpdesk.upstream.recorded_transport import OPENING, RecordedTransport
@@ -41,6 +41,10 @@ from mcpdesk.upstream.target_transport import (
     login_options,
     target_transport,
 )
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.holding.holds import Holds
+    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
 
 LOG_LEVEL = "debug"
 """The desk requests all log messages until a person selects a higher level."""
@@ -133,12 +137,12 @@ class UpstreamSite(NamedTuple):
     """Show a text to the person at the screen; the flag marks a failure."""
     inbox: Inbox
     connect_timeout_s: float
-    holds: ExchangeHolds
+    holds: Holds
     agreed: Callable[[ConnectionInfo], None] = lambda info: None
     """Called with the connection when a revision was agreed."""
     restarted: Callable[[str], None] = lambda name: None
     """Called with the name of a server that is restarted."""
-    watch: Callable[[], ExchangeWatch | None] = lambda: None
+    watch: Callable[[], PassedTraffic | None] = lambda: None
     """Return the observer of requests, if there is one."""
 
 

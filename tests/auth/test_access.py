@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.auth.principal import KEY, NOTHING_ASKED, OPEN, Access, Principal
-from mcpdesk.auth.tokens import Rejected
+from mcpdesk.auth.access import NOTHING_ASKED, Access
+from mcpdesk.auth.principal import KEY, OPEN, Principal, Rejected
 
 GIVER = Access(
     requires_token=True,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.auth.tokens import LONGEST, Rejected, normalised, principal_of, read_token, scopes_of, widened
+from mcpdesk.auth.principal import Rejected
+from mcpdesk.auth.tokens import LONGEST, normalised, principal_of, read_token, scopes_of, widened
 from tests.support.tokens import SECRET, base64, claims, signed, token
 
 

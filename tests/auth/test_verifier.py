@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.auth.keys import CONSTANT, Key, KeySet, KeySource, constant, jwk_keys, secret_keys
-from mcpdesk.auth.tokens import Rejected, TokenTerms, Verifier
+from mcpdesk.auth.principal import Rejected
+from mcpdesk.auth.tokens import TokenTerms, Verifier
 from tests.support.tokens import AUDIENCE, ISSUER, SECRET, jwk, jwks, token
 
 TERMS = TokenTerms(frozenset({"RS256"}), ISSUER, frozenset({AUDIENCE, "spare"}), leeway_s=10)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 import aiohttp
 import pytest
 
-from mcpdesk.auth.keys import KeysMissing
-from mcpdesk.auth.principal import Access, Principal
-from mcpdesk.auth.tokens import Rejected
+from mcpdesk.auth.access import Access
+from mcpdesk.auth.keys import CONSTANT, KeySet, KeysMissing, KeySource, constant
+from mcpdesk.auth.principal import Principal, Rejected
+from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.cli.folders import _token_notes
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.endpoint import HostedEndpoint
@@ -51,10 +52,11 @@ def command_of(client: str, printed: str) -> list[str]:
     return [entry["command"], *entry["args"]]
 
 
-class Verifier:
-    """A token verifier with a fixed outcome."""
+class KnownOutcome(Verifier):
+    """Token verifier with a fixed outcome."""
 
     def __init__(self, outcome: Principal | Exception) -> None:
+        super().__init__(TokenTerms(frozenset()), KeySource(constant(KeySet(())), CONSTANT))
         self.outcome, self.is_closed = outcome, False
 
     def recognize(self, text: str | None) -> Principal | None:
@@ -78,7 +80,7 @@ class Verifier:
     ],
 )
 async def test_the_check_of_a_token_is_ended(outcome: Principal | Exception, told: list[str] | str) -> None:
-    verifier = Verifier(outcome)
+    verifier = KnownOutcome(outcome)
     endpoint = cast(HostedEndpoint, SimpleNamespace(name="wallet", access=Access(verifier=verifier)))
     try:
         assert await _token_notes(endpoint, "text") == told

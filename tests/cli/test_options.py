@@ -8,7 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mcpdesk.cli.options import given_flags, server_folder, setting_options, with_web_place
+from mcpdesk.cli.options import given_flags, setting_options, with_web_place
+from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import SETTINGS, SettingKind
 

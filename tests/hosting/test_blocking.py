@@ -25,6 +25,7 @@ from mcpdesk.errors import OtherEnvironmentError
 from mcpdesk.inbox.question import Answer, Approval
 from mcpdesk.protocol.revisions import LATEST
 from mcpdesk.settings import read_env_file
+from mcpdesk.transports.pipe import PipeRequest
 from mcpdesk.upstream.upstream import UpstreamPlan, UpstreamState
 from tests.support import official_server, tokens
 from tests.support.blocking import blocking_calls
@@ -313,7 +314,8 @@ async def test_a_client_of_another_process_after_a_failed_reload(tmp_path: Path)
 
             def open_pipe() -> None:
                 try:
-                    desk.host.open_pipe("meeting", "stdio", lambda data: None, "c", environment=environment)
+                    request = PipeRequest("meeting", "stdio", "c", environment=environment)
+                    desk.host.open_pipe(request, lambda data: None)
                     told.set_result("")
                 except OtherEnvironmentError as error:
                     told.set_result(str(error))

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import TURN_S, FrameChannel, Pipe
+from mcpdesk.hosting.channel import TURN_S, Pipe
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import LOG_LEVEL_KEY, request_meta
 from mcpdesk.recorder.record import Direction
@@ -28,7 +28,7 @@ def make_pipe(limit: int = 1 << 20) -> tuple[Pipe, list[bytes], Frames]:
     frames = Frames()
     endpoint.recorder = frames
     sent: list[bytes] = []
-    return Pipe(endpoint, "stdio", "tester", sent.append, limit), sent, frames
+    return endpoint.pipe("stdio", "tester", sent.append, limit), sent, frames
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -88,7 +88,7 @@ async def test_messages_of_one_turn_of_the_loop_are_written_at_once() -> None:
 async def test_a_frame_that_is_no_json_is_recorded_as_that_among_others() -> None:
     peer = Peer()
     written: list[bytes] = []
-    pipe = Pipe(peer.endpoint, "stdio", "tester", written.append)
+    pipe = peer.endpoint.pipe("stdio", "tester", written.append)
     pipe.feed(REQUEST + b'\n{"broken"\n' + REQUEST + b"\n")
     lines = b"".join(written).splitlines()
     assert ["error" in orjson.loads(line) for line in lines] == [False, True, False]
@@ -137,7 +137,7 @@ async def test_a_handler_that_computes_between_its_messages_is_heard_meanwhile()
 async def test_an_answer_is_recorded_before_it_leaves() -> None:
     endpoint, frames, seen = Peer().endpoint, Frames(), list[int]()
     endpoint.recorder = frames
-    channel = FrameChannel(endpoint, "stdio", "tester", lambda _: seen.append(len(frames.seen)))
+    channel = endpoint.channel("stdio", "tester", lambda _: seen.append(len(frames.seen)))
     channel.take_all((REQUEST,))
     assert seen == [2]
     assert [direction for direction, _ in frames.seen] == [Direction.IN, Direction.OUT]
@@ -152,7 +152,7 @@ async def test_whoever_asks_anew_while_being_answered_is_recorded_in_order() -> 
         if more:
             channel.take(more.pop())
 
-    channel = FrameChannel(endpoint, "stdio", "tester", write)
+    channel = endpoint.channel("stdio", "tester", write)
     channel.take(REQUEST)
     assert [direction for direction, _ in frames.seen] == [Direction.IN, Direction.OUT] * 3
 
@@ -171,7 +171,7 @@ async def test_frames_have_the_time_at_which_they_came_and_left() -> None:
         times.append(time.time())
         is_written.set()
 
-    channel = FrameChannel(peer.endpoint, "stdio", "tester", write)
+    channel = peer.endpoint.channel("stdio", "tester", write)
     meta = request_meta(V2026_07_28, {"name": "tester", "version": "1"})
     params = {"name": "work", "arguments": {}, "_meta": meta}
     before = time.time()
@@ -202,7 +202,7 @@ async def test_what_calls_report_side_by_side_leaves_in_the_order_of_each() -> N
     peer.server.tools.replace([Tool("steps", steps, {"type": "object"}, description="Steps.")])
     frames, written = Frames(), list[bytes]()
     peer.endpoint.recorder = frames
-    pipe = Pipe(peer.endpoint, "stdio", "tester", written.append)
+    pipe = peer.endpoint.pipe("stdio", "tester", written.append)
     asked = [
         orjson.dumps(
             {

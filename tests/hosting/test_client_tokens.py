@@ -16,6 +16,7 @@ from mcpdesk.hosting.held_token import CHANGED
 from mcpdesk.hosting.host import Host
 from mcpdesk.hosting.host_plan import HostPlan
 from mcpdesk.settings import resolve
+from mcpdesk.transports.pipe import PipeRequest
 from tests.support.folders import write
 from tests.support.message_log import MessageLog
 from tests.support.patience import until, within
@@ -65,7 +66,7 @@ class Client(MessageLog):
         super().__init__()
         self._numbers = iter(range(1, 1000))
         given = environment if transport == "stdio" else None
-        self.pipe = host.open_pipe(None, transport, self._came, "tester", environment=given)
+        self.pipe = host.open_pipe(PipeRequest(None, transport, "tester", environment=given), self._came)
 
     def _came(self, data: bytes) -> None:
         self.receive(map(json.loads, data.splitlines()))

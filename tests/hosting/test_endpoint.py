@@ -19,7 +19,7 @@ async def test_a_dialogue_is_announced_named_and_ended() -> None:
         "clientInfo": {"name": "curl", "version": "8"},
     }
     dialogue.accept_message(
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}, peer.channel
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}, peer.channel, None, None
     )
     known = frames.connections[dialogue.connection]
     assert (known.peer, known.revision, known.closed) == ("curl 8", "2025-06-18", None)

@@ -23,6 +23,7 @@ from mcpdesk.server.asks.approval_policies import Policy
 from mcpdesk.server.calls import call_figures
 from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.settings import resolve
+from mcpdesk.transports.pipe import PipeRequest
 from mcpdesk.upstream.upstream import UpstreamPlan
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import write
@@ -80,7 +81,7 @@ class Caller:
 
     def __init__(self, host: Host) -> None:
         self.answered = asyncio.Semaphore(0)
-        self.pipe = host.open_pipe(None, "stdio", self._came, "tester")
+        self.pipe = host.open_pipe(PipeRequest(None, "stdio", "tester"), self._came)
         hello = '{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}'
         self.pipe.feed(f'{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{hello}}}\n'.encode())
         self.pipe.feed(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')

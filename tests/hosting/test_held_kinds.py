@@ -11,7 +11,6 @@ import aiohttp
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.hosting.holding.held_message import HeldMessage, Verdict
 from mcpdesk.protocol.revisions import V2026_07_28
@@ -95,8 +94,7 @@ async def talking(way: str) -> AsyncIterator[Talk]:
         talk = Talk(post, holds, served.hosted)
         told = asyncio.create_task(asyncio.sleep(0))
         if way == "pipe":
-            channel = FrameChannel(
-                served.hosted,
+            channel = served.hosted.channel(
                 "memory",
                 "tester",
                 lambda frames: talk.receive([each for frame in frames for each in _messages(frame)]),

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.auth.access import Access
 from mcpdesk.auth.keys import CONSTANT, KeysMissing, KeySource, constant, secret_keys
-from mcpdesk.auth.principal import OPEN, Access, Principal
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.hosting.held_token import CHANGED, EXPIRED, ClientToken, HeldToken
 from tests.support.patience import within
@@ -40,11 +41,14 @@ class Holder:
             loop.call_soon(function)
 
         self.held = HeldToken(
-            self.peer.endpoint,
-            self.dialogue,
+            lambda: self.server.access,
+            self.dialogue.identify,
             soon,
             lambda: time.time() + self.later_s,
         )
+
+    def client(self, report: Callable[[str], object]) -> ClientToken:
+        return ClientToken(lambda: self.server.access, self.dialogue.identify, token("HS256"), report)
 
     @property
     def caller(self) -> str:
@@ -161,12 +165,13 @@ async def test_a_mistake_in_checking_is_told_without_the_token(caplog: pytest.Lo
     assert "RuntimeError: broken" in caplog.text and text not in caplog.text
 
 
-class LateKeys:
+class LateKeys(Verifier):
     """A check of tokens whose keys are missing until they come."""
 
     def __init__(self) -> None:
+        keys = secret_keys(SECRET.encode(), TERMS.algorithms)
+        super().__init__(TERMS, KeySource(constant(keys), CONSTANT))
         self.have_come = False
-        self._verifier = access().verifier
 
     def recognize(self, text: str | None) -> Principal | None:
         return None
@@ -174,17 +179,13 @@ class LateKeys:
     async def verify(self, text: str) -> Principal:
         if not self.have_come:
             raise KeysMissing("no keys")
-        assert self._verifier is not None
-        return await self._verifier.verify(text)
-
-    def close(self) -> None:
-        """Nothing is fetched."""
+        return await super().verify(text)
 
 
 async def test_the_token_of_a_client_is_checked_again_while_keys_are_missing() -> None:
     keys, reported = LateKeys(), list[str]()
     holder = Holder(Access(verifier=keys))
-    client = ClientToken(holder.peer.endpoint, holder.dialogue, token("HS256"), reported.append)
+    client = holder.client(reported.append)
     await client.check()
     async with within():
         client.apply()
@@ -212,7 +213,7 @@ class SlowKeys(LateKeys):
 
 async def test_frames_wait_while_the_token_is_checked_under_other_rules() -> None:
     holder, reported = Holder(), list[str]()
-    client = ClientToken(holder.peer.endpoint, holder.dialogue, token("HS256"), reported.append)
+    client = holder.client(reported.append)
     await client.settled()
     assert client.is_settled and holder.caller == "token of ada"
     first, second = SlowKeys(), SlowKeys()
@@ -234,7 +235,7 @@ async def test_frames_wait_while_the_token_is_checked_under_other_rules() -> Non
 
 async def test_a_closed_client_is_not_checked_again() -> None:
     holder = Holder(Access(verifier=SlowKeys()))
-    client = ClientToken(holder.peer.endpoint, holder.dialogue, token("HS256"), lambda told: None)
+    client = holder.client(lambda told: None)
     settled = asyncio.create_task(client.settled())
     await asyncio.sleep(0)
     client.close()

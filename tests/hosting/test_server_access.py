@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.keys import KeysMissing, KeySource, RefreshPace
-from mcpdesk.auth.principal import NOTHING_ASKED
-from mcpdesk.auth.tokens import Rejected, Verifier
+from mcpdesk.auth.principal import Rejected
+from mcpdesk.auth.tokens import Verifier
 from mcpdesk.hosting import server_access
 from mcpdesk.hosting.folder.manifest import Auth, Jwt, Needs
 from mcpdesk.hosting.server_access import (

@@ -581,7 +581,7 @@ async def test_nothing_is_loaded_and_nobody_watches_without_an_endpoint(folder: 
             host = Host(plan_for((Path({str(folder)!r}),), {{}}, {{}}, http=False))
             await host.start()
             answers = []
-            pipe = host.open_pipe("told", "stdio", answers.append)
+            pipe = host.open_pipe(PipeRequest("told", "stdio"), answers.append)
             pipe.feed(b'{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":'
                       b'"2025-06-18","capabilities":{{}},"clientInfo":{{"name":"t","version":"1"}}}}}}\\n')
             pipe.feed(b'{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"echo",'

@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import FrameChannel, Pipe
 from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.transports.base import Rules
@@ -216,7 +215,7 @@ async def test_more_subscriptions_than_allowed_are_refused_by_name() -> None:
 
 async def test_a_line_without_end_holds_no_more_than_its_limit() -> None:
     peer, written = Peer(), bytearray()
-    pipe = Pipe(peer.endpoint, "unix", "t", written.extend, limit=10_000)
+    pipe = peer.endpoint.pipe("unix", "t", written.extend, limit=10_000)
     for _ in range(1_000):
         pipe.feed(b"x" * 1_000)
         assert sum(map(len, pipe._framer._pieces)) <= 10_000
@@ -241,7 +240,7 @@ TWICE = {
 async def test_a_message_that_gives_a_key_twice_is_refused_on_every_way_in(name: str) -> None:
     told = "is given more than once"
     peer, written = Peer(), bytearray()
-    pipe = Pipe(peer.endpoint, "stdio", "t", written.extend)
+    pipe = peer.endpoint.pipe("stdio", "t", written.extend)
     pipe.feed(TWICE[name] + b"\n" + LIST + b"\n")
     refused, answered = (orjson.loads(line) for line in bytes(written).splitlines())
     assert refused["error"]["code"] == -32600 and told in refused["error"]["message"]
@@ -266,15 +265,15 @@ async def test_a_message_that_gives_a_key_twice_is_refused_on_every_way_in(name:
 async def test_large_requests_in_flight_are_bounded_over_all_channels_and_given_back() -> None:
     peer = Peer()
     peer.server.limits = Limits(large_bytes=250_000)
-    other = FrameChannel(peer.endpoint, "unix", "another", peer._take)
+    other = peer.endpoint.channel("unix", "another", peer._take)
     for identifier, channel in ((1, peer.channel), (2, other), (3, other)):
         params = {"name": "forever", "_meta": META, "more": "x" * 100_000}
         message = {"jsonrpc": "2.0", "id": identifier, "method": "tools/call", "params": params}
         channel.take(orjson.dumps(message))
     assert "max_bodies_bytes" in (await peer.response(3))["error"]["message"]
-    assert peer.endpoint.large_bytes > 200_000
+    assert peer.endpoint.large.bytes > 200_000
     peer.modern(4, "tools/list")
     assert "result" in await peer.response(4)
     peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
     other.close()
-    await until(lambda: not (peer.endpoint.large_bytes))
+    await until(lambda: not (peer.endpoint.large.bytes))

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from mcpdesk.auth.http_origin import check_host, check_origin
 from mcpdesk.errors import DeskUserError, ManifestError, ProtocolError, RegistrationError, RemoteProtocolError
-from mcpdesk.hosting.channel import Pipe
 from mcpdesk.hosting.folder.manifest import read_manifest
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.catalogue.front_matter import read_document
@@ -261,7 +260,7 @@ def test_a_pipe_answers_the_same_in_every_split(lines: list[bytes], cuts: list[i
 
     def answers(pieces: list[bytes]) -> bytes:
         peer, written = Peer(), bytearray()
-        pipe = Pipe(peer.endpoint, "unix", "t", written.extend, limit=200)
+        pipe = peer.endpoint.pipe("unix", "t", written.extend, limit=200)
         for piece in pieces:
             pipe.feed(piece)
         pipe.close()

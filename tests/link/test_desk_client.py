@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from mcpdesk.auth.access import Access
 from mcpdesk.auth.keys import CONSTANT, KeySource, constant, secret_keys
-from mcpdesk.auth.principal import MISSING, Access
+from mcpdesk.auth.principal import MISSING
 from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.errors import LocalProtocolError
 from mcpdesk.inbox.question import Answer, Question

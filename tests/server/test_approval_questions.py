@@ -12,7 +12,6 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.outlet import NULL_OUTLET
@@ -166,7 +165,7 @@ async def test_what_another_desk_was_told_counts_before_anybody_is_asked(peer: G
 
 
 async def test_the_desk_itself_is_not_asked_about_but_denied(peer: Guarded) -> None:
-    peer.channel = FrameChannel(peer.endpoint, "memory", "desk", peer._take)
+    peer.channel = peer.endpoint.channel("memory", "desk", peer._take)
     peer.call(1)
     assert await peer.said(1) == (False, "done")
     peer.call(2, "no")
@@ -174,7 +173,7 @@ async def test_the_desk_itself_is_not_asked_about_but_denied(peer: Guarded) -> N
 
 
 async def test_a_client_that_calls_itself_desk_is_none(peer: Guarded) -> None:
-    peer.channel = FrameChannel(peer.endpoint, "http", "desk", peer._take)
+    peer.channel = peer.endpoint.channel("http", "desk", peer._take)
     peer.call(1)
     assert (await peer.sees()).tool == "run"
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mcpdesk.auth.principal import OPEN, Access, Principal
+from mcpdesk.auth.access import Access
+from mcpdesk.auth.principal import OPEN, Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.methods import METHODS
 from mcpdesk.protocol.revisions import REVISIONS, V2024_11_05, V2025_11_25, V2026_07_28

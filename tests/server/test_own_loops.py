@@ -13,6 +13,7 @@ import pytest
 
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.left_code import LEFT
+from mcpdesk.server.calls.loop_context import run_on
 from mcpdesk.server.calls.own_loops import OwnLoops
 from mcpdesk.server.calls.running_call import RUNNING
 from mcpdesk.server.calls.sync_context import awaitable
@@ -54,11 +55,11 @@ async def loop_of(context: Context) -> asyncio.AbstractEventLoop:
 
 async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_the_loop() -> None:
     async with own_loops() as (loops, context):
-        loop = await loops.run(loop_of, context)
+        loop = await run_on(loops, loop_of, context)
         may_end = threading.Event()
         place = (1, "queued")
         RUNNING.set(place)
-        second = asyncio.create_task(loops.run(loop_of, context))
+        second = asyncio.create_task(run_on(loops, loop_of, context))
         await asyncio.sleep(0)  # it has asked whether the loop responds
         loop.call_soon_threadsafe(may_end.wait, WITHIN_S)
         try:
@@ -74,10 +75,10 @@ async def test_a_call_that_is_cancelled_before_its_handler_starts_does_not_hold_
 
 async def test_hosted_code_that_exits_in_a_callback_does_not_end_its_loop() -> None:
     async with own_loops() as (loops, context):
-        loop = await loops.run(loop_of, context)
+        loop = await run_on(loops, loop_of, context)
         loop.call_soon_threadsafe(sys.exit)
         loop.call_soon_threadsafe(loop.stop)
-        assert await loops.run(loop_of, context) is loop
+        assert await run_on(loops, loop_of, context) is loop
 
 
 async def test_code_in_a_thread_that_outlives_its_loop_is_reported_as_ended() -> None:
@@ -91,7 +92,7 @@ async def test_code_in_a_thread_that_outlives_its_loop_is_reported_as_ended() ->
     RUNNING.set(place)
     try:
         async with own_loops() as (loops, context):
-            held = asyncio.create_task(loops.run(awaitable(hold), context))
+            held = asyncio.create_task(run_on(loops, awaitable(hold), context))
             await asyncio.to_thread(has_begun.wait, WITHIN_S)
             held.cancel()
             await asyncio.wait({held})
@@ -108,5 +109,5 @@ async def later_log(context: Context) -> Callable[[str, Any], bool]:
 @pytest.mark.timeout(20)
 async def test_a_function_of_the_context_may_be_called_on_the_cores_loop() -> None:
     async with own_loops() as (loops, context):
-        log = await loops.run(later_log, context)
+        log = await run_on(loops, later_log, context)
         assert log("info", "called by a timer of the core") is False  # the connection has no log level

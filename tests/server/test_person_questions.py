@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.hosted_folder import built_in
 from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
 from mcpdesk.server.asks.person_questions import answers_of
@@ -162,7 +161,7 @@ async def test_a_cancelled_call_closes_both(make: Any) -> None:
 
 async def test_the_desk_itself_is_asked_once(make: Any) -> None:
     peer = await make("both", 1, None)
-    peer.channel = FrameChannel(peer.endpoint, "memory", "desk", peer._take)
+    peer.channel = peer.endpoint.channel("memory", "desk", peer._take)
     await peer.shake(FORM)
     peer.ask()
     await peer.sees(QuestionState.WAITING)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from mcpdesk.auth.principal import Access, Principal
+from mcpdesk.auth.access import Access
+from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import RemoteProtocolError
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.revisions import V2026_07_28

@@ -11,8 +11,8 @@ import aiohttp
 import orjson
 from multidict import CIMultiDict
 
+from mcpdesk.auth.access import Access
 from mcpdesk.auth.keys import CONSTANT, KeySet, KeySource, constant, jwk_keys
-from mcpdesk.auth.principal import Access
 from mcpdesk.auth.tokens import TokenTerms, Verifier
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta

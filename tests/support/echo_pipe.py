@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import cast
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.hosting.channel import Pipe
 from mcpdesk.protocol.framing import LineFramer
+from mcpdesk.transports.pipe import PipeRequest
 from mcpdesk.transports.replay import ClientState
 
 
@@ -82,19 +85,10 @@ class EchoCore:
         self.pipes: asyncio.Queue[EchoPipe] = asyncio.Queue()
         self._kind = kind
 
-    def open_pipe(
-        self,
-        server: str | None,
-        transport: str,
-        send: Callable[[bytes], None],
-        peer: str = "",
-        mode: str = "",
-        session: str = "",
-        environment: Mapping[str, str] | None = None,
-    ) -> EchoPipe:
-        if mode:
-            raise DeskUserError(f"there is no mode {mode!r}")
-        pipe = self._kind(server, transport, peer)
+    def open_pipe(self, request: PipeRequest, send: Callable[[bytes], None]) -> Pipe:
+        if request.mode:
+            raise DeskUserError(f"there is no mode {request.mode!r}")
+        pipe = self._kind(request.server, request.transport, request.peer)
         pipe.send = send
         self.pipes.put_nowait(pipe)
-        return pipe
+        return cast("Pipe", pipe)

@@ -11,6 +11,7 @@ from mcpdesk.hosting.host import Host
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
+from mcpdesk.transports.pipe import PipeRequest
 from tests.support.message_log import MessageLog
 from tests.support.official_schema import SCHEMAS, knows, problems
 
@@ -87,7 +88,7 @@ class Client(MessageLog):
         self.asked: dict[Any, str] = {}
         self._meta = request_meta(BY_NAME[revision], {"name": "tester", "version": "1"}, "debug")
         self._meta[CAPABILITIES_KEY] = EXTENDED
-        self._pipe = host.open_pipe("gallery", "stdio", self._take)
+        self._pipe = host.open_pipe(PipeRequest("gallery", "stdio"), self._take)
 
     @property
     def is_stateless(self) -> bool:

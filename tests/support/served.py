@@ -9,7 +9,6 @@ from typing import Any
 import orjson
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from mcpdesk.inbox.question import Option, Page
 from mcpdesk.protocol.revisions import V2026_07_28
@@ -110,7 +109,7 @@ class Peer(MessageLog):
         self.recording = recording or Recording(None)
         self.endpoint = HostedEndpoint(self.server, self.services, self.recording)
         self.frames: list[bytes] = []
-        self.channel = FrameChannel(self.endpoint, "memory", "tester", self._take)
+        self.channel = self.endpoint.channel("memory", "tester", self._take)
 
     def send(self, message: Any) -> None:
         """Send one message as it is; bytes go unencoded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
@@ -21,20 +21,17 @@ from mcpdesk.protocol.phases import Phases
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import (
-    CaptureHealth,
-    ConnectionInfo,
-    Direction,
-    ExchangeWatch,
-    HttpNote,
-    RecordedRemark,
-)
-from mcpdesk.transports.base import PassThrough, Replicas, Rules
+from mcpdesk.recorder.record import CaptureHealth, ConnectionInfo, Direction, HttpNote, RecordedRemark
+from mcpdesk.transports.base import PassThrough, Rules
 from mcpdesk.transports.figure import Figure, Sample
-from mcpdesk.transports.http.dashboard.dashboard_data import Board
 from mcpdesk.transports.http.http_service import HttpService
 from tests.support.http_client import http_client
 from tests.support.served import Peer
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
+    from mcpdesk.link.link_board import LinkBoard
 
 
 class Frames:
@@ -97,11 +94,11 @@ class Served:
         self.unready = ""
         self.down: list[str] = []
         self.state_dir = state_dir
-        self.replicas: Replicas | None = None
-        self.watch: ExchangeWatch | None = None
+        self.replicas: ReplicaGroup | None = None
+        self.watch: PassedTraffic | None = None
         self.capture = CaptureHealth(True)
         self.operator = Operator()
-        self.board: Callable[[], Board] | None = None
+        self.board: Callable[[], LinkBoard] | None = None
         self.url = ""
         self.client: aiohttp.ClientSession
         self.jobs = HostedJobs(self.peer.services.jobs, {self.hosted.name: self.hosted})

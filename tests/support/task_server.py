@@ -100,7 +100,7 @@ class TaskPeer(Peer):
         if jobs is not None:
             vars(self.services)["jobs"] = jobs
             self.endpoint = type(self.endpoint)(self.server, self.services, self.recording)
-            self.channel = type(self.channel)(self.endpoint, "memory", "tester", self._take)
+            self.channel = self.endpoint.channel("memory", "tester", self._take)
         self._last = 0
 
     async def ask(self, method: str, params: dict[str, Any], declared: Any = None) -> dict[str, Any]:

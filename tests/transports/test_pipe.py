@@ -9,15 +9,17 @@ from typing import cast
 
 import pytest
 
+from mcpdesk.hosting.channel import Pipe
 from mcpdesk.transports.pipe import finish_calls, stop_accepting
-from tests.support.echo_pipe import EchoCore
+from tests.support.echo_pipe import EchoPipe
 
 
 async def test_calls_under_way_finish_before_the_pipe_closes() -> None:
     written: list[bytes] = []
-    pipe = EchoCore().open_pipe(None, "unix", written.append)
+    pipe = EchoPipe(None, "unix", "")
+    pipe.send = written.append
     pipe.feed(b"wait\n")
-    finishing_aio = asyncio.create_task(finish_calls(pipe, 5.0))
+    finishing_aio = asyncio.create_task(finish_calls(cast(Pipe, pipe), 5.0))
     await pipe.ended.wait()
     assert not pipe.closed.is_set()
     pipe.release()
@@ -27,9 +29,9 @@ async def test_calls_under_way_finish_before_the_pipe_closes() -> None:
 
 
 async def test_calls_that_last_longer_are_given_up() -> None:
-    pipe = EchoCore().open_pipe(None, "unix", lambda data: None)
+    pipe = EchoPipe(None, "unix", "")
     pipe.feed(b"wait\n")
-    await finish_calls(pipe, 0.01)
+    await finish_calls(cast(Pipe, pipe), 0.01)
     assert pipe.closed.is_set()
 
 

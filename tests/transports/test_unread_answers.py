@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.protocol.answer_size import LARGE, estimated_size
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
@@ -152,7 +151,7 @@ async def test_a_pipe_that_is_closed_while_an_answer_is_made_holds_no_room(
     monkeypatch.setattr(UNREAD, "most", SIZE)
     before = UNREAD.held
     endpoint = Peer().endpoint
-    channel, other = (FrameChannel(endpoint, "stdio", "t", lambda frames: None) for _ in range(2))
+    channel, other = (endpoint.channel("stdio", "t", lambda frames: None) for _ in range(2))
     await channel.reserve(SIZE)
     waiting = asyncio.create_task(other.reserve(SIZE // 4))
     await until(lambda: UNREAD.waiting_bytes)

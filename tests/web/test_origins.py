@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.dashboard.dashboard_data import Board
 from tests.support.dashboard import dashboard
 from tests.support.site import Served, serving
 from tests.web.browsing import chromium, needs_browser, surfing
+
+if TYPE_CHECKING:
+    from mcpdesk.link.link_board import LinkBoard
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -57,7 +60,7 @@ async ({url, message}) => {
 """Everything a page can send. `blind`, `form` and `blindly` are sent, but their answers are not shown."""
 
 
-def no_board() -> Board:
+def no_board() -> LinkBoard:
     """Data of the dashboard, which no test here opens: its page is the only one that may fetch."""
     raise AssertionError("the dashboard asked for its data")
 

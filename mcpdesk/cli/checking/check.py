@@ -14,7 +14,6 @@ from mcpdesk.cli import completion
 from mcpdesk.cli.checking.lock import contract_of, differences, lock_place
 from mcpdesk.cli.checking.reports import Remark, junit_of, sarif_of
 from mcpdesk.cli.core_process import IS_UNIX, loaded
-from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import (
     OK,
     TOOL_ERROR,
@@ -24,7 +23,7 @@ from mcpdesk.cli.printing import (
     print_text,
     write_report,
 )
-from mcpdesk.cli.reach import reach_options
+from mcpdesk.cli.reach import reach_options, server_folder
 from mcpdesk.cli.requests import TIMEOUT
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.catalogue.contract import LOCK_NAME

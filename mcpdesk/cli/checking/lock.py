@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcpdesk.cli.checking.reports import Remark
-from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import print_message, write_report
+from mcpdesk.cli.reach import server_folder
 from mcpdesk.client.targets import COMMAND
 from mcpdesk.errors import DeskUserError
 from mcpdesk.protocol.catalogue.contract import (

@@ -230,7 +230,7 @@ class _Reading(Struct):
         loaded.around_call = around
         if lifespan is not None:
             is_same = kept is not None and kept.function is lifespan
-            loaded.lifespan = kept if is_same else Lifespan(lifespan, place)
+            loaded.lifespan = kept if is_same else Lifespan(lifespan, place, loaded.manifest.folder)
 
     def _read_file(self, kind: str, path: Path, base: Path) -> FileItems:
         folder = self.loaded.manifest.folder

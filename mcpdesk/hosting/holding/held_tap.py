@@ -38,7 +38,7 @@ class HeldTap:
         self, recording: Recording, tell: Callable[[str], object], on_view: Callable[[], object]
     ) -> None:
         """`tell` and `on_view` are those of `Holds`."""
-        self.holds = Holds(recording, tell, lambda: (self,), on_view=on_view)
+        self.holds = Holds(recording, tell, self.hold, on_view=on_view)
         self._reader = asyncio.StreamReader()
         self._words: asyncio.WriteTransport | None = None
         self._is_asked = False

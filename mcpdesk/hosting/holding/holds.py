@@ -7,11 +7,11 @@ during a hold. Messages are held before they are handled or sent. Used on the co
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from itertools import count
 from time import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import orjson
@@ -75,24 +75,8 @@ class _Held:
             self.decision.set_result(decision)
 
 
-class Accept(Protocol):
-    """Handler for the messages of a dialogue."""
-
-    def __call__(
-        self,
-        message: Any,
-        outlet: Outlet,
-        headers: Mapping[str, str] | None = None,
-        principal: Principal | None = None,
-    ) -> Answer:
-        """Handle one decoded message."""
-
-
-class GuardedEndpoint(Protocol):
-    """A server whose messages can be held."""
-
-    def hold(self, holds: Holds) -> None:
-        """Hold messages of all its clients from now on, or stop that."""
+Accept: TypeAlias = "Callable[[Any, Outlet, Mapping[str, str] | None, Principal | None], Answer]"
+"""Handles one decoded message of a dialogue: as `Conversation.accept_message`."""
 
 
 class Holds:
@@ -102,19 +86,19 @@ class Holds:
         self,
         recording: Recording,
         tell: Callable[[str], object],
-        endpoints: Callable[[], Iterable[GuardedEndpoint]] = tuple,
+        on_rules: Callable[[Holds], object] = lambda holds: None,
         hang_up: Callable[[int], object] = lambda connection: None,
         on_view: Callable[[], object] = lambda: None,
     ) -> None:
         """`tell` notifies a person when the first message is held.
 
-        `endpoints` are notified of new rules. `hang_up` disconnects a client by its connection. `on_view` is
-        called when `view` has changed.
+        `on_rules` is called after the rules have changed, `on_view` after `view` has changed. `hang_up`
+        disconnects a client by its connection.
         """
         self.view = HoldView()
         self._recording = recording
         self._tell = tell
-        self._endpoints = endpoints
+        self._on_rules = on_rules
         self._node: Node | None = None
         self._canned: dict[CannedCall, JSONObject] = {}
         self._held: dict[int, _Held] = {}
@@ -144,8 +128,7 @@ class Holds:
             if identifier is not None and not waiting.done():
                 waiting.set_result(True)
         self._show(struck=0)
-        for endpoint in self._endpoints():
-            endpoint.hold(self)
+        self._on_rules(self)
 
     def can(self, what: CannedCall, answer: str) -> None:
         """Answer such requests with a captured answer from now on; an empty answer ends that.
@@ -156,8 +139,7 @@ class Holds:
         if answer:
             self._canned[what] = response_of(0, answer)
         self._show()
-        for endpoint in self._endpoints():
-            endpoint.hold(self)
+        self._on_rules(self)
 
     def set_rule(self, rule: str, ways: Ways) -> None:
         """Hold the messages that match a filter from now on. Without a filter, release all held messages.
@@ -178,8 +160,7 @@ class Holds:
             for held in self._held.values():
                 held.decide(_Decision(Verdict.GO_ON))
         self._show(rule.strip(), ways)
-        for endpoint in self._endpoints():
-            endpoint.hold(self)
+        self._on_rules(self)
 
     def guard(self, connection: int, plain: Accept) -> Accept:
         """Return the handler for the messages of a dialogue while messages may be held."""

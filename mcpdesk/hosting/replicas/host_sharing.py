@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mcpdesk.hosting.journal import Journal, Severity
 from mcpdesk.hosting.replicas.living import SAID, folder_digest
@@ -20,6 +19,9 @@ from mcpdesk.server.calls.subscriptions import RELAYED
 from mcpdesk.settings import Settings
 from mcpdesk.storage.shared.engine_database import CHANGED
 from mcpdesk.transports.figure import Figure, Sample
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.hosted_folder import HostedFolder
 
 WILDCARDS = ("//0.0.0.0:", "//[::]:")
 """Addresses that mean all interfaces of this machine."""
@@ -39,45 +41,28 @@ SETTLED_S = 2.5
 """Seconds for which folders must differ before it is reported: replicas load a change one after another."""
 
 
-class SharedFolder(Protocol):
-    """Parts of a hosted folder that sharing uses."""
-
-    folder: Path
-
-    async def hear(self) -> None:
-        """Load the state that another replica wrote."""
-
-
-class SharingHost(Protocol):
-    """Parts of the core that sharing uses."""
-
-    settings: Settings
-    journal: Journal
-    services: Services
-
-    @property
-    def folders(self) -> Mapping[str, SharedFolder]:
-        """Hosted folders, by server."""
-
-    def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work as a task."""
-
-
 class HostSharing:
     """Connects one core to its replicas. Used on the core's loop."""
 
-    def __init__(self, host: SharingHost) -> None:
-        """Raises: DeskUserError for an unusable engine."""
-        settings, subscriptions = host.settings, host.services.subscriptions
+    def __init__(
+        self,
+        settings: Settings,
+        journal: Journal,
+        services: Services,
+        folders: Mapping[str, HostedFolder],
+        start_chore: Callable[[Coroutine[Any, Any, None]], None],
+    ) -> None:
+        """`start_chore` runs work as a task. Raises: DeskUserError for an unusable engine."""
+        subscriptions = services.subscriptions
         self.group = ReplicaGroup(
             settings.shared, settings.shared_name, settings.session_ttl_s, self._tell_of_engine
         )
         group = self.group
         self.inbox = SharedInbox(
-            host.services.inbox, group.engine, group.bus, group.living, masks=settings.shared_mask
+            services.inbox, group.engine, group.bus, group.living, masks=settings.shared_mask
         )
         self._url = settings.replica_url
-        self._host, self._journal, self._start_chore = host, host.journal, host.start_chore
+        self._folders, self._journal, self._start_chore = folders, journal, start_chore
         self._differing: set[tuple[str, str]] = set()
         """Replicas and servers whose folders differ from those here."""
         self._is_comparing = False
@@ -94,7 +79,7 @@ class HostSharing:
     def figures(self) -> list[Figure]:
         """Metrics of the engine and of the other replicas."""
         differing = Counter(server for _, server in self._differing)
-        mismatches = [Sample(differing[name], {"server": name}) for name in self._host.folders]
+        mismatches = [Sample(differing[name], {"server": name}) for name in self._folders]
         return [
             *self.group.figures,
             Figure(
@@ -125,7 +110,7 @@ class HostSharing:
 
     async def describe_folders(self) -> None:
         """Publish to the other replicas the versions of the folders served here."""
-        places = {name: hosted.folder for name, hosted in self._host.folders.items()}
+        places = {name: hosted.folder for name, hosted in self._folders.items()}
         digests = {name: await asyncio.to_thread(folder_digest, folder) for name, folder in places.items()}
         await self.group.living.say(folders=digests)
         self._compare_folders_soon()
@@ -135,11 +120,11 @@ class HostSharing:
         self._journal.notify(told, severity, "logs", cause=f"engine:{told}")
 
     def _hear_state(self, server: str) -> None:
-        if (hosted := self._host.folders.get(server)) is not None:
+        if (hosted := self._folders.get(server)) is not None:
             self._start_chore(hosted.hear())
 
     def _hear_all(self) -> None:
-        for server in self._host.folders:
+        for server in self._folders:
             self._hear_state(server)
 
     def _compare_folders_soon(self) -> None:

@@ -6,14 +6,13 @@ The thread of `OtlpSender` converts them to spans and sends them. This module do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from random import getrandbits
 from time import monotonic, time, time_ns
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mcpdesk.hosting.figures import counted
 from mcpdesk.hosting.telemetry.otlp_sender import OtlpSender
 from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
 from mcpdesk.hosting.telemetry.span_records import OTHER, CallRecord, QuestionRecord, WorkKind, WorkRecord
@@ -27,14 +26,11 @@ from mcpdesk.server.offer.server import Server
 from mcpdesk.transports.figure import Figure, Sample
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.endpoint import HostedEndpoint
     from mcpdesk.hosting.journal import Journal
     from mcpdesk.jobs.job import Job
     from mcpdesk.protocol.client_questions import Terms
     from mcpdesk.protocol.outlet import Reply
-    from mcpdesk.recorder.capture.recording import Recording
     from mcpdesk.server.calls.running_call import Call
-    from mcpdesk.server.calls.services import Services
     from mcpdesk.settings import Settings
     from mcpdesk.upstream.upstream import Upstream
 
@@ -43,33 +39,22 @@ SHARES = 1 << 56
 """Random part of a trace id, used for sampling (W3C Trace Context, level 2)."""
 
 
-class CountedCore(Protocol):
-    """Parts of a core that telemetry uses."""
-
-    settings: Settings
-    journal: Journal
-    recording: Recording
-    services: Services
-    upstreams: dict[str, Upstream]
-
-    @property
-    def uptime_s(self) -> float:
-        """Seconds since the core started."""
-
-    def endpoints(self) -> list[HostedEndpoint]:
-        """Return all servers."""
-
-
 class Telemetry:
     """A `CallWatch` that sends records of calls."""
 
-    def __init__(self, core: CountedCore) -> None:
-        """Start to send records and metrics."""
-        settings = core.settings
-        self._core = core
+    def __init__(
+        self,
+        settings: Settings,
+        journal: Journal,
+        upstreams: Mapping[str, Upstream],
+        counted: Callable[[], list[Figure]],
+    ) -> None:
+        """Start to send records and metrics. `counted` returns the figures of the core."""
+        self._upstreams = upstreams
+        self._core_figures = counted
         self._sampled_below = SHARES * settings.otel_traces_percent // 100
         self._interval_s = settings.otel_metrics_ms / 1000
-        self._sender = OtlpSender(settings.otel_endpoint, settings.otel_headers, core.journal)
+        self._sender = OtlpSender(settings.otel_endpoint, settings.otel_headers, journal)
         self.passed = PassedTraffic(self._span, self._sender.put, self.asked, self._passed_target)
         """Traces requests to upstream servers."""
         self._measuring = asyncio.create_task(self._measure())
@@ -236,7 +221,7 @@ class Telemetry:
 
     def _passed_target(self, server: str, method: str, params: Mapping[str, object]) -> str:
         """Return the name or URI in a request to an upstream server, if the server listed it."""
-        upstream, (member, kind) = self._core.upstreams.get(server), _PASSED.get(method, ("", ""))
+        upstream, (member, kind) = self._upstreams.get(server), _PASSED.get(method, ("", ""))
         name = params.get(member)
         is_listed = isinstance(name, str) and upstream is not None and upstream.offers(kind, name)
         return str(name) if is_listed else ""
@@ -247,8 +232,7 @@ class Telemetry:
             self._sender.measure(self._counted())
 
     def _counted(self) -> list[Figure]:
-        core = self._core
-        return [*counted(core.recording, core.services, core.endpoints(), core.uptime_s), *self.figures]
+        return [*self._core_figures(), *self.figures]
 
 
 _PASSED = {

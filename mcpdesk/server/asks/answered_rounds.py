@@ -18,7 +18,6 @@ from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.calls.outcomes import described
 
 if TYPE_CHECKING:
-    from mcpdesk.server.asks.rounds import Round
     from mcpdesk.server.calls.running_call import Call
 
 MOST_KEPT = 10_000
@@ -40,8 +39,10 @@ class AnsweredRound:
         """`answers` is the digest of `inputResponses`, `expires` the Unix time when the state expires."""
         self.answers = answers
         self.expires = expires
-        self.operation: Round | None = None
-        """Running operation, or None before it starts and after the round has a result."""
+        self.handled: Call | None = None
+        """Call that the handler sees, or None before it starts and after the round has a result."""
+        self.speak_under: Callable[[Call], None] = lambda call: None
+        """Makes the handler report to another request of the round."""
         self.asks_again = False
         """True if the result contains further questions, so the operation has not ended."""
         self.size = 0
@@ -86,9 +87,9 @@ class AnsweredRound:
             if self._calls == [call]:
                 task.cancel()
                 await asyncio.wait({task})
-            elif self._calls[0] is call and self.operation is not None and not task.done():
+            elif self._calls[0] is call and self.handled is not None and not task.done():
                 others = self._calls[1:]
-                self.operation.speak_under(next((each for each in others if not each.stop), others[0]))
+                self.speak_under(next((each for each in others if not each.stop), others[0]))
             raise
         finally:
             self._calls.remove(call)
@@ -123,10 +124,11 @@ class AnsweredRound:
         return self._body
 
     def _ended(self, task: asyncio.Task[JSONObject], over: Callable[[AnsweredRound, bool], None]) -> None:
-        operation, self.operation, self._task = self.operation, None, None
+        handled, self.handled, self._task = self.handled, None, None
         error = None if task.cancelled() else task.exception()
-        if operation is not None:
-            self._outcome = operation.call.outcome
+        self.speak_under = lambda call: None  # releases the operation
+        if handled is not None:
+            self._outcome = handled.outcome
         if isinstance(error, ProtocolError):
             self._error = error.code, error.message, error.data
             self.size = _size(error.data)

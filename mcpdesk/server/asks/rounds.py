@@ -466,7 +466,7 @@ class Rounds:
         claimed = await self._claim(state, str(call.params["requestState"]))
         try:
             operation = self._take(state.round) or Round(call, state, setting.deadlines, self._mark)
-            answered.operation = operation
+            answered.handled, answered.speak_under = operation.call, operation.speak_under
             body = await self._continue(operation, answered.first_of(call), answers, setting)
         except (asyncio.CancelledError, MissingCapability, StorageError):
             if claimed and self._claims is not None:

@@ -210,7 +210,7 @@ class JobWork:
             call.stop = call.stop or "finished"
             call.undo_cancellation()
             call.task = None
-            note_left_job(call, job, store)
+            note_left_job(call.running, job, store)
 
     async def _work(self, job: Job, store: JobStore) -> None:
         try:

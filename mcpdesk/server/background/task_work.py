@@ -83,7 +83,7 @@ class TaskWork:
     def ended(self, work: asyncio.Task[JSONObject]) -> None:
         """Store the outcome of the handler."""
         self._over()
-        note_left_job(self._call, self.job, self._store)
+        note_left_job(self._call.running, self.job, self._store)
         if work.cancelled():
             self._store.cancel(self.job, self._call.stop)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -18,7 +18,7 @@ from mcpdesk.server.offer.server import RequestView, Server
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 
 if TYPE_CHECKING:
-    from mcpdesk.auth.principal import Access
+    from mcpdesk.auth.access import Access
     from mcpdesk.inbox.question import Page, Question
     from mcpdesk.jobs.feed import CallFeed
     from mcpdesk.protocol.trace import Trace
@@ -423,16 +423,6 @@ async def make_context(server: Server, services: Services, call: Call, name: str
             failure = ServerFailure(f"{name} got no context: {place}: {described(error)}")
             raise failure.with_traceback(error.__traceback__) from None
     return context
-
-
-def invoke(
-    server: Server, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
-) -> Awaitable[T]:
-    """Call `make` with the context of a handler, on the core's loop or on one of the folder's own."""
-    loops = None if server.hosted is None else server.hosted.own_loops
-    if loops is None or not loops.is_on or not is_folder_code:
-        return make(context)
-    return loops.run(make, context)
 
 
 def _environment(call: Call, services: Services) -> dict[str, str]:

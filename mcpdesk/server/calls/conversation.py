@@ -48,7 +48,6 @@ class Conversation:
     """State between one peer and one server.
 
     `push` sends messages that belong to no request (list changes); None if the channel cannot carry them.
-    `on_terms` is called when the peer's name and revision become known or change.
     """
 
     def __init__(
@@ -57,7 +56,6 @@ class Conversation:
         transport: str,
         peer: str,
         push: Callable[[bytes], None] | None = None,
-        on_terms: Callable[[Terms], None] | None = None,
         dialect: GatewayDialect | None = None,
         is_heard: Callable[[], bool] | None = None,
     ) -> None:
@@ -97,7 +95,8 @@ class Conversation:
         """Fingerprint of the tool list that this client received last, or None."""
         self._push = push
         self._is_heard = is_heard
-        self._on_terms = on_terms
+        self.on_terms: Callable[[Terms], None] | None = None
+        """Called when the peer's name and revision become known or change."""
         self.announced: Terms | None = None
         self._is_closed = False
         self.in_flight: dict[Id, Call] = {}
@@ -223,7 +222,7 @@ class Conversation:
 
     def close(self, reason: str = "connection closed") -> None:
         """The channel is closed: drop the subscription, end the calls and release the session's objects."""
-        self._push = self._on_terms = self.requests.push = None
+        self._push = self.on_terms = self.requests.push = None
         self._is_closed = True
         self.accept_member = None
         if self._dialect is not None:
@@ -428,8 +427,8 @@ class Conversation:
         if terms.client and self.transport != "memory":
             # The peer of an in-memory channel is known; other peers name themselves.
             self.peer = terms.client
-        if self._on_terms is not None:
-            self._on_terms(terms)
+        if self.on_terms is not None:
+            self.on_terms(terms)
 
     def _hear_changes(self) -> None:
         if self._push is None or self._subscriber is not None:

@@ -18,8 +18,8 @@ from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.server.background.protocol_tasks import ProtocolTasks
-from mcpdesk.server.calls.context import invoke, make_context
-from mcpdesk.server.calls.left_code import note_left
+from mcpdesk.server.calls.context import make_context
+from mcpdesk.server.calls.loop_context import invoke
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import LIST_CHANGED, Subscriber, check_count, resource_not_found
@@ -126,7 +126,7 @@ class Handlers:
         try:
             return await self._services.deadlines.run(work, call, self._server.limits.tool_timeout_s)
         except (asyncio.CancelledError, TimeoutError):
-            note_left(self._services, call, call.method, self._server.name)
+            self._services.note_left(call, call.method, self._server.name)
             raise
 
     async def listen(self, call: Call) -> JSONObject:

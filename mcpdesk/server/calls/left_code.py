@@ -16,8 +16,6 @@ from mcpdesk.protocol.jsonrpc import Id
 
 if TYPE_CHECKING:
     from mcpdesk.jobs.job import Job, JobStore
-    from mcpdesk.server.calls.running_call import Call
-    from mcpdesk.server.calls.services import Services
 
 Place = tuple[int, Id]
 """Connection and id of a call. Two calls may have equal ones, but not the same tuple object."""
@@ -75,26 +73,10 @@ LEFT = LeftCode()
 """The instance of this operating system process."""
 
 
-def note_left(services: Services, call: Call, source: str, server: str) -> None:
-    """Report that a call has ended but its code still runs, and report later when the code has ended."""
-    place = call.running
-    if place is None or not LEFT.has(place):
-        return
-    log = partial(services.log, source=source, where="", server=server, trace=call.trace.id, call=place)
-
-    def ended() -> None:
-        services.on_left(place, False)
-        log(level="info", text=ENDED)
-
-    services.on_left(place, True)
-    log(level="warning", text=RUNS)
-    LEFT.when_ended(place, ended)
-
-
-def note_left_job(call: Call, job: Job, store: JobStore) -> None:
+def note_left_job(place: Place | None, job: Job, store: JobStore) -> None:
     """Record that the code of a finished job still runs, and later that it has ended."""
-    if call.running is None or not LEFT.has(call.running):
+    if place is None or not LEFT.has(place):
         return
     store.note_left(job, runs=True)
     loop, ended = asyncio.get_running_loop(), partial(store.note_left, job, runs=False)
-    LEFT.when_ended(call.running, lambda: call_soon_safely(loop, ended))
+    LEFT.when_ended(place, lambda: call_soon_safely(loop, ended))

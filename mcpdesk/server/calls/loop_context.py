@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from mcpdesk.server.asks import question_wording
     from mcpdesk.server.asks.person_questions import Elsewhere
     from mcpdesk.server.asks.question_wording import Elicited, Root, Sampled
+    from mcpdesk.server.calls.own_loops import LoopThread, OwnLoops
+    from mcpdesk.server.offer.server import Server
 
 T = TypeVar("T")
 
@@ -121,6 +123,29 @@ class LoopContext(Context):
     async def close_stream(self, retry_ms: int = 1000) -> bool:
         """Close the caller's connection while the call continues: as `Context.close_stream`."""
         return await self._on_core(self._context.close_stream(retry_ms))
+
+
+def invoke(
+    server: Server, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
+) -> Awaitable[T]:
+    """Call `make` with the context of a handler, on the core's loop or on one of the folder's own."""
+    loops = None if server.hosted is None else server.hosted.own_loops
+    if loops is None or not loops.is_on or not is_folder_code:
+        return make(context)
+    return run_on(loops, make, context)
+
+
+async def run_on(loops: OwnLoops, make: Callable[[Context], Awaitable[T]], context: Context) -> T:
+    """Run a handler on a loop of its folder: as `OwnLoops.run`."""
+    core = asyncio.get_running_loop()
+
+    async def handle(thread: LoopThread) -> T:
+        inner = LoopContext(context, core)
+        if context.server.lifespan is not None:
+            inner.state = await thread.state(context.server.lifespan, context.server)
+        return await make(inner)
+
+    return await loops.run(handle)
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.server.calls.context import Context
 from mcpdesk.server.calls.left_code import LEFT
-from mcpdesk.server.calls.loop_context import LoopContext
 from mcpdesk.server.calls.running_call import RUNNING
 from mcpdesk.server.calls.worker_threads import LOOP_TASKS
 from mcpdesk.server.state.lifespan import Lifespan
@@ -38,8 +36,8 @@ class OwnLoops:
         self.is_on = True
         """True if the folder's code runs on these loops."""
         self._name = name
-        self._threads: list[_LoopThread] = []
-        self._current: _LoopThread | None = None
+        self._threads: list[LoopThread] = []
+        self._current: LoopThread | None = None
 
     def __len__(self) -> int:
         return len(self._threads)
@@ -49,24 +47,16 @@ class OwnLoops:
         """Number of handlers that have not ended, including those whose call no longer waits."""
         return sum(each.calls for each in self._threads)
 
-    async def run(self, make: Callable[[Context], Awaitable[T]], context: Context) -> T:
+    async def run(self, handle: Callable[[LoopThread], Coroutine[Any, Any, T]]) -> T:
         """Run a handler on a loop of the folder and return its result.
 
-        `make` is called on that loop. If the call is cancelled, the handler is cancelled, too; a blocked
+        `handle` is called on that loop. If the call is cancelled, the handler is cancelled, too; a blocked
         handler is left running.
 
         Raises: exceptions of the handler; HandlerError if every loop is blocked.
         """
         thread = await self._free()
-        core = asyncio.get_running_loop()
-
-        async def work() -> T:
-            inner = LoopContext(context, core)
-            if context.server.lifespan is not None:
-                inner.state = await thread.state(context.server.lifespan, context)
-            return await make(inner)
-
-        return await thread.run(work, core)
+        return await thread.run(lambda: handle(thread), asyncio.get_running_loop())
 
     def rejoin(self) -> None:
         """Run the folder's code on the core's loop again, because the code has changed."""
@@ -85,7 +75,7 @@ class OwnLoops:
         if ending:
             await asyncio.wait(ending, timeout=CLOSE_S)
 
-    async def _free(self) -> _LoopThread:
+    async def _free(self) -> LoopThread:
         current = self._current
         if current is not None and not await current.turns() and self._current is current:
             self._retire()
@@ -95,14 +85,14 @@ class OwnLoops:
                     f"All {MOST} threads of {self._name} are held by functions that block. "
                     "Call again later, and await what takes time."
                 )
-            self._current = _LoopThread(self._name, self._threads)
+            self._current = LoopThread(self._name, self._threads)
         return self._current
 
 
-class _LoopThread:
+class LoopThread:
     """A loop, its thread, and the `lifespan` of `context.py` that runs there."""
 
-    def __init__(self, name: str, threads: list[_LoopThread]) -> None:
+    def __init__(self, name: str, threads: list[LoopThread]) -> None:
         """Add the thread to `threads`, where it stays until it ends."""
         self._core = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self._core.create_future()
@@ -175,14 +165,14 @@ class _LoopThread:
             raise error
         return value  # type: ignore[return-value]  # without a value there is an error
 
-    async def state(self, lifespan: Lifespan, context: Context) -> Any:
-        """Return the value that the folder's `lifespan` yields on this loop.
+    async def state(self, lifespan: Lifespan, server: object) -> Any:
+        """Return the value that the folder's `lifespan` yields for a server on this loop.
 
         Raises: HandlerError if it fails.
         """
         if self._lifespan is None or self._lifespan.function is not lifespan.function:
             self._lifespan = lifespan.again()
-        return await self._lifespan.state(context.server)
+        return await self._lifespan.state(server)
 
     def retire(self) -> None:
         """End the loop once its last handler has ended."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.server.calls.call_starts import CallStarts
+from mcpdesk.server.calls.left_code import ENDED, LEFT, RUNS
 from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from mcpdesk.server.background.job_records import SharedJobRecords
     from mcpdesk.server.calls.call_watch import CallWatch
     from mcpdesk.server.calls.deadlines import Deadlines
+    from mcpdesk.server.calls.running_call import Call
     from mcpdesk.storage.shared.engine_rounds import EngineRounds
 
 
@@ -141,6 +144,21 @@ class Services:
     def has_made(self, part: str) -> bool:
         """Return True if a lazily created service exists; safe on any thread."""
         return part in self.__dict__
+
+    def note_left(self, call: Call, source: str, server: str) -> None:
+        """Log that a call has ended but its code still runs, and later that the code has ended."""
+        place = call.running
+        if place is None or not LEFT.has(place):
+            return
+        log = partial(self.log, source=source, where="", server=server, trace=call.trace.id, call=place)
+
+        def ended() -> None:
+            self.on_left(place, False)
+            log(level="info", text=ENDED)
+
+        self.on_left(place, True)
+        log(level="warning", text=RUNS)
+        LEFT.when_ended(place, ended)
 
     async def close(self) -> None:
         """End subscriptions, rounds, jobs and calls."""

@@ -27,8 +27,8 @@ from mcpdesk.protocol.headers import check_parameters
 from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.call_figures import OutcomeKind, ToolFigure
-from mcpdesk.server.calls.context import Context, ToolCall, invoke, make_context
-from mcpdesk.server.calls.left_code import note_left
+from mcpdesk.server.calls.context import Context, ToolCall, make_context
+from mcpdesk.server.calls.loop_context import invoke
 from mcpdesk.server.calls.outcomes import ToolOutcome
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
@@ -214,12 +214,12 @@ class ToolCalls:
         except BaseException as error:
             call.outcome = _how(error)
             plan.figure.count(call.outcome, began)
-            note_left(self._services, call, plan.tool.name, self._server.name)
+            self._services.note_left(call, plan.tool.name, self._server.name)
             raise
         plan.figure.count(ended.how, began)
         call.outcome = ended.how
         if ended.how is OutcomeKind.TIMEOUT:
-            note_left(self._services, call, plan.tool.name, self._server.name)
+            self._services.note_left(call, plan.tool.name, self._server.name)
         if ended.how is OutcomeKind.INVALID_ARGUMENTS:
             name, text = plan.tool.name, ended.body["content"][0]["text"]
             told = text.replace("\n- ", " ", 1)  # move the first reason to the first line

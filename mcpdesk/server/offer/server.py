@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from mcpdesk.auth.principal import NOTHING_ASKED, Access
+from mcpdesk.auth.access import NOTHING_ASKED, Access
 from mcpdesk.protocol.catalogue.publication import Publication
 from mcpdesk.server.calls.call_figures import ToolFigures
 from mcpdesk.server.offer.prompts import Prompt

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from mcpdesk.errors import HandlerError, ServerFailure
 
@@ -16,21 +16,16 @@ CLOSE_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-class _Place(Protocol):
-    """Server that a lifespan belongs to."""
-
-    name: str
-    folder: Path | None
-
-
 class Lifespan:
     """Runs `lifespan(server)` once in a separate task, from first use until `close`.
 
     If it fails before its `yield`, the next use runs it again.
     """
 
-    def __init__(self, function: Function, place: str) -> None:
+    def __init__(self, function: Function, place: str, folder: Path) -> None:
+        """`place` names the function for display, `folder` is that of its server."""
         self.function = function
+        self._folder = folder
         self._place = place
         self._ready: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[None] | None = None
@@ -38,18 +33,17 @@ class Lifespan:
 
     def again(self) -> Lifespan:
         """Return a new instance with the same function, for another loop."""
-        return Lifespan(self.function, self._place)
+        return Lifespan(self.function, self._place, self._folder)
 
-    async def state(self, server: _Place) -> Any:
+    async def state(self, server: object) -> Any:
         """Return the yielded value.
 
         Raises: HandlerError with the failing line if it fails before the `yield`.
         """
         if self._ready is None:
             self._ready = asyncio.get_running_loop().create_future()
-            self._task = asyncio.create_task(
-                self._run(server, self._ready), name=f"lifespan of {server.name}"
-            )
+            running = self._run(server, self._ready)
+            self._task = asyncio.create_task(running, name=f"lifespan of {self._folder.name}")
         return await asyncio.shield(self._ready)
 
     async def close(self) -> None:
@@ -64,13 +58,13 @@ class Lifespan:
             _log.warning("%s: lifespan did not end within %g s after its yield", self._place, CLOSE_S)
             self._task.cancel()
 
-    async def _run(self, server: _Place, ready: asyncio.Future[Any]) -> None:
+    async def _run(self, server: object, ready: asyncio.Future[Any]) -> None:
         running = self.function(server)
         try:
             state = await anext(running)
         except BaseException as error:
             self._ready = None
-            ready.set_exception(self._failure(error, server))
+            ready.set_exception(self._failure(error))
             ready.exception()  # mark it as retrieved, because no caller may be waiting
             if isinstance(error, asyncio.CancelledError):
                 raise
@@ -87,12 +81,12 @@ class Lifespan:
         _log.warning("%s: lifespan yields more than once; the rest of it did not run", self._place)
         await running.aclose()
 
-    def _failure(self, error: BaseException, server: _Place) -> HandlerError:
+    def _failure(self, error: BaseException) -> HandlerError:
         from mcpdesk.server.calls.outcomes import author_place, described
 
         if isinstance(error, StopAsyncIteration):
             return ServerFailure(f"{self._place}: lifespan ends without a yield")
         if isinstance(error, asyncio.CancelledError):
             return HandlerError("the server ends")
-        place = author_place(error, server.folder) or self._place
+        place = author_place(error, self._folder) or self._place
         return ServerFailure(f"the server did not start: {place}: {described(error)}")

@@ -11,20 +11,23 @@ import logging
 import re
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
 from msgspec.structs import replace
 
+from mcpdesk.auth.access import WELL_KNOWN, Access
 from mcpdesk.auth.keys import KeysMissing
-from mcpdesk.auth.principal import INVALID, KEY, MISSING, OPEN, WELL_KNOWN, Access, Principal
-from mcpdesk.auth.tokens import Rejected
+from mcpdesk.auth.principal import INVALID, KEY, MISSING, OPEN, Principal, Rejected
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import ErrorCode
-from mcpdesk.transports.base import Endpoint, Rules
+from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import WHY, RequestRefused, plain_error
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.http.site import Endpoint
 
 COOKIES = ("access_token", "jwt")
 IN_BODY = "jwt"

@@ -18,16 +18,20 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from aiohttp import StreamReader, web
 from aiohttp.http import HttpProcessingError
 
 from mcpdesk.auth.principal import OPEN, Principal
-from mcpdesk.transports.base import Dialogue, Endpoint, Rules
+from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.request_head import HEAD, RequestHeads
 from mcpdesk.transports.http.responses import JSON_HEADERS, STREAM, plain_error
 from mcpdesk.transports.unread_answers import UNREAD
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.channel import HostedDialogue
+    from mcpdesk.transports.http.site import Endpoint
 
 SWEEP_S = 1.0
 """Interval of the checks. Every limit in seconds may be exceeded by that much."""
@@ -76,7 +80,7 @@ class HttpConnection(asyncio.Protocol):
     """
 
     def __init__(self, pool: HttpConnections, inner: web.RequestHandler) -> None:
-        self.dialogues: dict[tuple[str, str, str], Dialogue] = {}
+        self.dialogues: dict[tuple[str, str, str], HostedDialogue] = {}
         """Sessionless dialogues, by endpoint, revision and caller."""
         self.last_used = 0.0
         """Loop time of the last answer, or of the opening of the connection."""
@@ -193,7 +197,7 @@ class HttpConnection(asyncio.Protocol):
 
     def dialogue(
         self, endpoint: Endpoint, revision: str, peer: Callable[[], str], caller: Principal = OPEN
-    ) -> Dialogue | None:
+    ) -> HostedDialogue | None:
         """Return the sessionless dialogue of a caller with a server. `revision` is a handshake revision, or
         empty.
 
@@ -452,7 +456,7 @@ class HttpConnections:
         """Set when the last open connection is lost."""
         self.is_leaving = False
         """True if every answer closes its connection, because other replicas continue the work."""
-        self._orphans: dict[Dialogue, float] = {}
+        self._orphans: dict[HostedDialogue, float] = {}
         """Dialogues that continue without a connection, and the Unix time at which they lost it."""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -520,7 +524,7 @@ class HttpConnections:
         if not self._open:
             self._all_lost.set()
 
-    def keep_orphan(self, dialogue: Dialogue) -> None:
+    def keep_orphan(self, dialogue: HostedDialogue) -> None:
         """Keep a dialogue that lost its connection until its calls have ended."""
         self._orphans[dialogue] = time.time()
         if len(self._orphans) > MAX_ORPHANS:

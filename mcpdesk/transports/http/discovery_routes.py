@@ -7,6 +7,7 @@ required, never the key. Source: SEP-2127; ext-server-card, docs/discovery.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from aiohttp import web
@@ -15,10 +16,13 @@ from mcpdesk.errors import UnknownMode
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.catalogue.publication import CARD_TYPE, catalog_entry, server_card
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.transports.base import Endpoint, Rules, Site, leading
+from mcpdesk.transports.base import Rules, leading
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.request_head import RequestHead
 from mcpdesk.transports.http.responses import json_answer, no_method, no_mode, no_service, plain_error
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.http.site import Endpoint, Site
 
 CARD = "server-card"
 CATALOGS = {

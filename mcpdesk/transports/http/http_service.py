@@ -9,15 +9,17 @@ import socket
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
 
-from mcpdesk.auth.principal import KEY, NOTHING_ASKED, OPEN, Principal
+from mcpdesk.auth.access import NOTHING_ASKED
+from mcpdesk.auth.principal import KEY, OPEN, Principal
 from mcpdesk.errors import TransportError, UnknownMode
 from mcpdesk.recorder.former_clients import FormerClients
 from mcpdesk.transports import rendezvous
-from mcpdesk.transports.base import PassThrough, Rules, Site, leading
+from mcpdesk.transports.base import PassThrough, Rules, leading
 from mcpdesk.transports.http.callers import CallerCheck, callers_of_site, is_caller_due
 from mcpdesk.transports.http.connections import HttpConnections
 from mcpdesk.transports.http.dashboard.dashboard_data import OPERATOR_HEADER
@@ -56,6 +58,9 @@ from mcpdesk.transports.http.sse_transport import SseRoutes
 from mcpdesk.transports.http.websocket import SocketRoutes
 from mcpdesk.transports.pipe import start_accepting, stop_accepting
 from mcpdesk.transports.unread_answers import UNREAD
+
+if TYPE_CHECKING:
+    from mcpdesk.transports.http.site import Site
 
 SHUTDOWN_S = 2.0
 HUNG_UP = "disconnected at the desk"

@@ -24,13 +24,16 @@ from mcpdesk.protocol.event_store import (
     EventStore,
     SharedEventBudget,
 )
-from mcpdesk.transports.base import Dialogue, Endpoint, SharedSession
+from mcpdesk.transports.base import SharedSession
 from mcpdesk.transports.http.event_stream import EventStream, PostOutlet
 from mcpdesk.transports.http.session_records import SessionRecord, SessionRecords, hashed, seal
 
 if TYPE_CHECKING:
     from asyncio import Future
     from concurrent.futures import Future as ThreadFuture
+
+    from mcpdesk.hosting.channel import HostedDialogue
+    from mcpdesk.transports.http.site import Endpoint
 
 ID_BYTES = 24
 _ID = re.compile(rf"[0-9a-f]{{{2 * ID_BYTES}}}")
@@ -124,7 +127,7 @@ class HttpSession:
         self.owner = caller.identity
         """Identity of the owner; empty until a caller has one."""
         is_heard = None if sharing is None else lambda: self.standing.is_carried
-        self.dialogue: Dialogue = endpoint.open("http", peer, self.push, caller, is_heard)
+        self.dialogue: HostedDialogue = endpoint.open("http", peer, self.push, caller, is_heard)
 
     def push(self, message: bytes) -> None:
         """Send a message on the standing stream, whichever replica carries it. It belongs to no request."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from aiohttp import WSCloseCode, WSMsgType, web
@@ -21,7 +21,7 @@ from mcpdesk.errors import AnswerRefused, ArchiveTooLarge, FileGone, StorageErro
 from mcpdesk.portable_files import read_at
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.answer_size import LARGE
-from mcpdesk.transports.base import AsyncCall, NotTaken, Parcel, Replicas, Site
+from mcpdesk.transports.base import NotTaken
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.request_head import head_of
@@ -36,6 +36,12 @@ from mcpdesk.transports.http.responses import (
 from mcpdesk.transports.http.sending_on import RETRY_AFTER, holder_of_job, send_on, sent_headers, try_again
 from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
 
+if TYPE_CHECKING:
+    from mcpdesk.hosting.hosted_jobs import HostedJob, RecordedJob
+    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+    from mcpdesk.jobs.downloads import Download
+    from mcpdesk.transports.http.site import Site
+
 INTERVAL_MS, LEAST_MS, MOST_MS = 200, 10, 60_000
 """Interval between two events in milliseconds: the default, and the allowed limits."""
 LONGEST_MS = 24 * 3600 * 1000
@@ -48,7 +54,8 @@ MESSAGE_BYTES = 4096
 NO_JOB = "No such job: it never was, its time is over"
 NO_FILE = "The job made no such file"
 
-Verb: TypeAlias = Callable[[web.BaseRequest, AsyncCall, Principal], Awaitable[web.StreamResponse]]
+AsyncCall: TypeAlias = "HostedJob | RecordedJob"
+Verb: TypeAlias = "Callable[[web.BaseRequest, AsyncCall, Principal], Awaitable[web.StreamResponse]]"
 Socket: TypeAlias = "web.WebSocketResponse[Literal[True]]"
 
 _PATH = re.compile(r"(?:/v1)?/(jobs|ws/jobs|mcp/progress)/([A-Za-z0-9_-]{1,64})(?:/(manifest|download))?/?")
@@ -220,7 +227,12 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
 
 
 async def _relay(
-    request: web.BaseRequest, replicas: Replicas, replica: str, caller: Principal, *, may_move: bool = True
+    request: web.BaseRequest,
+    replicas: ReplicaGroup,
+    replica: str,
+    caller: Principal,
+    *,
+    may_move: bool = True,
 ) -> web.StreamResponse:
     """Relay the WebSocket of another replica. Raises: TransportError if it cannot be opened."""
     headers = {name: value for name, value in sent_headers(request).items() if not name.startswith("Sec-")}
@@ -337,7 +349,7 @@ class ByteRange(NamedTuple):
 
 
 async def send(
-    request: web.BaseRequest, parcel: Parcel, more: Mapping[str, str] = MappingProxyType({})
+    request: web.BaseRequest, parcel: Download, more: Mapping[str, str] = MappingProxyType({})
 ) -> web.StreamResponse:
     """Send an open file, with the additional headers `more`, and close its descriptor."""
     try:
@@ -346,7 +358,7 @@ async def send(
         os.close(parcel.descriptor)
 
 
-async def _answer(request: web.BaseRequest, parcel: Parcel, more: Mapping[str, str]) -> web.StreamResponse:
+async def _answer(request: web.BaseRequest, parcel: Download, more: Mapping[str, str]) -> web.StreamResponse:
     tag = f'"{parcel.tag}"'
     headers = {
         "Content-Type": parcel.media_type,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from aiohttp import web
 
@@ -30,7 +30,6 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
-from mcpdesk.transports.base import Dialogue, Endpoint, Site
 from mcpdesk.transports.http.callers import CallerCheck, holds_token, recorded, take_token, unreadable
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import (
@@ -73,7 +72,11 @@ from mcpdesk.transports.http.session_outlet import SessionOutlet
 from mcpdesk.transports.http.session_records import FOLDER, SessionRecords, hashed
 from mcpdesk.transports.http.shared_copies import CHANGING, SharedCopies
 
-Verb: TypeAlias = Callable[[web.BaseRequest, Endpoint, "Principal | None"], Awaitable[web.StreamResponse]]
+if TYPE_CHECKING:
+    from mcpdesk.hosting.channel import HostedDialogue
+    from mcpdesk.transports.http.site import Endpoint, Site
+
+Verb: TypeAlias = "Callable[[web.BaseRequest, Endpoint, Principal | None], Awaitable[web.StreamResponse]]"
 """Handler for a caller's request. The caller is None if the body must be read first, as it may have a
 token."""
 LAST_EVENT_HEADER = "Last-Event-ID"
@@ -200,7 +203,7 @@ class McpRoutes:
 
     async def _dialogue(
         self, request: web.BaseRequest, head: RequestHead, endpoint: Endpoint, message: Any, caller: Principal
-    ) -> tuple[Dialogue, HttpSession | None]:
+    ) -> tuple[HostedDialogue, HttpSession | None]:
         """Return the dialogue of a message and its session. `initialize` begins a new session."""
         version = head.version
         if is_stateless(message, version):
@@ -386,7 +389,7 @@ class McpRoutes:
 
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
-    ) -> Dialogue:
+    ) -> HostedDialogue:
         connection = connection_of(request)
         dialogue = connection.dialogues.get((endpoint.key, revision, caller.identity))
         if dialogue is None:
@@ -399,7 +402,7 @@ class McpRoutes:
         self,
         request: web.BaseRequest,
         head: RequestHead,
-        dialogue: Dialogue,
+        dialogue: HostedDialogue,
         message: Any,
         session: HttpSession | None,
         caller: Principal,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
@@ -12,9 +12,12 @@ from mcpdesk.errors import ProtocolError, ReplicaSilent, StorageError, Transport
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id
 from mcpdesk.protocol.marked_ids import mark_of
 from mcpdesk.protocol.request_state import round_of
-from mcpdesk.transports.base import FORWARDED, Replicas
+from mcpdesk.transports.base import FORWARDED
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.responses import CONFINED, plain_error, rpc_error
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
 
 MOVED = "X-Mcpdesk-Moved"
 """Response header with the replica that has taken over the requested object."""
@@ -47,7 +50,7 @@ def sent_headers(request: web.BaseRequest) -> dict[str, str]:
 
 async def send_on(
     request: web.BaseRequest,
-    replicas: Replicas,
+    replicas: ReplicaGroup,
     replica: str,
     body: bytes = b"",
     within_s: float | None = None,
@@ -65,7 +68,7 @@ async def send_on(
 
 
 async def _answer_of(
-    request: web.BaseRequest, replicas: Replicas, replica: str, body: bytes, within_s: float | None
+    request: web.BaseRequest, replicas: ReplicaGroup, replica: str, body: bytes, within_s: float | None
 ) -> tuple[web.StreamResponse, str]:
     """Relay the response of another replica. If it names a further replica, return that, and send nothing."""
     response, connection = web.StreamResponse(), connection_of(request)
@@ -93,7 +96,7 @@ async def _answer_of(
 
 
 async def holder_of_job(
-    request: web.BaseRequest, replicas: Replicas, identifier: str
+    request: web.BaseRequest, replicas: ReplicaGroup, identifier: str
 ) -> tuple[str, web.Response | None]:
     """Return the replica that has a job which is not on this one; empty if none has it.
 
@@ -110,7 +113,7 @@ async def holder_of_job(
     return "", plain_error(421, "Another machine has the job by now", {MOVED: holder})
 
 
-async def holder_of_running(message: dict[str, Any], replicas: Replicas) -> str:
+async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> str:
     """Return the replica that runs the program or round in a request, or an empty string.
 
     Raises: StorageError.

@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -22,9 +22,13 @@ from mcpdesk.protocol import codec
 from mcpdesk.protocol.event_store import Heard
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.outlet import NULL_OUTLET
-from mcpdesk.transports.base import Endpoint, Replicas, SharedSession
-from mcpdesk.transports.http.http_sessions import STREAMS, HttpSession
+from mcpdesk.transports.base import SharedSession
+from mcpdesk.transports.http.http_sessions import STREAMS, HttpSession, HttpSessions
 from mcpdesk.transports.http.session_records import hashed, seal
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
+    from mcpdesk.transports.http.site import Endpoint
 
 CHANGING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """Requests after which a session is written before they are answered."""
@@ -37,33 +41,10 @@ BLOCKS = 1000
 log = logging.getLogger(__name__)
 
 
-class LocalSessions(Protocol):
-    """Sessions of this process, as far as copies use them."""
-
-    ttl_s: float
-
-    def make(
-        self, endpoint: Endpoint, peer: str, caller: Principal, identifier: str, block: int
-    ) -> HttpSession:
-        """Create a session that continues here."""
-
-    def keep(self, session: HttpSession) -> None:
-        """Add a session."""
-
-    def drop(self, session: HttpSession) -> None:
-        """Remove a session that another replica continues."""
-
-    def close_copy(self, session: HttpSession, reason: str) -> None:
-        """Remove and close a session that was ended on another replica."""
-
-    def end(self, session: HttpSession, reason: str) -> None:
-        """Remove and close a session, on every replica."""
-
-
 class SharedCopies:
     """Copies of one listener."""
 
-    def __init__(self, sessions: LocalSessions, replicas: Replicas, key: Callable[[], str]) -> None:
+    def __init__(self, sessions: HttpSessions, replicas: ReplicaGroup, key: Callable[[], str]) -> None:
         self._sessions, self._replicas, self._key = sessions, replicas, key
         self._copies: dict[str, HttpSession] = {}
         """Copies by the hashes of their session ids."""
@@ -253,7 +234,7 @@ class SharedCopies:
         elif kind == "carried":
             session.standing.release()
         elif kind == "said":
-            session.dialogue.accept_message(codec.decode(facts["message"]), NULL_OUTLET, {})
+            session.dialogue.accept_message(codec.decode(facts["message"]), NULL_OUTLET, {}, None)
 
     def _hand_over(self, session: HttpSession | None, identifier: str, facts: Mapping[str, Any]) -> None:
         """End a local stream so that another replica can carry it, because its client reconnected there."""

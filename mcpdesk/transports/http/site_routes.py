@@ -12,9 +12,9 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mcpdesk.auth.principal import WELL_KNOWN
+from mcpdesk.auth.access import WELL_KNOWN
 from mcpdesk.protocol import codec
-from mcpdesk.transports.base import Endpoint, Site, leading
+from mcpdesk.transports.base import leading
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from mcpdesk.transports.http.connections import HttpConnections
     from mcpdesk.transports.http.dashboard.dashboard_routes import DashboardRoutes
+    from mcpdesk.transports.http.site import Endpoint, Site
 
 
 class FactSource(Struct):

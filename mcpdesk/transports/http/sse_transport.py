@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -19,7 +20,6 @@ from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.protocol.marked_ids import mark_of, marked
 from mcpdesk.recorder.record import HttpNote
-from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.callers import CallerCheck, holds_token, take_token
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import (
@@ -40,6 +40,10 @@ from mcpdesk.transports.http.responses import (
     rpc_error,
 )
 from mcpdesk.transports.http.sending_on import may_be_sent_on, send_on, try_again
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.channel import FrameChannel
+    from mcpdesk.transports.http.site import Endpoint, Site
 
 ID_BYTES = 24
 
@@ -148,7 +152,7 @@ class _Listening:
         """Identity of the caller that opened it. Other callers may not post to it."""
         self.stream = EventStream(request)
         self.over = asyncio.Event()
-        self.channel: Channel = endpoint.channel(
+        self.channel: FrameChannel = endpoint.channel(
             "sse", peer_of(request), self._write, request.headers, caller
         )
         self._request = request

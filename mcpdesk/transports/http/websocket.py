@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from aiohttp import WSCloseCode, WSMsgType, web
 from aiohttp.client_exceptions import ClientConnectionError
@@ -17,13 +17,16 @@ from aiohttp.client_exceptions import ClientConnectionError
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.transports.base import Channel, Endpoint, Site
 from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token, unreadable
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.request_head import head_of, peer_of
 from mcpdesk.transports.http.responses import plain_error
 from mcpdesk.transports.pipe import HIGH_WATER
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.channel import FrameChannel
+    from mcpdesk.transports.http.site import Endpoint, Site
 
 HEARTBEAT_S = 30.0
 """Time between two pings. A peer that does not answer within half of it is disconnected."""
@@ -109,7 +112,12 @@ class SocketRoutes:
             line.close()
 
     async def _read(
-        self, request: web.BaseRequest, socket: Socket, line: SocketWriter, channel: Channel, names: _Names
+        self,
+        request: web.BaseRequest,
+        socket: Socket,
+        line: SocketWriter,
+        channel: FrameChannel,
+        names: _Names,
     ) -> None:
         is_first = True
         while True:
@@ -173,7 +181,7 @@ class SocketWriter:
     """Sends the frames of one socket. While too much is unread, no requests of the peer are read."""
 
     def __init__(self, request: web.BaseRequest, socket: Socket) -> None:
-        self.channel: Channel | None = None
+        self.channel: FrameChannel | None = None
         self._connection = connection_of(request)
         self._socket = socket
         self._frames: deque[bytes] = deque()

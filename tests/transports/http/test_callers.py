@@ -11,8 +11,8 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
+from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.keys import KeySet, KeySource, RefreshPace
-from mcpdesk.auth.principal import NOTHING_ASKED
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION

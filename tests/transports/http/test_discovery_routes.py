@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.auth.principal import Access
+from mcpdesk.auth.access import Access
 from mcpdesk.protocol.catalogue.publication import CARD_SCHEMA, Publication, catalog_entry, server_card
 from mcpdesk.protocol.revisions import SERVED_NAMES
 from mcpdesk.transports.base import Rules

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from mcpdesk.auth.access import Access
 from mcpdesk.auth.operator import Operator
-from mcpdesk.auth.principal import Access
 from mcpdesk.recorder.record import CaptureHealth
-from mcpdesk.transports.base import Replicas, Rules
+from mcpdesk.transports.base import Rules
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http import site_routes
 from tests.support.site import Served, serving
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
@@ -64,7 +67,7 @@ class Away:
 
 async def test_the_address_of_the_engine_is_told_only_to_callers_with_the_key() -> None:
     async with serving(Rules(api_key="secret")) as served:
-        served.replicas, served.unready = cast(Replicas, Away()), Away.outage
+        served.replicas, served.unready = cast(ReplicaGroup, Away()), Away.outage
         for path in ("/ready", "/health"):
             for headers, reason in (({}, Away.outage), ({"X-API-Key": "secret"}, Away.away)):
                 async with served.client.get(f"{served.url}{path}", headers=headers) as answer:

@@ -11,18 +11,21 @@ import re
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from aiohttp import web
 
 from mcpdesk.errors import DeskError
-from mcpdesk.transports.base import Site
-from mcpdesk.transports.http.dashboard.dashboard_data import PATH, Board
+from mcpdesk.transports.http.dashboard.dashboard_data import PATH
 from mcpdesk.transports.http.dashboard.page_updates import MAX_PAGES, DashboardPage, PageUpdates, encode
 from mcpdesk.transports.http.dashboard.sign_in import SignIn, read_json, require_own_page
 from mcpdesk.transports.http.event_stream import EventStream
 from mcpdesk.transports.http.job_routes import NO_FILE, NO_JOB, download
 from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_method, plain_error
+
+if TYPE_CHECKING:
+    from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.transports.http.site import Site
 
 COOKIE = "mcpdesk-dashboard"
 MAX_BODY = 1 << 20
@@ -104,7 +107,7 @@ def page_files() -> dict[str, PageFile]:
 class DashboardRoutes:
     """Dashboard of one listener."""
 
-    def __init__(self, site: Site, make_board: Callable[[], Board], page: dict[str, PageFile]) -> None:
+    def __init__(self, site: Site, make_board: Callable[[], LinkBoard], page: dict[str, PageFile]) -> None:
         self._site = site
         self._make_board = make_board
         self._files = page

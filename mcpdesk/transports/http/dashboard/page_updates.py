@@ -12,12 +12,14 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.transports.http.dashboard.dashboard_data import Board, TrafficLines
 from mcpdesk.transports.http.event_stream import KEEP_ALIVE, KEEP_ALIVE_S, EventStream
+
+if TYPE_CHECKING:
+    from mcpdesk.link.link_board import LinkBoard, NewestLines
 
 PERIOD_S = 0.25
 """Time between two updates of the pages, and between two checks for silent and signed-out ones."""
@@ -64,10 +66,10 @@ class DashboardPage:
 class PageUpdates:
     """Sends changes of one board to all open pages."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: LinkBoard) -> None:
         self.board = board
         self.pages: dict[str, DashboardPage] = {}
-        self.lines: dict[str, TrafficLines] = {}
+        self.lines: dict[str, NewestLines] = {}
         """Traffic that open pages watch, by filter."""
         self._sections: dict[str, tuple[object, bytes]] = {}
         self._thread = ThreadPoolExecutor(1, "dashboard")
@@ -120,7 +122,7 @@ class PageUpdates:
             await asyncio.wait([self._running])
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _lines(self, filter_text: str) -> TrafficLines:
+    async def _lines(self, filter_text: str) -> NewestLines:
         """Return the lines of a filter, shared by all pages that use it. Raises: DeskError."""
         if filter_text not in self.lines:
             lines = await self.on_thread(self.board.lines, filter_text)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from aiohttp.client_exceptions import ClientConnectionResetError
@@ -25,16 +25,8 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id, readable_id
 from mcpdesk.protocol.methods import is_call
 from mcpdesk.protocol.reading.message import QUICK_BYTES, ReadFrame, read_frame
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
-from mcpdesk.recorder.record import (
-    END_BYTES,
-    KEPT_BYTES,
-    Direction,
-    FollowedExchange,
-    HttpNote,
-    RecordedRemark,
-    beginning,
-)
-from mcpdesk.transports.base import ForwardedAnswer, PassThrough, Site
+from mcpdesk.recorder.record import END_BYTES, KEPT_BYTES, Direction, HttpNote, RecordedRemark, beginning
+from mcpdesk.transports.base import ForwardedAnswer, PassThrough
 from mcpdesk.transports.http.callers import unreadable
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.event_stream import break_off
@@ -62,6 +54,10 @@ from mcpdesk.transports.http.responses import (
     write_pieces,
 )
 from mcpdesk.transports.http.sending_on import RETRY_AFTER
+
+if TYPE_CHECKING:
+    from mcpdesk.hosting.telemetry.passed_traffic import PassedExchange
+    from mcpdesk.transports.http.site import Site
 
 METHODS = ("POST", "GET", "DELETE")
 WHOLE_BYTES = 64 << 20
@@ -149,7 +145,7 @@ class Talk:
         headers: Mapping[str, str],
         body: bytes,
         came: float,
-        followed: FollowedExchange | None,
+        followed: PassedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> None:
         """`came` is its Unix time in seconds. `followed` observes the answers, or is None."""
@@ -281,7 +277,7 @@ class PassThroughRoutes:
         client: PassedClient,
         body: bytes,
         is_streamed: bool,
-        followed: FollowedExchange | None,
+        followed: PassedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> web.StreamResponse:
         head = head_of(request)
