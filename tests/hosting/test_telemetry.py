@@ -575,6 +575,7 @@ async def test_nothing_is_loaded_and_nobody_watches_without_an_endpoint(folder: 
         from pathlib import Path
         from mcpdesk.hosting.host import Host
         from mcpdesk.hosting.host_plan import plan_for
+        from mcpdesk.transports.pipe import PipeRequest
 
 
         async def run():

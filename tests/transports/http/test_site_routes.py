@@ -67,7 +67,7 @@ class Away:
 
 async def test_the_address_of_the_engine_is_told_only_to_callers_with_the_key() -> None:
     async with serving(Rules(api_key="secret")) as served:
-        served.replicas, served.unready = cast(ReplicaGroup, Away()), Away.outage
+        served.replicas, served.unready = cast("ReplicaGroup", Away()), Away.outage
         for path in ("/ready", "/health"):
             for headers, reason in (({}, Away.outage), ({"X-API-Key": "secret"}, Away.away)):
                 async with served.client.get(f"{served.url}{path}", headers=headers) as answer:
