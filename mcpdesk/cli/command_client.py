@@ -31,7 +31,8 @@ from mcpdesk.cli.reach import (
     transport_to,
     with_hint,
 )
-from mcpdesk.client.connection import CallObserver, ServerConnection
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.flows import CallObserver
 from mcpdesk.client.targets import CommandTarget, FolderTarget, UrlTarget, find_target
 from mcpdesk.errors import (
     CallError,

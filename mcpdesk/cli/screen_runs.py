@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from mcpdesk.tui.app import DeskApp
@@ -73,13 +73,12 @@ class Terminal:
         self.put_back()
 
 
-class MakeApp(Protocol):
-    """Factory of the app. The app calls `begin` once painted.
+MakeApp: TypeAlias = "Callable[..., DeskApp]"
+"""Makes the app of the next screen.
 
-    `place` and `news` are passed on from the last one.
-    """
-
-    def __call__(self, *, begin: Callable[[], None], place: ScreenPlace | None, news: str) -> DeskApp: ...
+Keyword arguments are `place` and `news`, passed on from the last one, and `begin`, which the app calls once
+painted.
+"""
 
 
 class ScreenRuns:

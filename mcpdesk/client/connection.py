@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
 from mcpdesk.client.answers.refusal_words import mended_error, newest_named
-from mcpdesk.client.flows import RequestFlows, Send
+from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.published_skills import PublishedSkills
 from mcpdesk.client.timing import CallDeadline, Farewells
@@ -61,61 +61,6 @@ _CAPABILITIES: dict[str, JSONObject] = {
 """Capability that a client declares to answer a question, by method."""
 
 
-class CallObserver:
-    """Receives events of a running request."""
-
-    def sent(self, request_id: int) -> None:
-        """The request was sent, or sent again, with this id."""
-
-    def progressed(self, progress: float, total: float | None, message: str) -> None:
-        """The server reported progress."""
-
-    def noted(self, text: str) -> None:
-        """A log message arrived for the request."""
-
-
-class _RunningCall:
-    """State of one of the caller's requests while it runs."""
-
-    def __init__(
-        self,
-        connection: ServerConnection,
-        subject: str,
-        observer: CallObserver | None = None,
-        deadline: CallDeadline | None = None,
-    ) -> None:
-        self._connection = connection
-        self.subject = subject
-        self.observer = observer
-        self.deadline = deadline
-        self.group: asyncio.TaskGroup | None = None
-        """Task group for answering questions; None between two exchanges."""
-        self.questions: dict[Id, asyncio.Task[None]] = {}
-
-    @contextmanager
-    def thinking(self) -> Iterator[None]:
-        """Stop the deadline of the call while a question is being answered."""
-        with self.deadline.stopped() if self.deadline is not None else nullcontext():
-            yield
-
-    async def send(self, request: Send) -> ServerResponse:
-        """Send a request and return the response."""
-        return await self._connection.send(request, self)
-
-    def send_later(self, request: Send) -> None:
-        """Send a request without waiting for its response."""
-        self._connection.send_later(request, self.subject)
-
-    async def answers(self, requests: Any) -> JSONObject:
-        """Return the answers to the questions in a result, by key."""
-        return await self._connection.answers(requests, self)
-
-    def report(self, text: str) -> None:
-        """Report the state of a task to the observer."""
-        if self.observer is not None:
-            self.observer.progressed(0.0, None, text)
-
-
 class ServerConnection:
     """Connection to one server over a transport, in any revision. Must be used on one event loop.
 
@@ -150,16 +95,16 @@ class ServerConnection:
         self._agreement = agreement
         self._log_level = log_level
         self._flows = RequestFlows(is_required_task)
-        self.skills = PublishedSkills(self)
+        self.skills = PublishedSkills(self.introduced, self.list_all, self.result)
         """Skills of the server. The content of a listed skill is verified when it is read."""
         self._ids = count(1)
         self._opening = asyncio.Lock()
         self._is_attached = False
         self._is_unanswered = False
         """True if the server may still answer the probe for the newest revision, or end because of it."""
-        self._running: dict[int, _RunningCall] = {}
+        self._running: dict[int, ClientCall] = {}
         """Running calls, by the id of their current request, which is also their progress token."""
-        self._unrelated = _RunningCall(self, "")
+        self._unrelated = self._call("")
         """Holds the questions that belong to no known call."""
         self._farewells = Farewells()
         self._listening: asyncio.Task[None] | None = None
@@ -222,7 +167,7 @@ class ServerConnection:
         params = params or {}
         subject = str(params.get("name") or params.get("uri") or method)
         await self.open()
-        call = _RunningCall(self, subject, observer, deadline)
+        call = self._call(subject, observer, deadline)
         with self._naming_target():
             response = await self._flows.request(call, method, params)
             if method == "resources/read" and response.result is not None:
@@ -249,7 +194,7 @@ class ServerConnection:
         """
         await self.open()
         with self._naming_target():
-            return await self._flows.list_all(_RunningCall(self, method), method, key, faults)
+            return await self._flows.list_all(self._call(method), method, key, faults)
 
     def listen(self) -> None:
         """Receive notifications that belong to no request, if the transport has a stream for them."""
@@ -467,11 +412,16 @@ class ServerConnection:
 
     # requests
 
+    def _call(
+        self, subject: str, observer: CallObserver | None = None, deadline: CallDeadline | None = None
+    ) -> ClientCall:
+        return ClientCall(subject, self.send, self.send_later, self.answers, observer, deadline)
+
     def send_later(self, request: Send, subject: str) -> None:
         """Send a request about an abandoned call in the background. Its outcome is ignored."""
-        self._farewells.begin(lambda: self.send(request, _RunningCall(self, subject)))
+        self._farewells.begin(lambda: self.send(request, self._call(subject)))
 
-    async def send(self, step: Send, call: _RunningCall) -> ServerResponse:
+    async def send(self, step: Send, call: ClientCall) -> ServerResponse:
         """Run one exchange. If the server has lost the session, open a new one and retry once."""
         used = self._agreement
         try:
@@ -483,7 +433,7 @@ class ServerConnection:
                     self._flows.revision = self._agreement.revision
             return await self._exchange(step, call)
 
-    async def _exchange(self, step: Send, call: _RunningCall) -> ServerResponse:
+    async def _exchange(self, step: Send, call: ClientCall) -> ServerResponse:
         transport, agreement = self._transport, self._agreement
         assert agreement is not None
         message = self._message(agreement.revision, step, call.observer)
@@ -536,7 +486,7 @@ class ServerConnection:
 
     # questions
 
-    async def answers(self, requests: Any, call: _RunningCall) -> JSONObject:
+    async def answers(self, requests: Any, call: ClientCall) -> JSONObject:
         """Return the answers to the questions in a result, by key.
 
         Raises: InvalidAnswer for an invalid question, or one that this client does not support.
@@ -562,7 +512,7 @@ class ServerConnection:
             raise several.exceptions[0] from None
         return {key: task.result() for key, task in tasks.items()}
 
-    async def _answer(self, method: str, params: JSONObject, call: _RunningCall) -> JSONObject:
+    async def _answer(self, method: str, params: JSONObject, call: ClientCall) -> JSONObject:
         """Answer a question. Raises: ProtocolError if it is refused."""
         with call.thinking():
             return await self._questions()[method](params, call.subject)
@@ -578,7 +528,7 @@ class ServerConnection:
         answer = {"error": codec.error_object(refusal)}
         self._farewells.begin(lambda: self._respond(identifier, answer))
 
-    def _receive(self, incoming: Incoming, call: _RunningCall | None = None) -> None:
+    def _receive(self, incoming: Incoming, call: ClientCall | None = None) -> None:
         """Handle a request or notification of the server. `call` is the call it arrived with, if known."""
         self._tell(incoming.remarks, incoming.request)
         if (message := incoming.message) is None:
@@ -592,7 +542,7 @@ class ServerConnection:
         elif is_id(message["id"]) and not (self._agreement and self._agreement.revision.is_stateless):
             self._asked(message["id"], method, params, call)
 
-    def _asked(self, identifier: Id, method: str, params: JSONObject, call: _RunningCall | None) -> None:
+    def _asked(self, identifier: Id, method: str, params: JSONObject, call: ClientCall | None) -> None:
         """Answer a request of the server in a separate task."""
         if method == "ping":
             self._farewells.begin(lambda: self._respond(identifier, {"result": {}}))
@@ -618,7 +568,7 @@ class ServerConnection:
         questions[identifier] = task
         task.add_done_callback(lambda ended: questions.pop(identifier, None))
 
-    async def _reply_to(self, identifier: Id, method: str, params: JSONObject, call: _RunningCall) -> None:
+    async def _reply_to(self, identifier: Id, method: str, params: JSONObject, call: ClientCall) -> None:
         try:
             answer: JSONObject = {"result": await self._answer(method, params, call)}
         except ProtocolError as refused:
@@ -630,7 +580,7 @@ class ServerConnection:
 
     # notifications
 
-    def _notified(self, method: str, params: JSONObject, call: _RunningCall | None) -> None:
+    def _notified(self, method: str, params: JSONObject, call: ClientCall | None) -> None:
         for listener in self.listeners:
             listener(method, params)
         match method:
@@ -659,7 +609,7 @@ class ServerConnection:
         known = total if isinstance(total, int | float) else None
         call.observer.progressed(progress, known, str(params.get("message") or ""))
 
-    def _note(self, text: str, call: _RunningCall | None) -> None:
+    def _note(self, text: str, call: ClientCall | None) -> None:
         """Report a message to its call, or to all running calls if the message does not identify one."""
         calls = [call] if call is not None else {id(each): each for each in self._running.values()}.values()
         for each in calls:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,9 +19,12 @@ from mcpdesk.client.answer_checks import checked_result, salvaged
 from mcpdesk.client.transport import ServerResponse, excerpt
 from mcpdesk.errors import CallError, InvalidAnswer
 from mcpdesk.protocol.headers import encode_value, mirrored, value_at
-from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
+from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.task_shapes import EXTENSION, EXTENSION_CAPABILITY, POLL_MS, TaskStatus
+
+if TYPE_CHECKING:
+    from mcpdesk.client.timing import CallDeadline
 
 MOST_ROUNDS = 100
 MOST_PAGES = 10_000
@@ -45,20 +49,62 @@ class Send(Struct, frozen=True):
     """True for the caller's own request; False for one about it, such as polling its task."""
 
 
-class RequestSender(Protocol):
-    """Interface to a connection on behalf of one call."""
+class CallObserver:
+    """Receives events of a running request."""
+
+    def sent(self, request_id: int) -> None:
+        """The request was sent, or sent again, with this id."""
+
+    def progressed(self, progress: float, total: float | None, message: str) -> None:
+        """The server reported progress."""
+
+    def noted(self, text: str) -> None:
+        """A log message arrived for the request."""
+
+
+class ClientCall:
+    """State of one of the caller's requests while it runs."""
+
+    def __init__(
+        self,
+        subject: str,
+        exchange: Callable[[Send, ClientCall], Awaitable[ServerResponse]],
+        send_later: Callable[[Send, str], None],
+        answer: Callable[[Any, ClientCall], Awaitable[JSONObject]],
+        observer: CallObserver | None = None,
+        deadline: CallDeadline | None = None,
+    ) -> None:
+        """The functions are those of its `ServerConnection`."""
+        self._exchange, self._send_later, self._answer = exchange, send_later, answer
+        self.subject = subject
+        self.observer = observer
+        self.deadline = deadline
+        self.group: asyncio.TaskGroup | None = None
+        """Task group for answering questions; None between two exchanges."""
+        self.questions: dict[Id, asyncio.Task[None]] = {}
+
+    @contextmanager
+    def thinking(self) -> Iterator[None]:
+        """Stop the deadline of the call while a question is being answered."""
+        with self.deadline.stopped() if self.deadline is not None else nullcontext():
+            yield
 
     async def send(self, request: Send) -> ServerResponse:
         """Send a request and return the response."""
+        return await self._exchange(request, self)
 
     def send_later(self, request: Send) -> None:
         """Send a request without waiting for its response."""
+        self._send_later(request, self.subject)
 
     async def answers(self, requests: Any) -> JSONObject:
-        """Return the answers to a server's questions, by key. `requests` maps keys to `{method, params}`."""
+        """Return the answers to the questions in a result, by key."""
+        return await self._answer(requests, self)
 
     def report(self, text: str) -> None:
-        """Report the state of a task to the observer of the call."""
+        """Report the state of a task to the observer."""
+        if self.observer is not None:
+            self.observer.progressed(0.0, None, text)
 
 
 class RequestFlows:
@@ -74,14 +120,14 @@ class RequestFlows:
         """True if headers repeat arguments."""
         self._is_required_task = is_required_task or self._listed_as_task
 
-    async def request(self, call: RequestSender, method: str, params: JSONObject) -> ServerResponse:
+    async def request(self, call: ClientCall, method: str, params: JSONObject) -> ServerResponse:
         """Send a request and return its final response."""
         if method == "tools/call":
             return await self._tool_call(call, params)
         return await _rounds(call, Send(method, params, is_main=True))
 
     async def list_all(
-        self, call: RequestSender, method: str, key: str, faults: list[str] | None = None
+        self, call: ClientCall, method: str, key: str, faults: list[str] | None = None
     ) -> list[JSONObject]:
         """Return the items of all pages. Raises: RpcError, InvalidAnswer.
 
@@ -118,7 +164,7 @@ class RequestFlows:
             self.tools = {tool["name"]: tool for tool in items}
         return items
 
-    async def _tool_call(self, call: RequestSender, params: JSONObject) -> ServerResponse:
+    async def _tool_call(self, call: ClientCall, params: JSONObject) -> ServerResponse:
         """Call a tool, as a task if it requires that, which may only be known after it rejects a plain
         call.
         """
@@ -154,7 +200,7 @@ class RequestFlows:
         required = isinstance(execution, dict) and execution.get("taskSupport") == "required"
         return required and self.revision.has_core_tasks
 
-    async def _core_task(self, call: RequestSender, params: JSONObject) -> ServerResponse:
+    async def _core_task(self, call: ClientCall, params: JSONObject) -> ServerResponse:
         """Call a tool as a task of 2025-11-25. One request waits for its result."""
         response = await call.send(self._send_call(params | {"task": {}}))
         if response.error is not None:
@@ -164,7 +210,7 @@ class RequestFlows:
         result = _rounds(call, Send("tasks/result", named))
         return await _cancelling(call, result, Send("tasks/cancel", named))
 
-    async def _extension_task(self, call: RequestSender, params: JSONObject) -> ServerResponse:
+    async def _extension_task(self, call: ClientCall, params: JSONObject) -> ServerResponse:
         """Call a tool as a task of the extension and poll until the task ends."""
         response = await _rounds(call, self._send_call(params, TASKS))
         if response.error is not None or response.value().get("resultType") != "task":
@@ -175,7 +221,7 @@ class RequestFlows:
         return await _cancelling(call, _followed(call, created, named), cancel)
 
 
-async def _rounds(call: RequestSender, request: Send) -> ServerResponse:
+async def _rounds(call: ClientCall, request: Send) -> ServerResponse:
     """Send a request, and send it again with answers as long as its result contains questions."""
     sent = request
     for _ in range(MOST_ROUNDS):
@@ -191,7 +237,7 @@ async def _rounds(call: RequestSender, request: Send) -> ServerResponse:
     raise InvalidAnswer(f"{request.method}: it asked {MOST_ROUNDS} times and still has questions")
 
 
-async def _cancelling(call: RequestSender, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
+async def _cancelling(call: ClientCall, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
     """Wait for a task. If the wait is interrupted, cancel the task."""
     try:
         return await work
@@ -202,7 +248,7 @@ async def _cancelling(call: RequestSender, work: Awaitable[ServerResponse], canc
         raise
 
 
-async def _followed(call: RequestSender, task: JSONObject, named: JSONObject) -> ServerResponse:
+async def _followed(call: ClientCall, task: JSONObject, named: JSONObject) -> ServerResponse:
     """Poll a task until it ends. Raises: CallError if it was cancelled."""
     answered: JSONObject = {}
     response: ServerResponse | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.transport import ClientTransport, Receive, ServerReply
@@ -11,17 +11,10 @@ from mcpdesk.errors import CallError
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.jsonrpc import JSONObject
 
+if TYPE_CHECKING:
+    from mcpdesk.hosting.channel import FrameChannel
+
 Write: TypeAlias = Callable[[Sequence[bytes]], None]
-
-
-class MemoryChannel(Protocol):
-    """Server's end of a connection in memory."""
-
-    def take(self, frame: bytes) -> object:
-        """Process one frame."""
-
-    def close(self, reason: str) -> None:
-        """End the calls of the peer, which has closed the connection."""
 
 
 class InMemory(ClientTransport):
@@ -29,7 +22,7 @@ class InMemory(ClientTransport):
 
     def __init__(
         self,
-        connect: Callable[[Write], MemoryChannel],
+        connect: Callable[[Write], FrameChannel],
         target: str,
         *,
         before_send: Callable[[], None] = lambda: None,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.errors import InvalidAnswer, RpcError
@@ -25,30 +25,23 @@ from mcpdesk.protocol.catalogue.skill_entries import (
 from mcpdesk.protocol.jsonrpc import JSONObject
 
 
-class SkillServer(Protocol):
-    """Interface to a connection to a server."""
-
-    async def introduced(self) -> Agreement:
-        """Connect and discover the server's capabilities."""
-
-    async def list_all(self, method: str, key: str, faults: list[str] | None = None) -> list[JSONObject]:
-        """Return the items of all pages of a list."""
-
-    async def result(self, method: str, params: JSONObject | None = None) -> JSONObject:
-        """Return the result of a request. Raises: RpcError for an error response."""
-
-
 class PublishedSkills:
     """Skills of one server. Once a skill was listed or requested, every read of its files is verified."""
 
-    def __init__(self, server: SkillServer) -> None:
-        self._server = server
+    def __init__(
+        self,
+        agreement: Callable[[], Awaitable[Agreement]],
+        list_all: Callable[[str, str, list[str] | None], Awaitable[list[JSONObject]]],
+        result: Callable[[str, JSONObject], Awaitable[JSONObject]],
+    ) -> None:
+        """The arguments are the methods `introduced`, `list_all` and `result` of a `ServerConnection`."""
+        self._agreement, self._list_all, self._result = agreement, list_all, result
         self._entries: dict[str, JSONObject] = {}
         """Valid entries by URI."""
 
     async def is_offered(self) -> bool:
         """Return True if the server supports the extension. Raises: CallError."""
-        extensions = (await self._server.introduced()).capabilities.get("extensions")
+        extensions = (await self._agreement()).capabilities.get("extensions")
         return isinstance(extensions, dict) and EXTENSION in extensions
 
     async def listed(self, faults: list[str] | None = None) -> list[JSONObject]:
@@ -60,7 +53,7 @@ class PublishedSkills:
         """
         if not await self.is_offered():
             return []
-        entries = await self._server.list_all("skills/list", "skills", faults)
+        entries = await self._list_all("skills/list", "skills", faults)
         self._entries |= {entry["uri"]: entry for entry in entries}
         return entries
 
@@ -69,7 +62,7 @@ class PublishedSkills:
 
         Raises: RpcError if the server does not know it; InvalidAnswer for an invalid entry.
         """
-        entry: Any = (await self._server.result("skills/get", {"uri": uri})).get("skill")
+        entry: Any = (await self._result("skills/get", {"uri": uri})).get("skill")
         fault = entry_fault(entry) if isinstance(entry, dict) else "the result has no skill"
         if not fault and entry["uri"] != uri:
             fault = f"the entry is that of {entry['uri'][:200]}"

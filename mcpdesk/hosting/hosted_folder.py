@@ -27,7 +27,7 @@ from mcpdesk.errors import (
 from mcpdesk.hosting.folder.folder_rights import refusals, strictest
 from mcpdesk.hosting.folder.loader import LoadedFolder, load_folder
 from mcpdesk.hosting.folder.manifest import FILE, Manifest, Mode, placeholder_manifest, suggestion
-from mcpdesk.hosting.folder.module_items import Function, typed_tool
+from mcpdesk.hosting.folder.module_items import BuiltIn, Function, typed_tool
 from mcpdesk.hosting.folder.namespace import Namespace
 from mcpdesk.hosting.folder.reload import OfferChanges, apply, listed
 from mcpdesk.hosting.journal import Journal, Notice, Severity
@@ -602,14 +602,6 @@ def _limits(settings: Settings) -> Limits:
         jobs_at_once=settings.jobs_at_once,
         output_dirs=tuple(Path(each).expanduser() for each in settings.output_dirs),
     )
-
-
-class BuiltIn:
-    """Origin of built-in tools, used instead of a file of the folder."""
-
-    def place(self, function: Function) -> str:
-        """Return the place shown for a built-in tool."""
-        return "built-in"
 
 
 @cache

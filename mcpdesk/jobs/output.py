@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -311,11 +311,6 @@ class _Read(NamedTuple):
     progress: list[ProgressReport]
 
 
-class _Reader(Protocol):
-    def feed(self, data: bytes) -> _Read: ...
-    def end(self) -> bytes: ...
-
-
 class _Plain:
     """Reader for programs that do not report progress."""
 
@@ -399,6 +394,9 @@ class _Percent:
             if value <= 100 and value != self._last:
                 self._last = value
                 progress.append(ProgressReport(value, 100, _message(part.decode("utf-8", "replace"))))
+
+
+_Reader: TypeAlias = _Plain | _JsonLines | _Percent
 
 
 _READERS: dict[str, Callable[[], _Reader]] = {"": _Plain, "json-lines": _JsonLines, "percent": _Percent}

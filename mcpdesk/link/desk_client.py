@@ -10,7 +10,8 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from typing import Any
 
-from mcpdesk.client.connection import CallObserver, ServerConnection
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.flows import CallObserver
 from mcpdesk.client.hints import desk_token_hint, missing_token
 from mcpdesk.client.in_memory import InMemory, Write
 from mcpdesk.client.person_answers import PersonAnswers, Roots

@@ -32,7 +32,7 @@ from mcpdesk.tui.crash import Crash, ScreenPlace
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.safe_text import REASON_TAIL, one_line, shortened
 from mcpdesk.tui.screens.frame_lines import BRAND
-from mcpdesk.tui.screens.main_screen import PANES, MainScreen, News, Panes
+from mcpdesk.tui.screens.main_screen import PANES, DeskFunctions, MainScreen, News, Panes
 from mcpdesk.tui.terminal import DeskDriver, KeyQueue, TerminalGate
 from mcpdesk.tui.themes import ThemeChoice, readable
 from mcpdesk.tui.widgets.part_line import LinePart
@@ -128,7 +128,8 @@ class DeskApp(App[None]):
         self._settled = settled
         self.link = link
         self.history_path = history
-        self.main = self.main_type(link, self, panes, place)
+        functions = DeskFunctions(self.frame_is_painted, self.server_is_painted, self.copy, self.tell_all)
+        self.main = self.main_type(link, functions, panes, place)
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
         self.told = deque[tuple[float, str, str]](maxlen=MOST_TOLD)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -115,13 +115,6 @@ class UpstreamStatus(Struct, frozen=True):
     """Counter that increases with every change."""
 
 
-class KeepLine(Protocol):
-    """Writes a line of the log."""
-
-    def __call__(self, level: str, source: str, text: str, server: str, at: float | None = None) -> None:
-        """`server` is the server's name. `at` is the time in Unix seconds; None means now."""
-
-
 class UpstreamSite(NamedTuple):
     """Services of the core that an upstream server uses."""
 
@@ -132,7 +125,8 @@ class UpstreamSite(NamedTuple):
     next_connection: Callable[[], int]
     questions: Callable[[str], Callable[[], Questions]]
     """Return a function with the questions that a server may ask now, by the server's name."""
-    log: KeepLine
+    log: Callable[[str, str, str, str, float | None], None]
+    """Writes a line of the log: level, source, text, server, and Unix time in seconds or None for now."""
     notify: Callable[[str, bool], None]
     """Show a text to the person at the screen; the flag marks a failure."""
     inbox: Inbox
@@ -281,7 +275,9 @@ class Upstream:
         try:
             await self.connection.tell_roots_changed()
         except CallError as error:
-            self._site.log("debug", "server", f"it did not hear that the roots changed: {error}", self.name)
+            self._site.log(
+                "debug", "server", f"it did not hear that the roots changed: {error}", self.name, None
+            )
 
     async def close(self) -> None:
         """End the connection, and the program if there is one."""
@@ -365,7 +361,7 @@ class Upstream:
             )
         )
         for problem in problems:
-            self._site.log("warning", "server", problem, self.name)
+            self._site.log("warning", "server", problem, self.name, None)
 
     async def _read_again(self) -> None:
         await asyncio.sleep(LOOK_AGAIN_S)
@@ -373,14 +369,14 @@ class Upstream:
         try:
             await self._read(await self.connection.introduced())
         except CallError as error:
-            self._site.log("warning", "server", str(error), self.name)
+            self._site.log("warning", "server", str(error), self.name, None)
 
     async def _follow_changes(self) -> None:
         """Subscribe to list changes in the stateless era, where servers notify only subscribers."""
         try:
             await self.connection.request("subscriptions/listen", {"notifications": _CHANGES})
         except CallError as error:
-            self._site.log("debug", "server", f"changes of its lists are not heard: {error}", self.name)
+            self._site.log("debug", "server", f"changes of its lists are not heard: {error}", self.name, None)
 
     async def _watch(self, program: CommandTarget) -> None:
         """Restart the program when one of its files is saved."""
@@ -400,7 +396,7 @@ class Upstream:
             data, level = params.get("data"), params.get("level")
             text = data if isinstance(data, str) else codec.encode(data).decode()
             known = level if level in LOG_LEVELS else "info"
-            self._site.log(str(known), str(params.get("logger") or "server")[:80], text, self.name)
+            self._site.log(str(known), str(params.get("logger") or "server")[:80], text, self.name, None)
         elif method.endswith("/list_changed") and self._reading is None:
             self._reading = self._begin(self._read_again())
 
@@ -421,7 +417,7 @@ class Upstream:
         self._site.log(level, "stderr", text, self.name, began)
 
     def _strayed(self, line: bytes) -> None:
-        self._site.log("warning", "stdout", f"no message: {excerpt(line)}", self.name)
+        self._site.log("warning", "stdout", f"no message: {excerpt(line)}", self.name, None)
 
     def _program_ended(self, ended: ProgramEnded) -> None:
         self._transport.end_questions()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from mcpdesk.client.answers.pending_replies import PendingReplies
-from mcpdesk.client.connection import CallObserver, Questions, ServerConnection
-from mcpdesk.client.flows import MOST_PAGES, argument_headers, without_invalid_headers
+from mcpdesk.client.connection import Questions, ServerConnection
+from mcpdesk.client.flows import MOST_PAGES, CallObserver, argument_headers, without_invalid_headers
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.transport import ClientTransport, Incoming, Receive, ServerReply
 from mcpdesk.errors import CallError, InvalidAnswer, ProtocolError

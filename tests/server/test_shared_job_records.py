@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.server.background.job_records import SharedJobRecords
 from mcpdesk.server.background.watched_tasks import WatchedTasks
 from mcpdesk.storage.job_table import FIRST_FENCE, JobRow
+from mcpdesk.storage.shared.engine_jobs import EngineJobTable
 from tests.support.patience import until
 
 
@@ -76,7 +78,7 @@ class Replica:
         self.table, self.repeated, self.store = Table(), list[Job](), JobStore()
         self.stopped: list[str] = []
         self.records = SharedJobRecords(
-            self.table, "a", "mine", lambda: self.store, lambda told: None, self.repeat,
+            cast(EngineJobTable, self.table), "a", "mine", lambda: self.store, lambda told: None, self.repeat,
             lambda job, why: None, lambda: "", lambda: 1000.0,
         )  # fmt: skip
         self.store.shared, self.store.on_change = Ends(self.records), self.records.note

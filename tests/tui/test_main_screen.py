@@ -341,7 +341,7 @@ async def test_screen_at_rest_looks_less_often_and_wakes_when_a_frame_comes() ->
     link = quiet_link()
     async with running_frame(link) as (app, _):
         looks: list[int] = []
-        app.main.refresher.refresh = lambda: looks.append(1)  # type: ignore[method-assign]
+        app.main.refresher.refresh = lambda: looks.append(1)
         fall_asleep(app.main.refresher)
         looks.clear()
         for _ in range(30):
@@ -365,7 +365,7 @@ async def test_screen_that_woke_looks_at_once_and_goes_on_looking() -> None:
     async with running_frame(quiet_link()) as (app, _):
         looked = asyncio.Event()
         fall_asleep(app.main.refresher)
-        app.main.refresher.refresh = looked.set  # type: ignore[method-assign]
+        app.main.refresher.refresh = looked.set
         app.main.refresher.wake()
         for _ in range(3):
             looked.clear()
@@ -379,8 +379,8 @@ def fall_asleep(refresher: ScreenRefresher) -> None:
         refresher.beat()
 
 
-class CountingRefresher(ScreenRefresher):
-    """Counts its looks, each of which takes a millisecond of the processor's time."""
+class Looks:
+    """Counts the looks, each of which takes a millisecond of the processor's time."""
 
     looks = 0
     now_s = used_s = 0.0
@@ -395,16 +395,18 @@ def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
     """Number of looks of the screen under such traffic."""
     traffic = SimpleNamespace(frame_count=0, paired=1 << 40)
     link = SimpleNamespace(traffic=traffic, is_elsewhere=False, reports_changes=False)
-    main = SimpleNamespace(link=link, is_calm=is_calm)
-    refresher = CountingRefresher(cast(Any, main))
+    looks = Looks()
+    refresher = ScreenRefresher(
+        cast(Any, None), cast(Any, link), looks.refresh, lambda: is_calm, lambda: None
+    )
     with pytest.MonkeyPatch.context() as clocks:
-        clock = SimpleNamespace(monotonic=lambda: refresher.now_s, thread_time=lambda: refresher.used_s)
+        clock = SimpleNamespace(monotonic=lambda: looks.now_s, thread_time=lambda: looks.used_s)
         clocks.setattr(refreshing, "time", clock)
         for _ in range(beats):
             traffic.frame_count += frames_a_beat
-            refresher.now_s += 0.002
+            looks.now_s += 0.002
             refresher.beat()
-    return refresher.looks
+    return looks.looks
 
 
 def test_the_screen_looks_less_often_while_very_much_comes() -> None:

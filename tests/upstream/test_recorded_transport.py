@@ -10,6 +10,7 @@ import pytest
 
 from mcpdesk.client.in_memory import InMemory, Write
 from mcpdesk.client.transport import Incoming
+from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.protocol import codec
 from mcpdesk.recorder.capture.recording import Recording
@@ -36,9 +37,9 @@ async def test_of_too_many_questions_without_an_answer_the_oldest_are_forgotten(
     monkeypatch.setattr(recorded_transport, "MOST_QUESTIONS", 2)
     servers, received, frames = list[Server](), list[Incoming](), Frames()
 
-    def connect(write: Write) -> Server:
+    def connect(write: Write) -> FrameChannel:
         servers.append(Server(write))
-        return servers[0]
+        return cast(FrameChannel, servers[0])
 
     info = ConnectionInfo(1, "far", "memory", "desk", "2025-11-25", time())
     transport = RecordedTransport(

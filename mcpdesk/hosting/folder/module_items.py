@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 
-class Origin(Protocol):
-    """Source of an item's function."""
+class BuiltIn:
+    """Origin of built-in tools, used instead of a file of the folder."""
 
     def place(self, function: Function) -> str:
-        """Return the place of a function for display."""
+        """Return the place shown for a built-in tool."""
+        return "built-in"
 
 
 class ModuleFile(Struct, frozen=True):
@@ -107,7 +108,7 @@ UNUSUAL = r"'pattern': .*(\(\?|\\[AZ])"
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-def typed_tool(file: Origin, function: Function, note: Note, name: str) -> Tool:
+def typed_tool(file: ModuleFile | BuiltIn, function: Function, note: Note, name: str) -> Tool:
     """Make a tool from a function with type hints.
 
     Raises: RegistrationError.
@@ -256,7 +257,9 @@ def _schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:
     return schema
 
 
-def typed_resource(file: Origin, function: Function, note: Note, name: str) -> Resource | ResourceTemplate:
+def typed_resource(
+    file: ModuleFile | BuiltIn, function: Function, note: Note, name: str
+) -> Resource | ResourceTemplate:
     """Make a resource or template from a decorated function.
 
     Raises: RegistrationError.

@@ -222,6 +222,8 @@ class Pairing:
         self.table = Table(rolling=rolling)
         self.operations = Operations()
         self.altered = RollingColumn[int]("q")
+        self.paired = 0
+        """Number of frames that were paired or skipped. Set by the index."""
         self.notifications: dict[int, array[int]] = {}
         self.parts: dict[tuple[int, int], int] = {}
         self.row_of: ColumnValues[int] = column_of("q", rolling=rolling)

@@ -15,7 +15,7 @@ from enum import StrEnum
 from operator import add
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import Struct
@@ -27,11 +27,10 @@ from mcpdesk.recorder.index.exchange import FAILED, KINDS, STATUSES, ExchangeKin
 from mcpdesk.recorder.index.table import NO_FRAME, between
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from mcpdesk.recorder.index.pairing import Operations
-    from mcpdesk.recorder.index.table import RollingColumn, Table
-    from mcpdesk.recorder.record import ConnectionInfo
+    from mcpdesk.recorder.index.pairing import Pairing
+    from mcpdesk.recorder.record import Source
 
 OTHER: Final = "(other)"
 MOST_TALLIES: Final = 1_000
@@ -235,33 +234,12 @@ def _counts(subject: Subject, caller: Caller) -> bool:
     return subject is Subject.METHOD or caller.method in CALLS
 
 
-class PairedFrames(Protocol):
-    """Interface to the exchanges of an index and their frames."""
-
-    table: Table
-    operations: Operations
-    altered: RollingColumn[int]
-    """Rows that changed after they were created, in order of the changes."""
-    paired: int
-    """Number of paired frames."""
-
-    @property
-    def connections(self) -> Mapping[int, ConnectionInfo]:
-        """Latest data of every connection, by number."""
-
-    @property
-    def whole(self) -> Callable[[int], bytes]:
-        """Returns all bytes of a frame."""
-
-    def held_s(self, row: int) -> float:
-        """Return the seconds for which the messages of a row were held at the desk."""
-
-
 class CallStatistics:
     """Tallies of one index. Thread-safe."""
 
-    def __init__(self, index: PairedFrames) -> None:
-        self._index = index
+    def __init__(self, pairing: Pairing, source: Source, held_s: Callable[[int], float]) -> None:
+        """`held_s` returns the seconds for which the messages of a row were held at the desk."""
+        self._pairing, self._source, self._held_s = pairing, source, held_s
         self.times = SlotTimes()
         self.version = 0
         """Increases with every counted call."""
@@ -280,7 +258,7 @@ class CallStatistics:
     @property
     def done(self) -> float:
         """Share of the paired rows that was counted, 0 to 1."""
-        rows = len(self._index.table)
+        rows = len(self._pairing.table)
         return self._rows / rows if rows else 1.0
 
     def update(self, budget_s: float = 0.005) -> bool:
@@ -296,12 +274,12 @@ class CallStatistics:
             self._lock.release()
 
     def _update(self, budget_s: float) -> bool:
-        index, until = self._index, perf_counter() + budget_s
-        table, altered = index.table, index.altered
+        pairing, until = self._pairing, perf_counter() + budget_s
+        table, altered = pairing.table, pairing.altered
         self._rows, self._altered = max(self._rows, table.base), max(self._altered, altered.base)
         changed = len(altered)
         # Rows of frames that are being paired now are not linked to others yet.
-        ready = bisect_left(table.first, index.paired, lo=self._rows)
+        ready = bisect_left(table.first, pairing.paired, lo=self._rows)
         while self._rows < ready:
             stop = min(self._rows + _STEP, ready)
             self._count(self._rows, stop)
@@ -362,28 +340,28 @@ class CallStatistics:
 
     def running(self) -> Counter[str]:
         """Calls that are not over, by server."""
-        table, found = self._index.table, Counter[str]()
+        table, found = self._pairing.table, Counter[str]()
         for row in list(self._open):
             with suppress(IndexError):  # another thread has dropped the row
                 method, _ = table.labels.get(table.label[row], ("", ""))
-                info = self._index.connections.get(table.connection[row])
+                info = self._source.connections.get(table.connection[row])
                 if info is not None and canonical(method) in CALLS:
                     found[info.server] += 1
         return found
 
     def definitions(self) -> dict[tuple[str, str], int]:
         """Return approximate tokens of tool definitions, by server and tool, as last sent to clients."""
-        index, found = self._index, dict[tuple[str, str], int]()
+        table, found = self._pairing.table, dict[tuple[str, str], int]()
         for row in list(self._lists):
             try:
-                frame, info = index.table.response[row], index.connections.get(index.table.connection[row])
+                frame, info = table.response[row], self._source.connections.get(table.connection[row])
             except IndexError:  # it was dropped, maybe by another thread just now
                 continue
             if frame == NO_FRAME:
                 continue
             server = info.server if info is not None else ""
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                for tool in _read_list(index.whole(frame)).result.tools:
+                for tool in _read_list(self._source.whole(frame)).result.tools:
                     found[server, str(tool.get("name", ""))] = definition_cost(tool).tokens
         return found
 
@@ -393,9 +371,9 @@ class CallStatistics:
         Time spent waiting for the client or for people, including holds at the desk, is not part of the
         duration.
         """
-        table, whole, found = self._index.table, self._index.operations.whole, self._found
-        client_s, person_s = self._index.operations.client_s, table.person_s
-        connections, held_s = self._index.connections, self._index.held_s
+        table, whole, found = self._pairing.table, self._pairing.operations.whole, self._found
+        client_s, person_s = self._pairing.operations.client_s, table.person_s
+        connections, held_s = self._source.connections, self._held_s
         columns = (
             table.kind, table.direction, table.status, table.connection, table.label,
             table.started, table.ended, table.size, table.asked, table.tokens,
@@ -422,11 +400,11 @@ class CallStatistics:
 
     def _find(self, server: str, peer: str, label: int) -> CallTally:
         """Return the tally for such calls."""
-        method, name = self._index.table.labels[label]
+        method, name = self._pairing.table.labels[label]
         is_tool = method in TOOL_CALLS
         if method == "tools/list":
             if len(self._list_labels) >= MOST_TALLIES:
-                self._list_labels.intersection_update(self._index.table.labels)
+                self._list_labels.intersection_update(self._pairing.table.labels)
             self._list_labels.add(label)
         caller = Caller(server, peer, "tools/call" if is_tool else canonical(method), name if is_tool else "")
         if caller not in self._tallies and len(self._tallies) >= MOST_TALLIES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import MutableSequence, Sequence
 from math import nan
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, ExchangeKind, Id, Status
 from mcpdesk.recorder.index.message_heads import Head
@@ -177,17 +177,6 @@ class Table:
 Value = TypeVar("Value")
 
 
-class ColumnValues(Protocol[Value]):
-    """Array methods that the index needs."""
-
-    def append(self, value: Value, /) -> None:
-        """Append a value."""
-
-    def __getitem__(self, at: int, /) -> Value: ...
-    def __setitem__(self, at: int, value: Value, /) -> None: ...
-    def __len__(self) -> int: ...
-
-
 class RollingColumn(Generic[Value]):
     """Column that can drop its oldest values. Positions count from the first value ever appended.
 
@@ -235,6 +224,10 @@ class RollingColumn(Generic[Value]):
         base, values = self._held
         if at >= base:
             values[at - base] = value
+
+
+ColumnValues: TypeAlias = RollingColumn[Value] | MutableSequence[Value]
+"""Column of a table, with or without the oldest values."""
 
 
 def column_of(code: str, *, rolling: bool) -> Any:

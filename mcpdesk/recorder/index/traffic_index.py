@@ -84,7 +84,7 @@ class Index:
         self._lock = Lock()
         self._rates: dict[int, int] = {}
         self.exchanges = Exchanges(self)
-        self.statistics = CallStatistics(self)
+        self.statistics = CallStatistics(pairing, source, self.held_s)
         self.secret_headers: frozenset[str] = frozenset()
         """Names of additional headers to mask."""
         self.former_replicas: frozenset[str] = frozenset()
@@ -100,8 +100,6 @@ class Index:
         """True if messages and headers are shown without masking."""
         self.version = 0
         """Increases with every change."""
-        self.paired = 0
-        """Number of paired frames."""
         self._marks: dict[tuple[int, int | str | float], list[HeldMark]] = {}
         self._marks_lock = Lock()
         self._marked = 0
@@ -122,6 +120,11 @@ class Index:
     def is_here(self, frame: int) -> bool:
         """Return False if bytes of a frame must come from another process, and request them if necessary."""
         return self.fetched_until is None or self.fetched_until(frame, frame + 1) > frame
+
+    @property
+    def paired(self) -> int:
+        """Number of paired frames."""
+        return self._pairing.paired
 
     @property
     def frame_count(self) -> int:
@@ -472,7 +475,7 @@ class Index:
         """Skip frames that left memory, and readable disk, before they were paired."""
         self._miss(self.paired, first)
         self._pairing.skip_to(first)
-        self.paired = first
+        self._pairing.paired = first
 
     def _miss(self, start: int, stop: int) -> None:
         """Record that the frames from `start` up to `stop` are missing; adjacent gaps are merged."""
@@ -494,7 +497,7 @@ class Index:
             else:
                 self._pairing.add(frame)
                 seconds.append(int(frame.time))
-        self.paired = stop
+        self._pairing.paired = stop
         for second in set(seconds):
             self._rates[second] = self._rates.get(second, 0) + seconds.count(second)
         while len(self._rates) > _RATE_S:

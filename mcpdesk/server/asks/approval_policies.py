@@ -7,9 +7,9 @@ overrides `*`. This module does not know how a person is asked.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -46,32 +46,27 @@ Layer = tuple[str, Mapping[str, Policy]]
 ALLOWED = Ruling(Policy.ALLOW, "")
 
 
-class RulesState(Protocol):
-    """State of the server, as far as approvals use it."""
-
-    rules: int
-    """Counter that increases whenever the set of tools that may run changes."""
-
-    async def look_for_state(self) -> bool:
-        """Return True if the state file exists now."""
-
-    @property
-    def data(self) -> StateData:
-        """State file, created at first access."""
-
-
 class Approvals:
     """Approval policies of one server.
 
     Used on the core's loop; `ruling` and `grants` are safe on any thread.
     """
 
-    def __init__(self, state: RulesState) -> None:
+    def __init__(
+        self,
+        data: Callable[[], StateData],
+        has_data: Callable[[], Awaitable[bool]],
+        on_change: Callable[[], None],
+    ) -> None:
+        """`has_data` returns True if the state file exists now; `data` returns it, creating it if needed.
+
+        `on_change` is called when the set of tools that may run has changed.
+        """
         self.grants: tuple[Grant, ...] = ()
         """Permanent approvals of this process and of earlier ones, newest first."""
         self.waiting: dict[int, tuple[str, str]] = {}
         """Tool and peer of calls that wait in the inbox, by number of the question."""
-        self._state = state
+        self._data, self._has_data, self._on_change = data, has_data, on_change
         self._layers: tuple[Layer, ...] = ()
         self._chosen: dict[str, Policy] = {}
         self._is_kept = True
@@ -81,7 +76,7 @@ class Approvals:
         """Set the configured policies, the layer with the highest priority first."""
         if layers != self._layers:
             self._layers = layers
-            self._state.rules += 1
+            self._on_change()
 
     def ruling(self, tool: str) -> Ruling:
         """Return the effective policy of a tool."""
@@ -114,7 +109,7 @@ class Approvals:
         others = {name: policy for name, policy in self._chosen.items() if name != tool}
         self._take(others if chosen is None else others | {tool: chosen})
         try:
-            await self._state.data.run(lambda connection: kept.keep_policy(connection, tool, chosen))
+            await self._data().run(lambda connection: kept.keep_policy(connection, tool, chosen))
         except StorageError:
             self._is_kept = False
             raise
@@ -128,32 +123,32 @@ class Approvals:
         from mcpdesk.storage import approvals as kept
 
         now = time.time()
-        self.grants = await self._state.data.run(lambda connection: kept.grant(connection, tool, peer, now))
+        self.grants = await self._data().run(lambda connection: kept.grant(connection, tool, peer, now))
 
     async def revoke(self, tool: str, peer: str) -> None:
         """Withdraw a permanent approval. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
-        self.grants = await self._state.data.run(lambda connection: kept.revoke(connection, tool, peer))
+        self.grants = await self._data().run(lambda connection: kept.revoke(connection, tool, peer))
 
     async def recall(self) -> None:
         """Load approvals and choices of earlier runs and of other processes. Raises: StorageError."""
         from mcpdesk.storage import approvals as kept
 
-        if not await self._state.look_for_state():
+        if not await self._has_data():
             return
-        rules = self._state.rules
-        self.grants, chosen = await self._state.data.run(
+        before = self._chosen
+        self.grants, chosen = await self._data().run(
             lambda connection: (kept.grants(connection), kept.policies(connection))
         )
-        if self._is_kept and self._state.rules == rules:
+        if self._is_kept and self._chosen is before:
             known = set(Policy)
             self._take({name: Policy(policy) for name, policy in chosen.items() if policy in known})
 
     def _take(self, chosen: dict[str, Policy]) -> None:
         if chosen != self._chosen:
             self._chosen = chosen
-            self._state.rules += 1
+            self._on_change()
 
     def _configured(self, tool: str) -> Ruling:
         for origin, policies in self._layers:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mcpdesk.errors import ClientError, ClientTimeout
 from mcpdesk.protocol import codec
@@ -24,20 +24,8 @@ BEAT_S = 5.0
 GIVEN_UP = "no longer needed"
 
 
-class AskingCall(Protocol):
-    """Call that asks a question, as far as the question uses it."""
-
-    @property
-    def stop(self) -> str:
-        """Reason the call was ended; empty while it runs."""
-
-    @property
-    def outlet(self) -> Outlet:
-        """Outlet of the call's messages."""
-
-
 class _Waiting(NamedTuple):
-    call: AskingCall
+    call: object
     result: asyncio.Future[JSONObject]
 
 
@@ -56,28 +44,29 @@ class ClientRequests:
         self.session_mark = ""
         """Mark of a session that outlives this conversation, or empty."""
 
-    async def ask(self, call: AskingCall, asking: ClientQuestion[T], limit_s: float) -> T:
+    async def ask(
+        self, call: object, outlet: Callable[[], Outlet], asking: ClientQuestion[T], limit_s: float
+    ) -> T:
         """Send a question on the stream of a call and wait for the answer.
 
-        Raises: ClientError if the client cannot be asked, refuses, or does not answer in time.
+        `outlet` returns the call's present outlet. Raises: ClientError if the client cannot be asked,
+        refuses, or does not answer in time.
         """
-        if call.stop:
-            raise ClientError("The call is over: nobody is there to be asked")
-        if not call.outlet.may_send:
+        if not outlet().may_send:
             raise ClientError("The client takes no stream, so it cannot be asked anything")
         identifier = self._identifier()
         result = asyncio.get_running_loop().create_future()
         self.answers[identifier] = _Waiting(call, result)
-        call.outlet.send(codec.request(identifier, asking.method, asking.params))
+        outlet().send(codec.request(identifier, asking.method, asking.params))
         try:
-            await _answered(asking.method, call, result, limit_s)
+            await _answered(asking.method, outlet, result, limit_s)
         finally:
             self.answers.pop(identifier, None)
             if not result.done():
                 params: JSONObject = {"requestId": identifier, "reason": GIVEN_UP}
                 if "_meta" in asking.params:  # whose task it belongs to
                     params["_meta"] = asking.params["_meta"]
-                call.outlet.send(codec.notification("notifications/cancelled", params))
+                outlet().send(codec.notification("notifications/cancelled", params))
         return _read(asking, result)
 
     def receive(self, response: JSONObject) -> None:
@@ -88,11 +77,11 @@ class ClientRequests:
             waiting.result.set_result(response)
 
     @property
-    def waiting(self) -> list[AskingCall]:
+    def waiting(self) -> list[object]:
         """Calls with pending questions, once per question."""
         return [each.call for each in list(self.answers.values())]
 
-    def forget(self, call: AskingCall) -> None:
+    def forget(self, call: object) -> None:
         """Cancel the pending questions of a call that has ended."""
         for waiting in list(self.answers.values()):
             if waiting.call is call:
@@ -140,7 +129,9 @@ def unanswered(method: str, limit_s: float) -> ClientTimeout:
     return ClientTimeout(f"The client did not answer {method} within {limit_s:g} s")
 
 
-async def _answered(method: str, call: AskingCall, result: asyncio.Future[Any], limit_s: float) -> None:
+async def _answered(
+    method: str, outlet: Callable[[], Outlet], result: asyncio.Future[Any], limit_s: float
+) -> None:
     loop = asyncio.get_running_loop()
     ends = loop.time() + limit_s
     while not result.done():
@@ -149,7 +140,7 @@ async def _answered(method: str, call: AskingCall, result: asyncio.Future[Any], 
             raise unanswered(method, limit_s)
         await asyncio.wait({result}, timeout=min(BEAT_S, left_s))
         if not result.done():
-            call.outlet.keep_alive()
+            outlet().keep_alive()
 
 
 def _read(asking: ClientQuestion[T], result: asyncio.Future[JSONObject]) -> T:

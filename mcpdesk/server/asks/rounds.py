@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from math import inf
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -56,17 +56,15 @@ TURNS = 3
 SECRET_BYTES = 32
 
 
-class Follower(Protocol):
-    """Observer of an operation that continues without a request."""
+class Follower(NamedTuple):
+    """Functions that observe an operation that continues without a request."""
 
-    def asked(self) -> None:
-        """The set of its pending questions changed."""
-
-    def said(self, message: str) -> None:
-        """The handler reported a message."""
-
-    def ended(self, work: asyncio.Task[JSONObject]) -> None:
-        """The handler has ended."""
+    asked: Callable[[], None]
+    """The set of its pending questions changed."""
+    said: Callable[[str], None]
+    """The handler reported a message."""
+    ended: Callable[[asyncio.Task[JSONObject]], None]
+    """The handler has ended."""
 
 
 class _Pending(Struct, frozen=True):

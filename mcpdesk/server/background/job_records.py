@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mcpdesk.errors import ProtocolError, StorageError
 from mcpdesk.jobs.downloads import ProducedFile
@@ -30,6 +30,7 @@ from mcpdesk.storage.job_table import (
 if TYPE_CHECKING:
     from mcpdesk.jobs.job import JobStore
     from mcpdesk.storage.job_table import FileJobTable
+    from mcpdesk.storage.shared.engine_jobs import EngineJobTable
 
 RESULT_BYTES = 4 << 20
 """Maximum bytes of a stored result. Of a larger one only the other data of the job are stored."""
@@ -159,22 +160,12 @@ class JobRecords:
         )
 
 
-class ReplicaJobTable(JobTable, Protocol):
-    """Stored jobs of one server, shared by all replicas."""
-
-    async def running(self) -> set[str]:
-        """Return the ids of this replica's running jobs. Raises: StorageError."""
-
-    async def reclaim(self, identifiers: Iterable[str]) -> list[JobRow]:
-        """Take over jobs of this replica that it does not know of. Raises: StorageError."""
-
-
 class SharedJobRecords(JobRecords):
     """Stored jobs that every replica shows. If a replica dies, another one takes over its jobs."""
 
     def __init__(
         self,
-        table: ReplicaJobTable,
+        table: EngineJobTable,
         holder: str,
         server: str,
         store: Callable[[], JobStore],

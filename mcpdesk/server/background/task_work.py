@@ -15,7 +15,7 @@ from mcpdesk.protocol import codec, task_shapes
 from mcpdesk.protocol.jsonrpc import ErrorCode, JSONObject
 from mcpdesk.protocol.outlet import NULL_OUTLET, Outlet
 from mcpdesk.protocol.task_shapes import TaskStatus
-from mcpdesk.server.asks.rounds import Round
+from mcpdesk.server.asks.rounds import Follower, Round
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.left_code import note_left_job
 from mcpdesk.server.calls.running_call import Call
@@ -51,13 +51,14 @@ class TaskWork:
     def begin(self) -> None:
         """Answer the request that created the task, and continue without it."""
         body = task_shapes.created(self.job, self._call.terms)
+        follower = Follower(self.asked, self.said, self.ended)
         if self._is_core:
             self.job.listen(self._announce)
-            self._round.depart(body, self, self._outlet, task_shapes.related(self.job.id))
+            self._round.depart(body, follower, self._outlet, task_shapes.related(self.job.id))
         else:
             # Tasks of the extension have neither progress nor log messages.
             self._call.progress_token = None
-            self._round.depart(body, self, NULL_OUTLET, None)
+            self._round.depart(body, follower, NULL_OUTLET, None)
         self.asked()
 
     @property
@@ -136,7 +137,7 @@ class TaskWork:
         meta = {"_meta": task_shapes.related(self.job.id)}
         assert call.requests is not None
         try:
-            answer = await call.requests.ask(call, replace(question, params=question.params | meta), limit_s)
+            answer = await call.ask_client(replace(question, params=question.params | meta), limit_s)
         except ClientError as error:
             answer = error
         self._round.resolve(name, answer)

@@ -362,7 +362,7 @@ class Context(CallContext):
         if call.requests is None:
             raise ClientError(f"The client cannot be asked for {question.words} at this moment")
         with self._services.deadlines.paused(call, is_client=True):
-            return await call.requests.ask(call, question, limit_s)
+            return await call.ask_client(question, limit_s)
 
     def resource_updated(self, uri: str) -> None:
         """Notify subscribers of a resource that its content changed."""

@@ -32,9 +32,8 @@ from mcpdesk.protocol.jsonrpc import (
 from mcpdesk.protocol.methods import CALLS, METHODS, canonical, is_call
 from mcpdesk.protocol.outlet import ACCEPTED, Answer, Outlet, Reply
 from mcpdesk.protocol.phases import Phases
-from mcpdesk.server.asks.client_requests import AskingCall, ClientRequests
+from mcpdesk.server.asks.client_requests import ClientRequests
 from mcpdesk.server.calls.call_figures import Latency
-from mcpdesk.server.calls.call_phases import measured, waited_s
 from mcpdesk.server.calls.dispatch import Dispatcher
 from mcpdesk.server.calls.running_call import LEFT, Call, progress_token
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count, resource_not_found
@@ -118,7 +117,7 @@ class Conversation:
         return list(self.in_flight.values())
 
     @property
-    def asked(self) -> list[AskingCall]:
+    def asked(self) -> list[object]:
         """Calls that wait for an answer of the client, once per question."""
         return self.requests.waiting
 
@@ -322,10 +321,10 @@ class Conversation:
                 return ACCEPTED
             if call.job is not None and call.dialect is not None:
                 call.dialect.report(call.job, call.progress_token, call.outlet)
-            return (200, frame, measured(call))
+            return (200, frame, call.phases())
         except ProtocolError as error:
             call.code = error.code
-            return self.refused(call.id, error, call.terms.revision.is_stateless, measured(call))
+            return self.refused(call.id, error, call.terms.revision.is_stateless, call.phases())
         except asyncio.CancelledError:
             if not call.stop:
                 raise
@@ -334,7 +333,7 @@ class Conversation:
             told = f"Not finished: {LEFT} before the question was answered"
             left = ProtocolError(ErrorCode.INTERNAL_ERROR, told)
             call.code = left.code
-            return self.refused(call.id, left, call.terms.revision.is_stateless, measured(call))
+            return self.refused(call.id, left, call.terms.revision.is_stateless, call.phases())
         finally:
             self.in_flight.pop(call.id, None)
             call.is_over = True
@@ -342,7 +341,7 @@ class Conversation:
                 self.failures += call.has_failed
                 if self.latency is None:
                     self.latency = Latency()
-                self.latency.add(time.monotonic() - call.started - waited_s(call))
+                self.latency.add(time.monotonic() - call.started - call.waited_s())
             if call.stop:
                 call.undo_cancellation()
             else:

@@ -7,15 +7,17 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextvars import ContextVar
 from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from msgspec import Struct, field
 
 from mcpdesk.auth.principal import INVALID, MISSING, OPEN, TOKEN_VARIABLE, Principal
-from mcpdesk.errors import RemoteProtocolError
+from mcpdesk.errors import ClientError, RemoteProtocolError
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.jsonrpc import ErrorCode, Id, is_id
 from mcpdesk.protocol.outlet import Outlet
+from mcpdesk.protocol.phases import Phases
 from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.calls.call_phases import Waits
 
@@ -179,6 +181,36 @@ class Call(Struct, eq=False):
         from mcpdesk.protocol.trace import trace_of
 
         return trace_of(self.params.get("_meta"), self.headers)
+
+    async def ask_client(self, asking: ClientQuestion[T], limit_s: float) -> T:
+        """Send a question on the stream of the call, in the handshake era, and return the client's answer.
+
+        Raises: ClientError if the client cannot be asked, refuses, or does not answer in time.
+        """
+        if self.stop:
+            raise ClientError("The call is over: nobody is there to be asked")
+        assert self.requests is not None
+        return await self.requests.ask(self, lambda: self.outlet, asking, limit_s)
+
+    def waited_s(self) -> float:
+        """Return the seconds for which the call has waited for its client and for people."""
+        if self.waits is None:
+            return 0.0
+        self.waits.count()
+        return self.waits.client_s + self.waits.person_s
+
+    def phases(self) -> Phases:
+        """Return the phases of the call, whose response is ready now."""
+        now, waits = monotonic(), self.waits
+        handled = self.handled or now
+        began = self.began or handled
+        shaping = int((now - handled) * 1e6)
+        if waits is None:
+            return Phases(time.time(), int((handled - began) * 1e6), 0, 0, shaping)
+        waits.count()
+        client, person = waits.client_s, waits.person_s
+        spent = max(0.0, handled - began - client - person)
+        return Phases(time.time(), int(spent * 1e6), int(client * 1e6), int(person * 1e6), shaping)
 
     def check_token(self, is_required: bool, scopes: Collection[str] = ()) -> None:
         """Refuse a caller whose token is missing or lacks a scope.

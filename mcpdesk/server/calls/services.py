@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.server.calls.call_starts import CallStarts
@@ -42,34 +42,10 @@ class made_once(Generic[T_co]):
         return made
 
 
-class Log(Protocol):
-    """Receiver of log lines of hosted code, apart from the wire."""
-
-    def __call__(
-        self,
-        level: str,
-        source: str,
-        text: str,
-        where: str = "",
-        server: str = "",
-        trace: str = "",
-        call: tuple[int, Id] | None = None,
-    ) -> None:
-        """Log one line. `where` is `file:line` if known, `trace` the id of the caller's trace.
-
-        `call` is the connection and id of the request that it belongs to, if known.
-        """
-
-
-class Mask(Protocol):
-    """Masks the secrets of a tool."""
-
-    def __call__(self, value: Any, schema: Any = None) -> Any:
-        """Return a copy of a JSON value. Values that its JSON Schema `schema` marks as secret are masked."""
-
-
-def _unmasked(value: Any, schema: Any = None) -> Any:
-    return value
+Place: TypeAlias = tuple[int, Id]
+"""Connection and id of a request."""
+WriteLine: TypeAlias = Callable[[str, str, str, str, str, str, Place | None], None]
+"""Receives a log line of hosted code. The arguments are those of `Services.log`."""
 
 
 class Services:
@@ -77,17 +53,20 @@ class Services:
 
     def __init__(
         self,
-        log: Log,
+        log: WriteLine,
         *,
         round_keys: Callable[[], Sequence[bytes]] | None = None,
-        mask: Mask = _unmasked,
+        mask: Callable[[Any, Any], Any] = lambda value, schema: value,
         environment: Callable[[], dict[str, str]] = dict,
         starts: CallStarts | None = None,
     ) -> None:
         """`round_keys` returns the keys of `requestState`, see `Rounds`; None creates a private key."""
-        self.log = log
+        self._log = log
         self.mask = mask
-        """Masks the arguments of a call that are shown to the person who approves it."""
+        """Masks the arguments of a call that are shown to the person who approves it.
+
+        The second argument is their JSON Schema, which may mark values as secret.
+        """
         self.environment = environment
         """Returns the process environment without secrets, for `context.py` on pipes and for programs."""
         self.subscriptions = Subscriptions()
@@ -109,6 +88,23 @@ class Services:
         """Called with True if an ended call's code still runs, and with False when that has ended."""
         self.starts = starts or CallStarts()
         self._round_keys = round_keys
+
+    def log(
+        self,
+        level: str,
+        source: str,
+        text: str,
+        where: str = "",
+        server: str = "",
+        trace: str = "",
+        call: Place | None = None,
+    ) -> None:
+        """Log one line, apart from the wire. `where` is `file:line` if known, `trace` the id of the caller's
+        trace.
+
+        `call` is the connection and id of the request that it belongs to, if known.
+        """
+        self._log(level, source, text, where, server, trace, call)
 
     @made_once
     def inbox(self) -> Inbox:

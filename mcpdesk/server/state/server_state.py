@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, field
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from sqlite3 import Connection
 
+    from mcpdesk.hosting.replicas.replica_group import ServerInEngine
     from mcpdesk.jobs.call_files import CallFolders, MadeFiles
     from mcpdesk.jobs.output_budget import OutputBudget
     from mcpdesk.jobs.programs import Program, Programs
@@ -128,19 +129,6 @@ class Todo:
             self.version += 1
 
 
-class SharedState(Protocol):
-    """State of a server that several replicas share."""
-
-    core: CoreMark
-    """Identity of this replica."""
-
-    def open(self) -> StateData:
-        """Open the state."""
-
-    def clock(self) -> float:
-        """Unix time, the same on all replicas."""
-
-
 class ServerState:
     """State of a server with a folder: the server folder, and a folder for its data.
 
@@ -153,7 +141,7 @@ class ServerState:
         state: Path,
         skills: Sequence[Path] = (),
         options: ToolOptions | None = None,
-        shared: SharedState | None = None,
+        shared: ServerInEngine | None = None,
     ) -> None:
         """With `shared` the state is shared by all replicas and not stored in a file."""
         self._shared = shared
@@ -173,7 +161,7 @@ class ServerState:
         self.rules = 0
         """Counter that increases when the set of tools that may run changes, by a plan or a policy."""
         self._is_stopping = False
-        self.approvals = Approvals(self)
+        self.approvals = Approvals(lambda: self.data, self.look_for_state, self._change_rules)
         """Approval policies of the tools."""
         self.plan: Plan | None = None
         """Last plan of any session."""
@@ -196,6 +184,9 @@ class ServerState:
         self._has_state = False
         self._telling_aio: asyncio.Task[None] | None = None
         """Task that reports the programs here to the other replicas."""
+
+    def _change_rules(self) -> None:
+        self.rules += 1
 
     def take_plans(self, plans: Mapping[str, Plan], last: Plan | None) -> None:
         """Set the plans of all sessions; `last` is the plan changed last."""
@@ -326,7 +317,7 @@ class ServerState:
         made.log_to_clients = lambda level, data: self.log_to_clients(level, data)
         return made
 
-    def _shared_timers(self, shared: SharedState) -> CallbackTimers:
+    def _shared_timers(self, shared: ServerInEngine) -> CallbackTimers:
         from mcpdesk.server.state.callback_timers import CallbackTimers
 
         return CallbackTimers(self.data, shared.clock, shared.core)

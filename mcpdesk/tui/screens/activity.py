@@ -30,6 +30,7 @@ from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.line_list import Span, column
 from mcpdesk.tui.widgets.menu import Choice
+from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import Section
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ SECTIONS: dict[str, Callable[[Link], Section[Any]]] = {
 """Name -> section, in the order of the tabs."""
 
 
-class ActivityPane(Vertical):
+class ActivityPane(Vertical, Pane):
     """Tabs with counts, and the selected section."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("activity")

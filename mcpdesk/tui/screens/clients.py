@@ -37,6 +37,7 @@ from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu, is_confirmed
+from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import DIGITS, SectionLesson
 
 if TYPE_CHECKING:
@@ -257,7 +258,7 @@ def _style(column: Column[ClientView], cell: str) -> str:
     return "lines--warn" if cell == ToolsSeen.STALE and column.name == "tools" else column.style
 
 
-class ClientsPane(ColumnSection[ClientView]):
+class ClientsPane(ColumnSection[ClientView], Pane):
     """List of clients, and details of the selected one, or instructions to connect one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("clients")

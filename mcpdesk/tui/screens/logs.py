@@ -32,6 +32,7 @@ from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, ending, one_line, s
 from mcpdesk.tui.screens.log_histogram import LogHistogram, place_of
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Choice, Menu, ask_moment
+from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane, has_words
 
 if TYPE_CHECKING:
@@ -354,7 +355,7 @@ def _is_stack(first: str) -> bool:
     return first.lstrip(" ╭─┌").startswith(('File "', "Traceback (most recent"))
 
 
-class LogsPane(FilterPane):
+class LogsPane(FilterPane, Pane):
     """Filter, list, status, and details of one entry."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("logs")

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 from textual import events, work
 from textual.app import ComposeResult
@@ -21,10 +21,10 @@ from textual.widgets import ContentSwitcher, Static
 
 from mcpdesk.inbox.question import Question
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CoreView, ServerView
-from mcpdesk.tui.actions import bindings_for
+from mcpdesk.link.values import CoreView, JobState, Notice, ServerView, Severity
+from mcpdesk.tui.actions import SCREENS, bindings_for
 from mcpdesk.tui.crash import ScreenPlace
-from mcpdesk.tui.following import PERIOD_S
+from mcpdesk.tui.following import PERIOD_S, TICK_S
 from mcpdesk.tui.forms.question_text import DESK, QuestionBanner
 from mcpdesk.tui.screens.frame_lines import (
     SPARK_SECONDS,
@@ -33,8 +33,9 @@ from mcpdesk.tui.screens.frame_lines import (
     DeskTabs,
     NewsRow,
 )
-from mcpdesk.tui.screens.refreshing import ScreenRefresher, WaitingQuestions
+from mcpdesk.tui.screens.refreshing import GuardedSteps, ScreenRefresher, WaitingQuestions
 from mcpdesk.tui.terminal import HandsOff, is_typed
+from mcpdesk.tui.widgets.pane import Pane
 
 News = tuple[str, SeverityLevel, str]
 """Text, severity, and the key that helps."""
@@ -71,42 +72,17 @@ HANDS_OFF_S = 0.4
 _log = logging.getLogger(__name__)
 
 
-class Desk(Protocol):
-    """Application around a main screen."""
+class DeskFunctions(NamedTuple):
+    """Functions of the application around a main screen."""
 
-    def frame_is_painted(self) -> None:
-        """Handle the first paint of the frame around the panes. Called once."""
-
-    def server_is_painted(self) -> None:
-        """Handle the first display of a server. Called once."""
-
-    def copy(self, text: str, what: str) -> None:
-        """Copy `text` to the clipboard and report that `what` was copied."""
-
-    def tell(self, message: str, severity: SeverityLevel, hint: str = "") -> None:
-        """Show news; `hint`, a key that helps, is not cut off."""
-
-    def tell_all(self, news: Sequence[News]) -> None:
-        """Store news items, and show the most severe one."""
-
-
-@runtime_checkable
-class SectionedPane(Protocol):
-    """Pane with several sections."""
-
-    def show_section(self, name: str) -> None:
-        """Show a section."""
-
-
-@runtime_checkable
-class RestorablePane(Protocol):
-    """Pane whose position is restored after a restart of the screen."""
-
-    def place(self) -> Any:
-        """Return the state that `return_to` needs."""
-
-    def return_to(self, place: Any) -> None:
-        """Restore the position. The pane is mounted and was refreshed once."""
+    frame_is_painted: Callable[[], None]
+    """Handles the first paint of the frame around the panes. Called once."""
+    server_is_painted: Callable[[], None]
+    """Handles the first display of a server. Called once."""
+    copy: Callable[[str, str], None]
+    """Copies the first text to the clipboard, and reports that the second one was copied."""
+    tell_all: Callable[[Sequence[News]], None]
+    """Stores news items, and shows the most severe one."""
 
 
 class MainScreen(Screen[None]):
@@ -122,7 +98,7 @@ class MainScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]
 
     def __init__(
-        self, link: Link, desk: Desk, panes: Panes = PANES, place: ScreenPlace | None = None
+        self, link: Link, desk: DeskFunctions, panes: Panes = PANES, place: ScreenPlace | None = None
     ) -> None:
         super().__init__()
         self.link = link
@@ -130,7 +106,7 @@ class MainScreen(Screen[None]):
         self._place = place or ScreenPlace()
         self.server = self._place.server
         self.questions = WaitingQuestions(link, self._place.opened)
-        self.refresher = ScreenRefresher(self)
+        self.refresher = ScreenRefresher(self, link, self.refresh_view, lambda: self.is_calm, self._tick_s)
         self.last_key = -math.inf
         self.last_call = -math.inf
         """Monotonic time in seconds at which a key or click last made a call of the desk itself."""
@@ -142,7 +118,13 @@ class MainScreen(Screen[None]):
         self._hands_off = HandsOff(HANDS_OFF_S)
         self._has_told_of_keys = False
         self._has_server = False
-        self._has_clock = False
+        self.has_clock = False
+        """True if the header or the banner shows something that changes with time."""
+        self._steps = GuardedSteps(lambda text: self.notify(text, severity="error", markup=False))
+        self._notice = -1
+        self._jobs_version: int | None = None
+        self._failed: Collection[str] | None = None
+        """Ids of the failed jobs at the last read; None before the first."""
         self._badge = ""
         """Counts on the tab of the activity screen."""
         self._lead = ("", 0.0)
@@ -276,10 +258,83 @@ class MainScreen(Screen[None]):
         is_in_field = self.focused is not None and _takes_letters(self.focused)
         return self.app.screen is self and is_hands_off and (is_own or not is_in_field)
 
-    @property
-    def has_clock(self) -> bool:
-        """True if the header or the banner shows something that changes with time."""
-        return self._has_clock
+    def _tick_s(self) -> float | None:
+        """Return the seconds until the clocks need a refresh; None without clocks."""
+        ticks = [TICK_S] if self.has_clock else []
+        if self.is_active and isinstance(pane := self.pane, Pane) and (tick_s := pane.tick_s()) is not None:
+            ticks.append(tick_s)
+        return min(ticks, default=None)
+
+    def refresh_view(self) -> None:
+        """Read the state of the core once and update everything visible."""
+        view = self._steps.run("core", self.link.view)
+        if view is None:
+            return
+        questions = self.questions
+        self._steps.run("questions", lambda: questions.update(view))
+        self._steps.run("header", lambda: self.show_header(view, questions.waiting))
+        self._steps.run("notices", self._show_notices)
+        self._steps.run("jobs", lambda: self._report_failed_jobs(view))
+        self._steps.run("question", self._offer_question)
+        self.refresh_pane(self.pane, view)
+
+    def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
+        """Update one pane."""
+        current = view or self._steps.run("core", self.link.view)
+        # A pane without children is not composed yet, or is being removed at exit.
+        if isinstance(pane, Pane) and pane.children and current is not None:
+            self._steps.run(f"{self.shown} pane", lambda: pane.show_view(current))
+
+    def _offer_question(self) -> None:
+        question = self.questions.next
+        if question is None or question.id in self.questions.opened:
+            self.announce(None)
+        elif self.may_open(question):
+            self.ask(question, is_unasked=True)
+        else:
+            self.announce(question)
+
+    def _show_notices(self) -> None:
+        notices = self.link.notices(self._notice)
+        if not notices:
+            return
+        self._notice = notices[-1].number
+        self.desk.tell_all([self._news_of(notice) for notice in notices])
+
+    def _report_failed_jobs(self, view: CoreView) -> None:
+        """Show the jobs that failed since the last call.
+
+        Jobs that failed before the first call are not shown.
+        """
+        if view.work.jobs_version == self._jobs_version:
+            return
+        self._jobs_version = view.work.jobs_version
+        failed = {job.id: job for job in self.link.jobs() if job.state is JobState.FAILED}
+        known, self._failed = self._failed, failed.keys()
+        new = [] if known is None else [job for job in failed.values() if job.id not in known]
+        news = []
+        for job in new:
+            which = f"Job {job.number}" if job.number else job.kind.value.capitalize()
+            because = job.message.removeprefix(f"{job.name} failed with ")
+            because = f" ({because})" if because else ""
+            text = f"{which} of {job.server} failed{because}: {job.name}"
+            news.append(self._news_of(Notice(0, text, Severity.WARNING, "activity/jobs")))
+        if news:
+            self.desk.tell_all(news)
+
+    def _news_of(self, notice: Notice) -> News:
+        """Return the news item of a notice.
+
+        A named section of the activity screen is shown at its next visit.
+        """
+        screen, _, part = notice.screen.partition("/")
+        if part and part == f"save/{self.server}":
+            hint = " · R compares"
+        else:
+            hint = _way_to(screen) if screen != self.shown else ""
+        if screen == "activity":
+            self.lead_to(part)
+        return notice.text, notice.severity.value, hint
 
     def show_header(self, view: CoreView, waiting: tuple[Question, ...]) -> None:
         """Update header and tabs; select another server if the current one no longer exists."""
@@ -293,7 +348,7 @@ class MainScreen(Screen[None]):
         may_fall_quiet = any(client.falls_quiet(time.time()) for client in view.clients)
         next_callback = view.work.next_callback
         ages = (waiting, view.stuck, view.silent_s, next_callback is not None, may_fall_quiet, any(rates))
-        self._has_clock = any(ages)
+        self.has_clock = any(ages)
         self.header.show_view(view, self.server, rates, len(waiting), self.link.held())
         self._footer.announce(is_asked=bool(waiting))
         jobs = view.work.running_jobs
@@ -313,7 +368,7 @@ class MainScreen(Screen[None]):
             self.tabs.mark(name, self._badge)
             self._focus_pane(name)
         part, until = self._lead
-        if time.monotonic() < until and isinstance(self.pane, SectionedPane):
+        if time.monotonic() < until and isinstance(self.pane, Pane):
             self._lead = ("", 0.0)
             self.pane.show_section(part)
 
@@ -324,9 +379,10 @@ class MainScreen(Screen[None]):
         """
         panes = dict[str, Any]()
         for pane in list(self.switcher.children):
-            if pane.id and isinstance(pane, RestorablePane):
+            if pane.id and isinstance(pane, Pane):
                 try:
-                    panes[pane.id] = pane.place()
+                    if (position := pane.place()) is not None:
+                        panes[pane.id] = position
                 except Exception:
                     _log.exception("where the %s pane was is not known", pane.id)
         return ScreenPlace(self.server, self.shown, panes, frozenset(self.questions.opened))
@@ -344,8 +400,8 @@ class MainScreen(Screen[None]):
             pane = self.panes[name](self.link)
             pane.id = name
             await self.switcher.add_content(pane)
-            if name in self._place.panes and isinstance(pane, RestorablePane):
-                self.refresher.refresh_pane(pane)
+            if name in self._place.panes and isinstance(pane, Pane):
+                self.refresh_pane(pane)
                 pane.return_to(self._place.panes[name])
 
     def _focus_pane(self, name: str) -> None:
@@ -394,7 +450,7 @@ class MainScreen(Screen[None]):
         """Show the changes of the last save in the workbench."""
         await self.show_screen("workbench")
         if self.pane is not None:
-            self.refresher.refresh_pane(self.pane)
+            self.refresh_pane(self.pane)
             await self.app.run_action("replay_recording", default_namespace=self.pane)
 
     @work
@@ -535,3 +591,9 @@ class MainScreen(Screen[None]):
 
 def _takes_letters(widget: Widget) -> bool:
     return widget.check_consume_key("a", "a")
+
+
+def _way_to(screen: str) -> str:
+    """Return the end of a news line that names the key of a screen."""
+    action = SCREENS.get(screen)
+    return f" · press {action.keys}: {action.title.lower()}" if action is not None else ""

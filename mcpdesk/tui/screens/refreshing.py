@@ -1,6 +1,6 @@
 """Keeps the main screen up to date: reads the core when a change is reported, at most 20 times a second.
 
-`ScreenRefresher` is the only part of the screen that catches all exceptions: a pane that fails is logged and
+`GuardedSteps` is the only part of the screen that catches all exceptions: a pane that fails is logged and
 named in a notification, and the other panes continue.
 """
 
@@ -13,23 +13,19 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Any
 
 from textual.app import ScreenStackError
 from textual.css.query import NoMatches
 from textual.dom import NoScreen
-from textual.widget import Widget
+from textual.screen import Screen
 
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import CoreView, JobState, Notice, Severity
-from mcpdesk.tui.actions import SCREENS
+from mcpdesk.link.values import CoreView
 from mcpdesk.tui.following import PERIOD_S, TICK_S
 from mcpdesk.tui.forms.question_text import DESK
 from mcpdesk.tui.render.safe_text import one_line
-
-if TYPE_CHECKING:
-    from mcpdesk.tui.screens.main_screen import MainScreen, News
 
 TRAILING_TICKS = 2
 """Ticks after the last change, for panes that show part of it later."""
@@ -52,14 +48,6 @@ ELSEWHERE_S = 0.35
 CATCH_UP_S, PAUSE_S = 0.008, 0.002
 """Seconds of one step that pairs frames left over from a busy period, and of the pause before the next."""
 _log = logging.getLogger(__name__)
-
-
-@runtime_checkable
-class TickingPane(Protocol):
-    """Pane with clocks: ages, running times, regular reads."""
-
-    def tick_s(self) -> float | None:
-        """Return the seconds until a refresh is needed without a reported change; None if it is not."""
 
 
 class WaitingQuestions:
@@ -97,11 +85,26 @@ class WaitingQuestions:
 
 
 class ScreenRefresher:
-    """Refreshes one main screen."""
+    """Decides when one main screen is refreshed."""
 
-    def __init__(self, main: MainScreen) -> None:
-        self._main = main
-        self._link = main.link
+    def __init__(
+        self,
+        screen: Screen[Any],
+        link: Link,
+        refresh: Callable[[], None],
+        is_calm: Callable[[], bool],
+        tick_s: Callable[[], float | None],
+    ) -> None:
+        """`refresh` updates everything visible.
+
+        `is_calm` returns True if no key was pressed recently. `tick_s` returns the seconds until clocks on
+        the screen need a refresh, or None.
+        """
+        self._screen = screen
+        self._link = link
+        self.refresh = refresh
+        self._is_calm = is_calm
+        self._tick_s = tick_s
         self._frames = -1
         self._quiet_beats = 0
         self._looked = (-math.inf, 0.0)
@@ -122,14 +125,6 @@ class ScreenRefresher:
         self._is_catching_up = False
         self._is_slow = False
         """True if the next beat is later than usual."""
-        self._notice = -1
-        self._jobs_version: int | None = None
-        self._failed: Collection[str] | None = None
-        """Ids of the failed jobs at the last read; None before the first."""
-        self._problems: dict[str, str] = {}
-        """Part that could not be shown at the last attempt -> error."""
-        self._incomplete: set[str] = set()
-        """Parts whose widgets were missing at their last refresh."""
 
     @property
     def is_resting(self) -> bool:
@@ -166,8 +161,8 @@ class ScreenRefresher:
 
     def _come(self) -> None:
         """Refresh now, or one period after the last refresh."""
-        if self._is_slow and self._main.is_attached:
-            period_s = PERIOD_S if self._main.is_active else COVERED_S
+        if self._is_slow and self._screen.is_attached:
+            period_s = PERIOD_S if self._screen.is_active else COVERED_S
             rest_s = self._beaten + period_s - time.monotonic()
             if rest_s > 0:
                 self._beat_in(rest_s)
@@ -199,22 +194,21 @@ class ScreenRefresher:
 
     def _rest_s(self) -> float | None:
         """Return the seconds until the next beat; None to wait for a change."""
-        is_active = self._main.is_active
+        is_active = self._screen.is_active
         if not self._link.reports_changes:
             return COVERED_S if not is_active else REST_S if self.is_resting else PERIOD_S
-        if self._has_news or self._is_late or not self._main.is_calm:
+        if self._has_news or self._is_late or not self._is_calm():
             return PERIOD_S if is_active else COVERED_S
-        pane = self._main.pane
-        ticks = [TICK_S] if self._trailing or self._main.has_clock else []
-        if is_active and isinstance(pane, TickingPane) and (tick_s := pane.tick_s()) is not None:
-            ticks.append(tick_s)
-        return min(ticks, default=None)
+        tick_s = self._tick_s()
+        if not self._trailing:
+            return tick_s
+        return TICK_S if tick_s is None else min(TICK_S, tick_s)
 
     def _tick(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._main.is_attached:
+        if self._screen.is_attached:
             try:
                 self.beat()
             finally:
@@ -223,7 +217,7 @@ class ScreenRefresher:
     def wake(self) -> None:
         """Return to frequent refreshes, and refresh soon, because of user input."""
         self._quiet_beats = 0
-        if self._is_slow and self._loop is not None and self._main.is_active:
+        if self._is_slow and self._loop is not None and self._screen.is_active:
             self._beat_in(PERIOD_S)
 
     def beat(self) -> None:
@@ -233,7 +227,7 @@ class ScreenRefresher:
         traffic = self._link.traffic
         came = traffic.frame_count - self._frames
         self._frames += came
-        is_calm, is_behind = self._main.is_calm, traffic.paired < self._frames
+        is_calm, is_behind = self._is_calm(), traffic.paired < self._frames
         share = BUSY_SHARE if is_calm and not self._link.is_elsewhere else TYPING_SHARE
         is_busy = came >= (BUSY_FRAMES if is_calm else TYPING_FRAMES)
         self._quiet_beats = 0 if came or is_behind or not is_calm else self._quiet_beats + 1
@@ -248,12 +242,12 @@ class ScreenRefresher:
             self.refresh()
 
     def _catch_up(self) -> None:
-        if not self._main.is_attached:
+        if not self._screen.is_attached:
             return
         is_behind = self._link.traffic.catch_up(CATCH_UP_S)
         is_quiet = self._link.traffic.frame_count - self._frames < BUSY_FRAMES
         # After each timer of a covered screen, Textual draws it completely.
-        self._is_catching_up = is_behind and is_quiet and self._main.is_active
+        self._is_catching_up = is_behind and is_quiet and self._screen.is_active
         if self._is_catching_up:
             self._later(PAUSE_S, self._catch_up)
 
@@ -264,79 +258,19 @@ class ScreenRefresher:
         least_s = ELSEWHERE_S if self._link.is_elsewhere else BUSY_S
         return since < least_s and time.thread_time() - used > share * since
 
-    def refresh(self) -> None:
-        """Read the state of the core once and update everything visible."""
-        view = self._try("core", self._link.view)
-        if view is None:
-            return
-        questions = self._main.questions
-        self._try("questions", lambda: questions.update(view))
-        self._try("header", lambda: self._main.show_header(view, questions.waiting))
-        self._try("notices", self._show_notices)
-        self._try("jobs", lambda: self._report_failed_jobs(view))
-        self._try("question", self._offer_question)
-        self.refresh_pane(self._main.pane, view)
 
-    def refresh_pane(self, pane: Widget | None, view: CoreView | None = None) -> None:
-        """Update one pane."""
-        current = view or self._try("core", self._link.view)
-        show: Callable[[CoreView], None] | None = getattr(pane, "show_view", None)
-        # A pane without children is not composed yet, or is being removed at exit.
-        if pane is not None and pane.children and show is not None and current is not None:
-            self._try(f"{self._main.shown} pane", lambda: show(current))
+class GuardedSteps:
+    """Steps of a refresh. A step that fails does not keep the others from running."""
 
-    def _offer_question(self) -> None:
-        main, question = self._main, self._main.questions.next
-        if question is None or question.id in main.questions.opened:
-            main.announce(None)
-        elif main.may_open(question):
-            main.ask(question, is_unasked=True)
-        else:
-            main.announce(question)
+    def __init__(self, show: Callable[[str], None]) -> None:
+        """`show` shows an error to the person."""
+        self._show = show
+        self._problems: dict[str, str] = {}
+        """Part that could not be shown at the last attempt -> error."""
+        self._incomplete: set[str] = set()
+        """Parts whose widgets were missing at their last refresh."""
 
-    def _show_notices(self) -> None:
-        notices = self._link.notices(self._notice)
-        if not notices:
-            return
-        self._notice = notices[-1].number
-        self._main.desk.tell_all([self._news_of(notice) for notice in notices])
-
-    def _report_failed_jobs(self, view: CoreView) -> None:
-        """Show the jobs that failed since the last call.
-
-        Jobs that failed before the first call are not shown.
-        """
-        if view.work.jobs_version == self._jobs_version:
-            return
-        self._jobs_version = view.work.jobs_version
-        failed = {job.id: job for job in self._link.jobs() if job.state is JobState.FAILED}
-        known, self._failed = self._failed, failed.keys()
-        new = [] if known is None else [job for job in failed.values() if job.id not in known]
-        news = []
-        for job in new:
-            which = f"Job {job.number}" if job.number else job.kind.value.capitalize()
-            because = job.message.removeprefix(f"{job.name} failed with ")
-            because = f" ({because})" if because else ""
-            text = f"{which} of {job.server} failed{because}: {job.name}"
-            news.append(self._news_of(Notice(0, text, Severity.WARNING, "activity/jobs")))
-        if news:
-            self._main.desk.tell_all(news)
-
-    def _news_of(self, notice: Notice) -> News:
-        """Return the news item of a notice.
-
-        A named section of the activity screen is shown at its next visit.
-        """
-        screen, _, part = notice.screen.partition("/")
-        if part and part == f"save/{self._main.server}":
-            hint = " · R compares"
-        else:
-            hint = _way_to(screen) if screen != self._main.shown else ""
-        if screen == "activity":
-            self._main.lead_to(part)
-        return notice.text, notice.severity.value, hint
-
-    def _try(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
+    def run(self, what: str, step: Callable[[], CoreView | None]) -> CoreView | None:
         """Run one step; log and show an exception once, until the step succeeds again."""
         try:
             view = step()
@@ -352,14 +286,8 @@ class ScreenRefresher:
                 self._problems[what] = problem
                 _log.exception("the %s could not be shown", what)
                 text = one_line(f"The {what} could not be shown: {problem}")
-                self._main.notify(text, severity="error", markup=False)
+                self._show(text)
             return None
         self._problems.pop(what, None)
         self._incomplete.discard(what)
         return view
-
-
-def _way_to(screen: str) -> str:
-    """Return the end of a news line that names the key of a screen."""
-    action = SCREENS.get(screen)
-    return f" · press {action.keys}: {action.title.lower()}" if action is not None else ""

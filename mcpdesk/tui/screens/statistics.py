@@ -31,6 +31,7 @@ from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.choice_box import TabStrip
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
 from mcpdesk.tui.widgets.menu import Choice, Menu
+from mcpdesk.tui.widgets.pane import Pane
 
 if TYPE_CHECKING:
     from mcpdesk.tui.traffic.traffic_pane import TrafficPane
@@ -88,7 +89,7 @@ GIVING_WAY = ("in", "out", "server", "p99", "def tok", "result tok", "p50")
 """Columns that are hidden if space is short, the first one first."""
 
 
-class StatisticsPane(ColumnSection[StatisticsRow]):
+class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     """One row per tool, client or method, and charts over time of the selected one."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("statistics")

@@ -33,6 +33,7 @@ from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.render.json_text import compact, json_problem, pretty
 from mcpdesk.tui.render.safe_text import one_line
 from mcpdesk.tui.widgets.first_size import KnowsFirstSize
+from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.workbench.catalogue_list import CatalogueList, CataloguePane
 from mcpdesk.tui.workbench.drafts import Draft, Drafts, is_same_item
 
@@ -72,7 +73,7 @@ class _Opening:
     """True if it is called."""
 
 
-class WorkbenchPane(KnowsFirstSize, Vertical):
+class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
     """Catalogue on the left, selected item on the right. `server` is the name of the selected server."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("workbench")
@@ -368,7 +369,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical):
         await fetch_exchanges(self.app, self._link.traffic, calls)
         replay = save.replay = RecordingReplay(self._link, self.server)
         await replay.run(self._saves.changed)
-        if self._saves.page is None:
+        if self._saves.update_page is None:
             is_broken = save.is_broken
             told = f"recording of {replay.server}: {replay.told}{', the contract is broken' * is_broken}"
             severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from textwrap import wrap
 from time import time
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.cells import cell_len
 from textual import events, on, work
@@ -58,6 +58,7 @@ from mcpdesk.tui.traffic.traffic_lines import Cell
 from mcpdesk.tui.traffic.traffic_list import TrafficList
 from mcpdesk.tui.traffic.waterfall import legend
 from mcpdesk.tui.widgets.menu import Choice, ask_moment, is_confirmed
+from mcpdesk.tui.widgets.pane import Pane
 from mcpdesk.tui.widgets.section import FilterPane
 from mcpdesk.tui.workbench.drafts import awaited_at
 from mcpdesk.tui.workbench.item_requests import Request, item_of
@@ -80,14 +81,7 @@ _HINT = (
 )
 
 
-class LogLines(Protocol):
-    """Interface of the logs screen that the traffic uses."""
-
-    def show_lines_of(self, exchange: Exchange) -> None:
-        """Show the log lines of one call."""
-
-
-class TrafficPane(FilterPane):
+class TrafficPane(FilterPane, Pane):
     """Filter at the top, list and details, counts at the bottom."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("traffic")
@@ -306,14 +300,15 @@ class TrafficPane(FilterPane):
     async def action_logs(self) -> None:
         """Show the log lines of the selected call."""
         if (chosen := self._chosen()) is not None:
-            from mcpdesk.tui.screens.logs import lines_of  # imported at the first visit of Logs
+            from mcpdesk.tui.screens.logs import LogsPane, lines_of  # imported at the first visit of Logs
 
             exchange = self.link.traffic.exchange(chosen)
             if not lines_of(self.link.logs(), exchange):
                 self.notify("Nothing was logged while this call ran.", markup=False)
                 return
             await self.app.main.show_screen("logs")
-            cast("LogLines", self.app.main.pane).show_lines_of(exchange)
+            if isinstance(pane := self.app.main.pane, LogsPane):
+                pane.show_lines_of(exchange)
 
     def action_hold(self) -> None:
         """Open the dialog of held messages."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from mcpdesk.errors import DeskError
 from mcpdesk.link.link import Link
@@ -141,13 +141,6 @@ class RecordingReplay:
                 call.cancel()
 
 
-class SaveView(Protocol):
-    """Widget that shows the saves while it is open."""
-
-    def update_rows(self) -> None:
-        """Show the changes since the last update."""
-
-
 @dataclass(slots=True, eq=False)
 class Save:
     """Effects of one save: changes of the contract, and of the outcomes of recorded calls."""
@@ -174,8 +167,8 @@ class Saves:
 
     def __init__(self) -> None:
         self.at_every_save = False
-        self.page: SaveView | None = None
-        """Open page that shows the saves, or None."""
+        self.update_page: Callable[[], None] | None = None
+        """Updates the page that shows the saves; None while it is closed."""
         self._of: dict[str, list[Save]] = {}
         """Saves by server, the newest last."""
         self._catalogues: dict[str, Catalogue] = {}
@@ -211,8 +204,8 @@ class Saves:
 
     def changed(self) -> None:
         """Update the page if it is open."""
-        if self.page is not None:
-            self.page.update_rows()
+        if self.update_page is not None:
+            self.update_page()
 
 
 def _not_loaded(catalogue: Catalogue) -> Iterator[str]:

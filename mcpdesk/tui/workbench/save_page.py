@@ -90,7 +90,7 @@ class SavePage(Dialog[None]):
         self._chosen: Save | None = None
         """Save that is shown; None for the latest."""
         self._is_ready = False
-        saves.page = self
+        saves.update_page = self.update_rows
         self._drawn: tuple[object, object] | None = None
         """Row whose difference is shown, and its verdict at that time."""
 
@@ -112,7 +112,7 @@ class SavePage(Dialog[None]):
 
     def on_unmount(self) -> None:
         """Stop receiving updates."""
-        self._is_ready, self._saves.page = False, None
+        self._is_ready, self._saves.update_page = False, None
 
     def update_rows(self) -> None:
         """Show the changes since the last update."""

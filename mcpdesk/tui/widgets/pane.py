@@ -1,0 +1,34 @@
+"""Base of the panes that the main screen shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from textual.widget import Widget
+
+if TYPE_CHECKING:
+    from mcpdesk.link.values import CoreView
+
+
+class Pane(Widget):
+    """One of the screens below the tabs. The methods do nothing by default."""
+
+    def show_view(self, view: CoreView) -> None:
+        """Show the state of the core."""
+
+    def tick_s(self) -> float | None:
+        """Return the seconds until a refresh is needed without a reported change; None if it is not.
+
+        Ages, running times and regular reads need one.
+        """
+        return None
+
+    def place(self) -> Any:
+        """Return the state that `return_to` needs to restore the position after a restart; None without."""
+        return None
+
+    def return_to(self, place: Any) -> None:
+        """Restore the position. The pane is mounted and was refreshed once."""
+
+    def show_section(self, name: str) -> None:
+        """Show a section, if the pane has several."""
