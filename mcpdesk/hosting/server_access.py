@@ -6,14 +6,17 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from mcpdesk.auth.access import NOTHING_ASKED, Access
-from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, Load, constant, jwk_keys, secret_keys
 from mcpdesk.hosting.folder.manifest import Auth, Jwt
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.settings import SETTINGS, SettingKind
+
+if TYPE_CHECKING:
+    from mcpdesk.auth.keys import KeySet, KeySource, Load
 
 
 class AccessGate:
@@ -52,7 +55,6 @@ class AccessGate:
         if auth.jwt is None:
             return NOTHING_ASKED
         from mcpdesk.auth.tokens import TokenTerms, Verifier
-        from mcpdesk.hosting.server_access import key_source
 
         if auth.jwt.secret_env and not self._environment.get(auth.jwt.secret_env):
             self._report(f"auth.jwt: {auth.jwt.secret_env} is not set, so no token counts")
@@ -131,6 +133,8 @@ def key_source(
     jwt: Jwt, folder: Path, environment: Mapping[str, str], report: Callable[[str], None], fetch: Fetch
 ) -> KeySource:
     """Return the keys a manifest names. `report` is called with problems, never including a secret."""
+    from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, constant, secret_keys
+
     allowed = tuple(jwt.algorithms)
     if jwt.secret_env:
         place, pace = f"secret_env {jwt.secret_env}", CONSTANT
@@ -185,6 +189,8 @@ def url_keys(url: str, algorithms: Iterable[str], fetch: Fetch) -> Load:
 
 
 def _parsed(data: bytes, allowed: tuple[str, ...], with_secrets: bool) -> KeySet:
+    from mcpdesk.auth.keys import jwk_keys
+
     if len(data) > LARGEST:
         raise ValueError(f"it is larger than {LARGEST} bytes")
     return jwk_keys(data, allowed, with_secrets)

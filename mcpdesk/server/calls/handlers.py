@@ -18,8 +18,7 @@ from mcpdesk.protocol.methods import check_uri
 from mcpdesk.protocol.revisions import Revision
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
 from mcpdesk.server.background.protocol_tasks import ProtocolTasks
-from mcpdesk.server.calls.context import make_context
-from mcpdesk.server.calls.loop_context import invoke
+from mcpdesk.server.calls.context import Context, make_context
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
 from mcpdesk.server.calls.subscriptions import LIST_CHANGED, Subscriber, check_count, resource_not_found
@@ -63,8 +62,7 @@ class Handlers:
 
     async def _read(self, found: FoundResource, call: Call) -> Any:
         context = await make_context(self._server, self._services, call, found.uri)
-        return await invoke(
-            self._server,
+        return await self._invoke(
             found.is_folder_code,
             lambda inner: found.reader(found.uri, found.variables, inner),
             context,
@@ -92,8 +90,8 @@ class Handlers:
         self, completer: Completer, typed: str, given: dict[str, str], target: _Target, call: Call
     ) -> JSONObject:
         context = await make_context(self._server, self._services, call, target.name)
-        found = await invoke(
-            self._server, target.is_folder_code, lambda inner: completer(typed, given, inner), context
+        found = await self._invoke(
+            target.is_folder_code, lambda inner: completer(typed, given, inner), context
         )
         return _page(found)
 
@@ -118,9 +116,16 @@ class Handlers:
 
     async def _rendered(self, prompt: Prompt, arguments: dict[str, str], call: Call) -> Any:
         context = await make_context(self._server, self._services, call, prompt.name)
-        return await invoke(
-            self._server, prompt.is_folder_code, lambda inner: prompt.renderer(arguments, inner), context
+        return await self._invoke(
+            prompt.is_folder_code, lambda inner: prompt.renderer(arguments, inner), context
         )
+
+    def _invoke(
+        self, is_folder_code: bool, make: Callable[[Context], Awaitable[T]], context: Context
+    ) -> Awaitable[T]:
+        from mcpdesk.server.calls.loop_context import invoke  # not needed at the start
+
+        return invoke(self._server, is_folder_code, make, context)
 
     async def _limited(self, work: Awaitable[T], call: Call) -> T:
         try:

@@ -28,7 +28,6 @@ from mcpdesk.protocol.jsonrpc import JSONObject, invalid_params
 from mcpdesk.server.calls import outcomes
 from mcpdesk.server.calls.call_figures import OutcomeKind, ToolFigure
 from mcpdesk.server.calls.context import Context, ToolCall, make_context
-from mcpdesk.server.calls.loop_context import invoke
 from mcpdesk.server.calls.outcomes import ToolOutcome
 from mcpdesk.server.calls.running_call import Call
 from mcpdesk.server.calls.services import Services
@@ -317,6 +316,8 @@ class ToolCalls:
         hosted = self._server.hosted
         if hosted is None or hosted.own_loops is None:
             return tool.handler(arguments, context)
+        from mcpdesk.server.calls.loop_context import invoke  # not needed at the start
+
         return invoke(
             self._server, tool.is_folder_code, lambda inner: tool.handler(arguments, inner), context
         )
