@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from mcpdesk.auth import keys
 from mcpdesk.auth.access import NOTHING_ASKED
 from mcpdesk.auth.keys import KeysMissing, KeySource, RefreshPace
 from mcpdesk.auth.principal import Rejected
 from mcpdesk.auth.tokens import Verifier
-from mcpdesk.hosting import server_access
 from mcpdesk.hosting.folder.manifest import Auth, Jwt, Needs
 from mcpdesk.hosting.server_access import (
     LARGEST,
@@ -138,7 +138,7 @@ def test_programs_see_neither_the_secrets_of_tokens_nor_those_of_the_desk(
 async def test_a_key_file_that_is_saved_counts_at_once_and_the_old_key_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_access, "FILE", RefreshPace(fresh_s=0, pause_s=0, waits=True))
+    monkeypatch.setattr(keys, "FILE", RefreshPace(fresh_s=0, pause_s=0, waits=True))
     path, told = tmp_path / "keys.json", list[str]()
     path.write_bytes(jwks(jwk("ES256", "first")))
     named = Jwt(algorithms=["ES256"], jwks_file="keys.json", issuer=ISSUER, audience=AUDIENCE)

@@ -13,11 +13,12 @@ from textual.widgets import Button, Input
 from mcpdesk.link.values import CoreView, ItemKind
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.main_screen import PANES, Panes
+from mcpdesk.tui.widgets.pane import Pane
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
 
 
-class StubPane(Vertical):
+class StubPane(Vertical, Pane):
     """A button and an input; remembers what was asked of it."""
 
     def __init__(self, link: FakeLink) -> None:
