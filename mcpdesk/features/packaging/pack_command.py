@@ -12,8 +12,8 @@ import click
 from mcpdesk.auth.principal import TOKEN_VARIABLE
 from mcpdesk.cli import completion
 from mcpdesk.cli.core_process import loaded
-from mcpdesk.cli.options import server_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, aligned, print_message, print_text
+from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
 
 PACK_EXAMPLES = """\b
