@@ -242,7 +242,7 @@ def test_a_state_folder_that_cannot_be_written_costs_the_capture_only(
     assert said.startswith(b"mcpdesk: what passes is not recorded: ") and b"Traceback" not in said
 
 
-# SIGKILL of each process: the effect on the others. The table is in docs/servers.md, too.
+# SIGKILL of each process: the effect on the others. The table is in docs/any-server.md, too.
 
 STUBBORN = (
     "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
