@@ -162,7 +162,7 @@ def output_file(identifier: str) -> str:
 
 def accepted(identifier: str) -> JSONObject:
     """Return the result of a call that continues as a job."""
-    told = f"Accepted: the call goes on as job {identifier}; GET /jobs/{identifier} tells how it stands."
+    told = f"Accepted: the call runs as job {identifier}; GET /jobs/{identifier} returns its state."
     body = {"content": [{"type": "text", "text": told}], "isError": False}
     return {"status": "accepted"} | places(identifier) | body
 

@@ -61,8 +61,8 @@ Socket: TypeAlias = "web.WebSocketResponse[Literal[True]]"
 _PATH = re.compile(r"(?:/v1)?/(jobs|ws/jobs|mcp/progress)/([A-Za-z0-9_-]{1,64})(?:/(manifest|download))?/?")
 _LIST = re.compile(r"(?:/v1)?/jobs")
 NOT_OWNED = (
-    "Nobody has to say who they are here, so no job is anybody's own: ask for a job by its id, or send the "
-    "Mcp-Session-Id of the session it was begun in"
+    "Anonymous callers cannot list jobs; ask for a job by its id, or send the Mcp-Session-Id of the session "
+    "that started it"
 )
 
 
