@@ -40,11 +40,11 @@ FAMILIES = {
     "million": "a capture of 1,000,000 frames under `mcpdesk open`",
     "dashboard": "the dashboard in a browser, with and without 100,000 frames",
 }
-"""Every family of figures, a module of this folder each, and what it measures."""
+"""Every family of figures (a module of this folder each), and its subject."""
 
 
 def main() -> None:
-    """Run the families asked for, all without a name."""
+    """Run the named families, or all of them."""
     parser = _parser()
     given = parser.parse_args()
     if unknown := [name for name in given.names if name not in FAMILIES]:

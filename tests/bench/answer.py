@@ -1,4 +1,4 @@
-"""Finds where an HTTP answer ends, at the least cost: answers that look like the last one are not parsed."""
+"""Finds the end of an HTTP answer cheaply: answers that look like the last one are not parsed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _LARGE = 1 << 18
 
 
 class AnswerReader:
-    """Collects the bytes of one answer after the other, of a connection with one request in flight."""
+    """Collects the answers of a connection with one request in flight."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         self._size = 0
         self._wanted = 0
-        """Length of the answer under way, or `_TO_LAST_CHUNK`; 0 is not known yet."""
+        """Length of the current answer, or `_TO_LAST_CHUNK`; 0 if unknown."""
         self._usual = -1
         """Length of the last answer that gave its length."""
 
     def feed(self, data: bytes) -> bytes | None:
-        """The answer when `data` completes it, else None: whole, or the beginning of a large one."""
+        """Return the answer if `data` completes it (whole, or the beginning of a large one), else None."""
         if len(data) == self._usual and not self._pieces:
             return data
         self._size += len(data)
@@ -64,6 +64,6 @@ class AnswerReader:
 
 
 def session_of(answer: bytes) -> str:
-    """The session an answer opened; "" for a server that keeps none."""
+    """Session id that an answer opened; "" for a server without sessions."""
     found = _SESSION.search(answer)
     return found[1].decode() if found else ""

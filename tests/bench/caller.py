@@ -11,7 +11,7 @@ from tests.bench.answer import AnswerReader, session_of
 from tests.bench.messages import FIRST_ID, INITIALIZED, Address, Ask, echo, in_session, initialize
 
 LARGE = 1 << 16
-"""Bytes of a call beyond which its parts are not put together first."""
+"""Size of a call in bytes above which its parts are sent separately."""
 
 
 class Counter(Protocol):
@@ -37,21 +37,21 @@ class Caller(asyncio.Protocol):
         self._reader = AnswerReader()
         self._waiting: asyncio.Future[bytes] | None = None
         self.session = ""
-        """The id of the session that this connection uses; empty: none."""
+        """Id of the session of this connection; "" if it has none."""
         self._before = self._after = b""
         self._is_over = False
         self.began = 0.0
-        """When the call on the way was sent."""
+        """Time at which the current call was sent."""
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is on its way."""
+        """True while a call is in flight."""
         return not self._idle.is_set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
+        """Store the transport."""
         self.transport = cast(asyncio.Transport, transport)  # uvloop's transport does not inherit from it
 
     def data_received(self, data: bytes) -> None:
@@ -73,7 +73,7 @@ class Caller(asyncio.Protocol):
             self._idle.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """A server that hangs up spoils the figure."""
+        """Record a failure if the server closes the connection."""
         if not self._is_over:
             self._load.fail(f"connection lost: {exc}")
 
@@ -88,7 +88,7 @@ class Caller(asyncio.Protocol):
             self.transport.write(b"%b%d%b" % (self._before, FIRST_ID + self._load.sent, self._after))
 
     async def prepare(self, session: str = "") -> None:
-        """Take over a session, or open one where the era has them, and make the bytes of the call."""
+        """Use a session, or open one if the era has sessions, and build the bytes of the call."""
         self.session = session
         if self._era == "handshake" and not session:
             self.session = session_of(await self._exchange(post(self._address, initialize(), [])))
@@ -96,7 +96,7 @@ class Caller(asyncio.Protocol):
         self._before, self._after = self._ask.post(self._address, self._era, self.session)
 
     async def leave(self) -> None:
-        """End the session, once no call is on its way."""
+        """End the session after the current call."""
         await self._idle.wait()
         if self.session:
             await self._exchange(self._address.head("DELETE", 0, in_session(self.session)))
@@ -118,7 +118,7 @@ class Cycler(Caller):
     _steps: Generator[bytes, bytes, bytes]
 
     async def prepare(self, session: str = "") -> None:
-        """Nothing lasts longer than a session."""
+        """Do nothing: each call has a new session."""
 
     def call(self) -> None:
         """Begin a session."""
@@ -148,5 +148,5 @@ def _session(address: Address) -> Generator[bytes, bytes, bytes]:
 
 
 def post(address: Address, body: bytes, headers: list[str]) -> bytes:
-    """A whole POST."""
+    """Bytes of a POST request."""
     return address.head("POST", len(body), headers) + body

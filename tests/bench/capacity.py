@@ -44,14 +44,14 @@ EVENTS = 300
 STREAMS, STREAM_BYTES = 200, 100_000
 STATE_BYTES = 100_000
 AT_ONCE = 32
-"""Requests to the engine that are under way at a time."""
+"""Number of concurrent requests to the engine."""
 STATE = SessionState(
     {"protocolVersion": "2025-11-25", "capabilities": {}}, True, "error", ("resource://a",), "m"
 )
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Sizes in the engine and in replicas, and rates of what changes in the engine."""
+    """Sizes in the engine and in replicas, and rates of changes in the engine."""
     if PROGRAM:
         yield from asyncio.run(_figures(effort))
 
@@ -89,7 +89,7 @@ def _busy_s(server: EngineServer) -> float:
 
 
 async def _rate(work: Callable[[int], Awaitable[object]], seconds: float, at_once: int = AT_ONCE) -> float:
-    """Times a second that work ends, so many at a time."""
+    """Return how many times a second `work` ends, with `at_once` running concurrently."""
     end, numbers, done = time.monotonic() + seconds, count(), 0
 
     async def repeat() -> None:
@@ -137,7 +137,7 @@ async def _sessions(server: EngineServer, seconds: float) -> Values:
 
 
 async def _renewals(server: EngineServer, seconds: float) -> Values:
-    """Write sessions that were used, as each is once a minute."""
+    """Write used sessions, as replicas do once a minute."""
     async with _engine(server) as engine:
         sessions = EngineSessions(engine, EventBus(engine, "one"), "one", 3600)
         new = [SharedSession(f"{at:064x}", "calc", "me", 1.0, STATE, 0) for at in range(1_000)]
@@ -177,7 +177,7 @@ async def _leases(server: EngineServer, seconds: float) -> Values:
 
 
 async def _streams(server: EngineServer, seconds: float) -> Values:
-    """Write streams whose clients are away."""
+    """Write streams whose clients are disconnected."""
     del seconds
     async with _engine(server) as engine:
         streams, budget = EngineStreams(engine, 3600), SharedEventBudget(1 << 30)
@@ -221,7 +221,7 @@ async def _jobs(server: EngineServer, seconds: float) -> Values:
 
 
 async def _events(server: EngineServer, seconds: float) -> Values:
-    """Events that many replicas read; here all of them are one process."""
+    """Send events that many replicas read; here all of them are one process."""
     del seconds
     async with _engine(server) as engine:
         heard, is_over = 0, asyncio.Event()
@@ -256,7 +256,7 @@ async def _events(server: EngineServer, seconds: float) -> Values:
 
 
 async def _state(server: EngineServer, seconds: float) -> Values:
-    """Changes of the state of one server, by one replica and by four at a time."""
+    """Change the state of one server, by one replica and by four at a time."""
     async with _engine(server) as engine:
         states = [EngineDatabase(engine, "calc") for _ in range(4)]
         await states[0].run(lambda c: facts.keep(c, "plan:", "x" * STATE_BYTES))

@@ -1,4 +1,4 @@
-"""A server of 1,000 tools: listing them all, and calling one among them."""
+"""A server of 1,000 tools: lists of all of them, and calls of one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CALLED = {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(2.5), "one tool": Goa
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Lists a second over HTTP and stdio; calls a second among many tools beside those among one."""
+    """Lists a second over HTTP and stdio; calls a second with many tools and with one."""
     with served(effort, TOOLS) as places, served(replace(effort, peers=())) as few:
         samples = effort.interleaved(
             {name: place.job("list", "stateless", effort.seconds, 1).run for name, place in places.items()}

@@ -60,7 +60,7 @@ def starts(name: str, samples: Mapping[str, Sequence[Start]], goals: Mapping[str
 
 
 def usual(start: Callable[[], float]) -> Start:
-    """The medians of some starts that tell their milliseconds and leave no process behind."""
+    """Medians of some starts that return their milliseconds and leave no process behind."""
     each = []
     for _ in range(STARTS):
         used = _children_cpu_ms()
@@ -77,7 +77,7 @@ def until_listed(command: Sequence[str], state: Path) -> float:
 
 
 def _children_cpu_ms() -> float:
-    """CPU time of all processes that were started here and have ended."""
+    """CPU time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return 1000 * (used.ru_utime + used.ru_stime)
 
@@ -87,7 +87,7 @@ def _over_stdio(one: Contender) -> float:
 
 
 def _over_http(one: Contender) -> float:
-    """Milliseconds from the start, by a client that tries again every millisecond."""
+    """Milliseconds from the start, for a client that retries every millisecond."""
     port = free_port()
     before, after = LIST.post(Address(port, one.path), "stateless")
     began = time.perf_counter()

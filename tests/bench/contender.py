@@ -26,19 +26,19 @@ class Contender:
 
     name: str
     http: Sequence[str]
-    """Serves HTTP on the port that is added."""
+    """Command that serves HTTP; the port is appended."""
     path: str
     stdio: Sequence[str]
     state: Path
 
     @contextmanager
     def served(self) -> Iterator[Served]:
-        """It serves HTTP for the length of the block."""
+        """Serve HTTP during the block."""
         with running(self.http, self.state) as place:
             yield Served(place, self.path)
 
     def pipe(self) -> Pipe:
-        """It serves the pipe that is returned."""
+        """Start a stdio server and return its pipe."""
         return Pipe(self.stdio, self.state)
 
 
@@ -50,20 +50,20 @@ class Served:
     path: str
 
     def job(self, ask: str, era: str, seconds: float, connections: int) -> Job:
-        """A load on it, its CPU time included."""
+        """A load on it, with its CPU time."""
         port, pid = self.place
         return Job(port, self.path, era, seconds, connections, ask=ask, pid=pid)
 
     def fill(self, calls: int) -> None:
-        """Call so many times, whatever that takes."""
+        """Make so many calls."""
         Job(self.place.port, self.path, "stateless", 600, calls=calls).run()
 
 
 @contextmanager
 def contenders(effort: Effort, tools: int = 0) -> Iterator[list[Contender]]:
-    """Ours, then the peers asked for.
+    """Ours, then the selected peers.
 
-    Each has a tool that echoes, one that reports progress, and `tools` more.
+    Each has an echo tool, one that reports progress, and `tools` more.
     """
     with echo_folder(tools=tools) as folder:
         place, state, many = str(folder), folder.parent, str(tools)

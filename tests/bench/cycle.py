@@ -15,7 +15,7 @@ CLIENTS = (1, 8)
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Sessions a second. The TypeScript SDK comes without sessions: it answers as many requests."""
+    """Sessions a second. The TypeScript SDK has no sessions here: it answers as many requests."""
     for clients, samples in effort.afresh(lambda: _started(effort)).items():
         yield from rates(f"http cycle c{clients}", samples, GOALS)
 

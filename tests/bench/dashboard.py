@@ -71,7 +71,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
 
 
 def _beside(effort: Effort, browser: Browser) -> Iterator[Figure]:
-    """Calls of a core whose dashboard is open, beside those of one that is not looked at."""
+    """Calls of a core with an open dashboard, beside those of one without."""
     with ExitStack() as stack:
         seen = stack.enter_context(serving(stack.enter_context(echo_folder())))
         apart = stack.enter_context(serving(stack.enter_context(echo_folder())))
@@ -93,14 +93,14 @@ def _fill(place: Serving) -> None:
 
 
 def _opened(browser: Browser, place: Serving) -> tuple[float, ...]:
-    """Milliseconds to paint, servers and traffic: medians of some openings, none with anything kept."""
+    """Milliseconds to paint, servers and traffic: medians of some openings without a cache."""
     found = [_one_opening(browser, place) for _ in range(OPENINGS)]
     paint, core, traffic = (median(times) for times in zip(*found, strict=True))
     return paint, core, traffic
 
 
 def _painted(browser: Browser, place: Serving, path: str) -> tuple[float, ...]:
-    """Milliseconds to the first paint of something simpler: what the browser and the machine take anyway."""
+    """Milliseconds to the first paint of a simpler page: the share of browser and machine."""
     return (median(_one_paint(browser, place, path) for _ in range(OPENINGS)),)
 
 
@@ -132,7 +132,7 @@ def _read_all(browser: Browser, place: Serving) -> float:
 
 
 def _until(page: Page, holds: str) -> None:
-    """Wait for something of the page. Raises: RuntimeError when it does not come."""
+    """Wait until a condition of the page holds. Raises: RuntimeError on timeout."""
     end = time.monotonic() + PATIENCE_S
     while not page.evaluate(holds):
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""The desk on screen while it is called: how soon a key is drawn, and what is left of the throughput."""
+"""The desk on screen during calls: the delay of a key, and the remaining throughput."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ RATES = (500.0, 2_000.0)
 STEPS_RATE = 500.0
 """Calls a second that report progress."""
 LETTERS = "αβγδεζηθικλμνξοπρστυφχψω"
-"""Typed one by one: letters nothing else on the screen is written with."""
+"""Typed one by one; the screen shows these letters nowhere else."""
 SETTLE_S = 0.5
 ESCAPE = "\x1b"
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Keys under a steady load, then all the calls it can answer."""
+    """Delay of keys under a steady load, then the highest rate of calls."""
     with echo_folder() as folder, desk(folder) as (screen, port):
         for rate in RATES:
             with _load(Job(port, "/mcp/echo", "stateless", 3600, rate=rate)):
@@ -74,7 +74,7 @@ def _drawing(screen: Screen, seconds: float) -> float:
 
 
 def _throughput(effort: Effort, screen: Screen, seen: Job, alone: Job, name: str) -> Iterator[Figure]:
-    """Calls a second beside the pane that is up, and of a core without a screen; the slowest, too."""
+    """Calls a second beside the open pane, and of a core without a screen; the slowest, too."""
 
     shares = []
 
@@ -96,7 +96,7 @@ def _throughput(effort: Effort, screen: Screen, seen: Job, alone: Job, name: str
 
 @contextmanager
 def desk(folder: Path) -> Iterator[tuple[Screen, int]]:
-    """The desk on a folder, ready to be called; the block gets its screen and its port."""
+    """Run the desk on a folder; yield its screen and its port."""
     port = free_port()
     with closing(Screen([*MCPDESK, str(folder), "--port", str(port)], folder.parent)) as screen:
         screen.see(rf"http://127\.0\.0\.1:{port}")
@@ -106,7 +106,7 @@ def desk(folder: Path) -> Iterator[tuple[Screen, int]]:
 
 @contextmanager
 def _load(job: Job) -> Iterator[None]:
-    """A steady load for the length of the block."""
+    """Run a steady load during the block."""
     with job.start() as child:
         time.sleep(2 * SETTLE_S)
         try:
@@ -128,7 +128,7 @@ def keys(screen: Screen) -> tuple[float, float]:
 
 
 def _paused(screen: Screen) -> float:
-    """Milliseconds of switching the list of messages, which is up, between two states."""
+    """Milliseconds to switch the open list of messages between two states."""
     time.sleep(SETTLE_S)
     paused = []
     for _ in range(len(LETTERS) // 2):
@@ -138,6 +138,6 @@ def _paused(screen: Screen) -> float:
 
 
 def _after_a_while(screen: Screen, key: str, pattern: str) -> float:
-    """Press a key at any moment between two pulses of the screen."""
+    """Press a key at a random moment between two updates of the screen."""
     time.sleep(random.uniform(0.03, 0.13))
     return screen.press(key, pattern)

@@ -26,7 +26,7 @@ class Goal:
     at_most: bool = False
 
     def reached(self, value: float) -> bool:
-        """Whether a value keeps within the bound."""
+        """True if a value is within the bound."""
         return value <= self.bound if self.at_most else value >= self.bound
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """The median of the rounds' ratios, which the neighbours' noise moves least; None without a peer."""
+        """Median of the rounds' ratios, which is least affected by other load; None without a peer."""
         if not self.theirs:
             return None
         return median(ours / max(theirs, 1e-9) for ours, theirs in zip(self.ours, self.theirs, strict=True))
@@ -93,7 +93,7 @@ class Effort:
         """Measure every case's contenders once a round, in turn; each round starts its programs again.
 
         One start of a program differs from the next by more than most gains. `begin` starts and warms them.
-        Returns each one's values, one a round, by case.
+        Returns the values of each contender, one a round, by case.
         """
         samples: dict[Case, dict[str, list[Value]]] = {}
         for _ in range(self.rounds):
@@ -119,7 +119,7 @@ def beside(
 def rates(
     name: str, samples: Mapping[str, Sequence[Measured]], goals: Mapping[str, Goal]
 ) -> Iterator[Figure]:
-    """Rate and CPU time beside every peer, with a word where the load had no time left."""
+    """Rate and CPU time beside every peer, with a remark if the load used all of its processor."""
     for figure in beside(name, "/s", values("rate", samples), goals):
         bound = [
             who for who in (OURS, figure.peer) if any(one.is_bound_by_load for one in samples.get(who, ()))
@@ -130,5 +130,5 @@ def rates(
 
 
 def values(field: str, samples: Mapping[str, Sequence[object]]) -> dict[str, list[float]]:
-    """One field of everything measured."""
+    """One field of all measurements."""
     return {name: [getattr(one, field) for one in measured] for name, measured in samples.items()}

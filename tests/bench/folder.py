@@ -1,4 +1,4 @@
-"""The server folder that is measured."""
+"""The measured server folder."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def tool_{number:04}(text: str, count: int = 1, loud: bool = False) -> str
 
 @contextmanager
 def echo_folder(*names: str, tools: int = 0) -> Iterator[Path]:
-    """A server folder `echo`, and room for state beside it.
+    """A server folder `echo` in a temporary folder that also holds the state.
 
     It has an echoing tool of each name, one that reports progress, and `tools` more, all on one page.
     """

@@ -1,4 +1,4 @@
-"""The gateway dialect beside the standard endpoint of the same process; its events; what its jobs leave."""
+"""The gateway dialect beside the standard endpoint of the same process; its events; memory of its jobs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ STANDARD = "standard"
 MORE = Goal(1.1, at_most=True)
 PATHS = {OURS: "/v1/mcp", STANDARD: "/mcp/echo"}
 SLICES = 8
-"""Loads a round: short ones in turn feel the same neighbours."""
+"""Loads a round: short, alternating ones are equally affected by other programs."""
 INTERVAL_MS = 200
 LATE = Goal(1.5, at_most=True)
 CLOCK = "clock"
-"""A task that sleeps for the interval, in the readers' process: how late anything is on this machine now."""
+"""A task in the readers' process that sleeps for the interval: the current lateness of this machine."""
 READERS = 50
 JOBS = 3_000
-"""More than are kept, so that the first of them have made room."""
+"""More than the server keeps, so the oldest are dropped."""
 GROWN = Goal(8.0, at_most=True)
 _AT_ONCE = 50
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """CPU time an answer, time between events, memory that jobs add once as many are kept as may be."""
+    """CPU time of an answer, time between events, and memory of jobs once the limit is reached."""
     with contenders(effort) as (ours, *_), ours.served() as served:
         for era in ("handshake", "stateless"):
             for connections in (1, 32):
@@ -65,7 +65,7 @@ def _calls(effort: Effort, served: Served, era: str, connections: int) -> dict[s
 
 
 async def _longest_gaps(url: str, seconds: float) -> dict[str, float]:
-    """The longest time in ms that one of many readers waited for its next event, and that of a mere clock."""
+    """Longest time in ms between two events for one of many readers, and for a plain clock."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client:
         name = await _begin(client, url, "tick", {"count": 100_000_000})
         path = f"{url}/v1/mcp/progress/{name}?interval_ms={INTERVAL_MS}&max_ms={int(1000 * seconds)}"
@@ -92,7 +92,7 @@ async def _ticks(count: int) -> list[float]:
 
 
 async def _jobs(url: str, count: int) -> None:
-    """Begin so many jobs, some at a time, and see each end."""
+    """Begin so many jobs, some at a time, and wait for the end of each."""
     async with aiohttp.ClientSession() as client:
         turns = asyncio.Semaphore(_AT_ONCE)
 

@@ -23,11 +23,11 @@ GOALS = {KEY: Goal(1.02, at_most=True), "HS256": Goal(1.25, at_most=True)}
 """Goals. Public-key algorithms only inform: the time of the signature alone is printed beside them."""
 CHECKS = 100
 SLICES = 6
-"""Loads a round: short ones in turn feel the same neighbours."""
+"""Loads a round: short, alternating ones are equally affected by other programs."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """CPU time and latency of a call, by what is asked for."""
+    """CPU time and latency of a call, by the required credentials."""
     names = (OPEN, KEY, *ALGORITHMS)
     notes = {name: f"the signature alone: {_bare_us(name):.0f} us" for name in ALGORITHMS}
     with ExitStack() as stack:
@@ -47,7 +47,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
 
 
 def _bare_us(algorithm: str) -> float:
-    """CPU time of one check of a signature by the library, without anything around it."""
+    """CPU time of one signature check by the library alone."""
     keys = (
         secret_keys(SECRET.encode(), [algorithm])
         if algorithm == "HS256"
@@ -66,7 +66,7 @@ def _bare_us(algorithm: str) -> float:
 
 @contextmanager
 def _serving(name: str) -> Iterator[Serving]:
-    """A server that asks for that."""
+    """A server that requires these credentials."""
     with echo_folder() as folder:
         manifest: dict[str, Any] = {"name": "echo"}
         if name not in (KEY, OPEN):

@@ -11,7 +11,7 @@ from tests.bench.measured import Measured
 from tests.bench.messages import ERAS
 
 Case = tuple[str, int]
-"""An era, and how many connections."""
+"""An era, and the number of connections."""
 GOALS: dict[Case, dict[str, Goal]] = {
     ("handshake", 1): {FRAME: Goal(0.85), SDK: Goal(3.5), TYPESCRIPT: Goal(1.8)},
     ("handshake", 32): {FRAME: Goal(0.8), SDK: Goal(9), TYPESCRIPT: Goal(2.5)},
@@ -24,11 +24,11 @@ TAIL = Goal(2, at_most=True)
 FULL = 80_000
 """Calls that fill a ring of 64 MiB."""
 AGAIN = (1, 32)
-"""Connections measured with full rings too."""
+"""Numbers of connections that are also measured with full rings."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Calls a second, CPU time a call and, of one connection, latencies; again with full rings."""
+    """Calls a second, CPU time of a call and, for one connection, latencies; again with full rings."""
     for case, samples in effort.afresh(lambda: started(effort, GOALS)).items():
         yield from _told(case, samples)
     few = effort.beside_only(FRAME)
@@ -41,7 +41,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
 def started(
     effort: Effort, cases: Iterable[Case], calls: int = 0
 ) -> Iterator[Mapping[Case, Mapping[str, Callable[[], Measured]]]]:
-    """The loads of all cases on programs started now; ours was called so many times before."""
+    """Loads of all cases on newly started programs; ours has received so many calls before."""
     with served(effort) as places:
         if calls:
             places[OURS].fill(calls)
@@ -55,7 +55,7 @@ def started(
 
 
 def _told(case: Case, samples: Mapping[str, list[Measured]], what: str = "") -> Iterator[Figure]:
-    """All there is to say of one number of connections."""
+    """Figures for one number of connections."""
     era, connections = case
     name = f"http {era} c{connections}{what}"
     yield from rates(name, samples, GOALS[case])

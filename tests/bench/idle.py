@@ -95,7 +95,7 @@ def _of_a_desk(seconds: float) -> Mapping[str, Rest]:
 
 
 def _of_an_attached_desk(seconds: float) -> Mapping[str, Rest]:
-    """The screen, and the core it is attached to."""
+    """Wake-ups of the screen, and of the core it is attached to."""
     with ExitStack() as stack:
         folder = stack.enter_context(_folder())
         core = stack.enter_context(

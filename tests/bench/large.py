@@ -24,7 +24,7 @@ MOVES = 24
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Milliseconds from a key to its drawing, the usual ones and the worst."""
+    """Milliseconds from a key to its drawing: median and worst."""
     with tempfile.TemporaryDirectory() as state, closing(_desk(Path(state))) as screen:
         moved = [_moves(screen) for _ in range(effort.rounds)]
         yield Figure("300 tools, key down", "ms", [median(each) for each in moved], goal=TO_KEY)
@@ -47,7 +47,7 @@ def _desk(state: Path) -> Screen:
 
 
 def _moves(screen: Screen) -> list[float]:
-    """Down the list of tools, whose forms are opened in passing."""
+    """Move down the list of tools; each form is opened on the way."""
     screen.press(ESCAPE, "")
     return [_pressed(screen, "j", ".") for _ in range(MOVES)]
 
@@ -62,7 +62,7 @@ def _letters(screen: Screen) -> list[float]:
 
 
 def _called(screen: Screen, tool: str) -> tuple[float, float]:
-    """Until a result is shown, and the worst letter that is typed while another one comes."""
+    """Time until a result is shown, and the slowest letter typed while another result arrives."""
     screen.press(FILTER, "")
     screen.press(tool, tool)
     time.sleep(SETTLE_S)

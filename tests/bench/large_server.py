@@ -1,4 +1,4 @@
-"""A server over stdio of 300 tools, three of which answer with 5 MB. Of the standard library."""
+"""A server over stdio with 300 tools, three of which answer with 5 MB. It uses only the standard library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connection that takes any number of calls at a time, spoken to with as little as a client can do."""
+"""A connection with any number of concurrent calls, used with as little code as possible."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Line(ABC):
 
     @abstractmethod
     def framed(self, before: bytes, after: bytes) -> tuple[bytes, bytes]:
-        """The ends of a message, with what the transport needs around it."""
+        """Return both parts of a message, with the framing of the transport."""
 
     @abstractmethod
     def break_off(self) -> None:
@@ -63,7 +63,7 @@ class Line(ABC):
         return answer
 
     def load(self, ask: Ask, era: str, seconds: float, in_flight: int, events: int = 0) -> Measured:
-        """Answers a second with `in_flight` calls on the way at any time; with `events`, events a second."""
+        """Answers a second with `in_flight` concurrent calls; with `events`, events a second."""
         stuck = Timer(seconds + STUCK_S, self.break_off)
         stuck.daemon = True
         stuck.start()

@@ -43,13 +43,13 @@ class Job:
     rate: float = 0.0
     calls: int = 0
     ask: str = "echo"
-    """A name of `ASKS`, or `cycle`."""
+    """A name in `ASKS`, or `cycle`."""
     pid: int = 0
-    """The server's process, whose CPU time is measured."""
+    """Process id of the server, whose CPU time is measured."""
     headers: tuple[str, ...] = ()
-    """Sent with every request."""
+    """Headers of every request."""
     opened_at: int = 0
-    """The port of another replica, at which the sessions are opened; 0: at `port`."""
+    """Port of another replica that opens the sessions; 0: `port`."""
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start it in a separate process."""
@@ -87,7 +87,7 @@ class Load:
         self._callers: list[Caller] = []
         self._latencies = array("d")
         self._last = 0.0
-        """When the last answer came."""
+        """Time of the last answer."""
         self._over = asyncio.Event()
 
     def count(self, answer: bytes, began: float) -> bool:
@@ -102,13 +102,13 @@ class Load:
         return not self.job.rate and not self._over.is_set()
 
     def fail(self, why: str) -> None:
-        """End the load; the first reason counts."""
+        """End the load; the first reason is reported."""
         if not self._over.is_set():
             self.error = why
             self._over.set()
 
     async def run(self) -> dict[str, float] | dict[str, str]:
-        """Warm up, measure, tell."""
+        """Warm up, measure, and return the result."""
         try:
             return await self._run()
         finally:
@@ -144,7 +144,7 @@ class Load:
                 await caller.prepare(await self._opened() if job.opened_at else "")
 
     async def _opened(self) -> str:
-        """A session opened at another replica."""
+        """Open a session at another replica."""
         job = self.job
         address = Address(job.opened_at, job.path, tuple(job.headers))
         _, opener = await asyncio.get_running_loop().create_connection(
@@ -155,7 +155,7 @@ class Load:
         return opener.session
 
     async def _measure(self) -> Measured:
-        """Measure from one answer to another, so that few long ones are not cut at the ends."""
+        """Measure from one answer to another, so that a few long ones are not cut at the ends."""
         began = self._last or time.perf_counter()
         self.answered, self._latencies = 0, array("d")
         wall, busy, used, stolen = time.perf_counter(), time.process_time(), self._used_s(), stolen_s()
@@ -179,7 +179,7 @@ class Load:
         return cpu_s(self.job.pid) if self.job.pid else 0.0
 
     async def _go(self, callers: list[Caller]) -> None:
-        """Start every connection; with a rate, send whatever is due every hundredth of a second."""
+        """Start every connection; with a rate, send the due calls every hundredth of a second."""
         if not self.job.rate:
             for caller in callers:
                 caller.call()

@@ -1,4 +1,4 @@
-"""One desk over eight replicas of 2,000 frames a second each: how late it has paired them, and what it costs.
+"""One desk over eight replicas of 2,000 frames a second each: its lag, and its cost.
 
 The lag is from the moment a replica records a frame to the moment the desk has paired it. Replicas, engine
 and desk share this machine: what else runs on it makes the lag longer.
@@ -27,7 +27,7 @@ from tests.support.engine import PROGRAM, EngineServer, engine_server
 REPLICAS, RATE = 8, 2_000
 WARM_S = 2.0
 EVERY = 7
-"""One of so many frames is looked at."""
+"""One of so many frames is inspected."""
 START_S = 120.0
 LAG = Goal(500, at_most=True)
 

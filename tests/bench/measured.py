@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 BUSY = 0.9
 DISTURBED = 0.005
-"""Share of the processors' time. Where a hypervisor takes a few times as much, the slowest calls are its."""
+"""Share of the processors' time. If a hypervisor takes a few times as much, it causes the slowest calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Answers (or events) a second, and what each cost the server."""
+    """Answers (or events) a second, and their cost for the server."""
 
     rate: float
     cpu_us: float = 0.0
@@ -27,10 +27,10 @@ class Measured:
 
     @property
     def is_bound_by_load(self) -> bool:
-        """Whether the load had no time left while the server had: then the rate is the load's own."""
+        """True if the load used all of its processor and the server did not: the load limits the rate."""
         return self.load_busy > BUSY and self.server_busy < BUSY
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether the slowest calls tell about others on the same machine."""
+        """True if other programs on the machine cause the slowest calls."""
         return self.stolen > DISTURBED

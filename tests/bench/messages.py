@@ -1,4 +1,4 @@
-"""The frames the load consists of, in both eras. Ids have nine digits, so that lengths never change."""
+"""The messages of a load, in both eras. Ids have nine digits, so the lengths never change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FIRST_ID = 100_000_000
 EVENTS = 5_000
 """Progress events of one call of `tick`."""
 STEPS = 6
-"""The same of one call of `steps`."""
+"""Progress events of one call of `steps`."""
 EVENT = b'"notifications/progress"'
 _CLIENT = {"name": "bench", "version": "1"}
 _META = {
@@ -26,7 +26,7 @@ INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request that is sent again and again. `name` is the tool it calls, if it calls one."""
+    """A repeated request. `name` is the tool it calls, if any."""
 
     method: str
     params: dict[str, Any]
@@ -41,7 +41,7 @@ class Ask:
         return b'{"jsonrpc":"2.0","id":', b"," + said[1:].encode()
 
     def post(self, address: Address, era: str, session: str = "") -> tuple[bytes, bytes]:
-        """The same as an HTTP request."""
+        """Return both parts of the request as HTTP."""
         before, after = self.frame(era)
         length = len(before) + len(str(FIRST_ID)) + len(after)
         headers = []
@@ -63,7 +63,7 @@ class Address:
     """Headers of every request."""
 
     def head(self, method: str, length: int, headers: list[str]) -> bytes:
-        """The head of a request. `length` is the body's."""
+        """Head of a request. `length` is the size of the body."""
         lines = [
             f"{method} {self.path} HTTP/1.1",
             f"Host: 127.0.0.1:{self.port}",
@@ -78,7 +78,7 @@ class Address:
 
 
 def in_session(session: str) -> list[str]:
-    """The headers of whatever a session's client sends."""
+    """Headers of a client in a session."""
     known = [f"Mcp-Session-Id: {session}"] if session else []
     return [f"MCP-Protocol-Version: {HANDSHAKE}", *known]
 
@@ -90,7 +90,7 @@ def call(tool: str, arguments: dict[str, Any], **meta: Any) -> Ask:
 
 
 def echo(tool: str = "echo") -> Ask:
-    """The small call: 64 bytes of text, echoed."""
+    """The small call: echo 64 bytes of text."""
     return call(tool, {"text": "x" * 64})
 
 

@@ -1,4 +1,4 @@
-"""A capture of a million frames under `mcpdesk open`: what a person waits for, and the memory it takes."""
+"""A capture of a million frames under `mcpdesk open`: the waits of a person, and the memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENTS = 8
 BEGAN = 1_764_000_000.0
 LOOKS = 6
 PIECE = 10_000
-"""Frames that are made at a time."""
+"""Frames that are generated at a time."""
 SECOND = Goal(1_000.0, at_most=True)
 QUICK = Goal(300.0, at_most=True)
 SMALL = Goal(200.0, at_most=True)
@@ -42,7 +42,7 @@ def write_capture(path: Path, frames: int = FRAMES) -> None:
 
 
 def _frame(number: int, frames: int) -> Frame:
-    """Frames come in turns: each client asks, then each gets its answer."""
+    """Frames in turns: each client sends a request, then each gets its answer."""
     turn, place = divmod(number, 2 * CLIENTS)
     client = place % CLIENTS + 1
     if place < CLIENTS:
@@ -84,7 +84,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
 
 
 def _paired(screen: Screen) -> float:
-    """When all exchanges are known: this takes longer than one look waits."""
+    """Wait until all exchanges are paired, which takes longer than `see` waits."""
     for _ in range(LOOKS):
         with suppress(RuntimeError):
             return screen.see(rf"{FRAMES // 2:,} exchanges  ")

@@ -1,4 +1,4 @@
-"""`docs/figures.md`: what was measured last of each family, beside the peers and the floors.
+"""`docs/figures.md`: the latest figures of each family, beside the peers and the frames.
 
 A run writes the parts of the families it measured and leaves the others as they were.
 """
@@ -19,7 +19,7 @@ from tests.bench.table import number
 
 PAGE = ROOT / "docs" / "figures.md"
 FAMILIES = ("http", "cycle", "big", "progress", "catalogue", "ws", "stdio", "cold", "memory")
-"""Families with a part of the page, unless others are asked for."""
+"""Families on the page by default."""
 QUIET = 0.5
 """Processes that may want a processor, on average, before a machine counts as shared."""
 ELAPSED = frozenset({"/s", "s", "ms", "us"})
@@ -29,7 +29,7 @@ _PARTS = re.compile(r"(?ms)^<!-- (?P<name>\w+) -->\n.*?^<!-- end of (?P=name) --
 
 
 def circumstances(rounds: int, load: float) -> str:
-    """When, on what and beside what else the measuring begins. `load` is the load average of that moment."""
+    """Date, machine and load at the start of the measurement. `load` is the load average."""
     day = datetime.now(UTC).date()
     alone = "which did nothing else" if load < QUIET else f"shared with other work (load {load:.1f})"
     what = f"Python {platform.python_version()}, {os.cpu_count()} processors, {alone}"
@@ -37,7 +37,7 @@ def circumstances(rounds: int, load: float) -> str:
 
 
 def published(figures: Iterable[Figure], load: float) -> list[Figure]:
-    """Figures for the page. Of a machine with other work, elapsed times and rates are left out."""
+    """Figures for the page. If the machine has other work, elapsed times and rates are omitted."""
     return [each for each in figures if load < QUIET or "CPU" in each.name or each.unit not in ELAPSED]
 
 
@@ -55,13 +55,13 @@ def part(name: str, title: str, figures: Iterable[Figure], measured: str) -> str
 
 
 def renewed(page: str, name: str, text: str) -> str:
-    """The page with another part for a family: in the place of the old one, else at the end."""
+    """The page with the new part of a family: in place of the old one, or at the end."""
     old = next((found for found in _PARTS.finditer(page) if found["name"] == name), None)
     return page[: old.start()] + text + page[old.end() :] if old else f"{page.rstrip()}\n\n{text}"
 
 
 def write(name: str, text: str, page: Path = PAGE) -> None:
-    """Renew the part of a family in the file."""
+    """Replace the part of a family in the file."""
     page.write_text(renewed(page.read_text(), name, text))
 
 

@@ -14,7 +14,7 @@ from tests.bench.process import environment
 
 _READ = 1 << 18
 _FITS = 1 << 15
-"""Bytes a pipe takes in any case."""
+"""Bytes that a pipe always accepts."""
 
 
 class Pipe(Line):

@@ -36,18 +36,18 @@ def cpu_s(pid: int) -> float:
 
 
 def stolen_s() -> float:
-    """Seconds of all processors that a hypervisor gave to others so far; 0 where the system does not tell."""
+    """Seconds of all processors that a hypervisor gave to others so far; 0 if the system reports none."""
     return float(getattr(psutil.cpu_times(), "steal", 0.0))
 
 
 def main_thread_cpu_s(pid: int) -> float:
-    """Seconds of CPU the first thread of a process has used; a desk's draws the screen."""
+    """Seconds of CPU of the first thread of a process; in a desk it draws the screen."""
     times = next(thread for thread in psutil.Process(pid).threads() if thread.id == pid)
     return float(times.user_time + times.system_time)
 
 
 def memory_mib(pid: int) -> float:
-    """MiB a process and its children hold; what is shared is shared out (PSS, where the system tells)."""
+    """MiB of a process and its children; shared memory is divided (PSS, if the system reports it)."""
     process = psutil.Process(pid)
     infos = [one.memory_full_info() for one in (process, *process.children(recursive=True))]
     return float(sum(getattr(info, "pss", info.rss) for info in infos)) / (1 << 20)
@@ -57,7 +57,7 @@ OPERATOR_KEY = "of-the-bench"
 
 
 def environment(state: Path) -> dict[str, str]:
-    """For a child: our package can be imported, what it keeps goes to `state`, the terminal has colours.
+    """Environment of a child: our package can be imported, state is in `state`, the terminal has colours.
 
     It may keep compiled modules: an installed program has them.
     """
@@ -83,9 +83,9 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: Sequence[str], state: Path) -> Iterator[Serving]:
-    """A process that listens on the port that is added to `command`, ready for the block.
+    """Run a process that listens on the port appended to `command`.
 
-    Raises: RuntimeError when it does not come up.
+    Raises: RuntimeError if it does not start to listen.
     """
     port = free_port()
     with ExitStack() as stack:

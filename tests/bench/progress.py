@@ -1,4 +1,4 @@
-"""Progress a tool reports, event by event: through one SSE answer, and through stdio."""
+"""Progress notifications of a tool, one by one: in one SSE answer, and over stdio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OVER_STDIO = {FRAME: Goal(0.3), SDK: Goal(120), TYPESCRIPT: Goal(1.7)}
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Events a second, of one call at a time."""
+    """Events a second, with one call at a time."""
     with served(effort) as places:
         samples = effort.interleaved(
             {name: place.job("tick", "stateless", effort.seconds, 1).run for name, place in places.items()}

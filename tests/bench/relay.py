@@ -1,6 +1,6 @@
-"""Cost of the desk in between: calls through the tap and `/mcp/<name>`, beside calls that go direct.
+"""Cost of the desk in between: calls through the tap and `/mcp/<name>`, beside direct calls.
 
-Requests are sent by turns over connections that stay, so that whatever else runs here hits both ways.
+Both kinds alternate over open connections, so other load on the machine affects both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GREET = call("greet", {"name": "Ada"})
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Milliseconds that are added at the median and the 99th percentile; MiB."""
+    """Milliseconds added at the median and the 99th percentile; MiB."""
     with TemporaryDirectory() as place:
         state = Path(place)
         yield from _told("tap", [_through_the_tap(state) for _ in range(effort.rounds)])
@@ -57,7 +57,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
 
 
 def _told(name: str, rounds: Sequence[tuple[list[float], list[float]]]) -> Iterator[Figure]:
-    """The difference of the two ways at the usual and at the slow end."""
+    """Difference of both ways at the median and at the slow end."""
     for share in (50, 99):
         added = [_at(share, through) - _at(share, direct) for direct, through in rounds]
         yield Figure(f"{name}, added p{share}", "ms", added, goal=ADDED_MS)
@@ -68,7 +68,7 @@ def _at(share: int, samples: list[float]) -> float:
 
 
 def _by_turns(ask: Callable[[], None], ask_through: Callable[[], None]) -> tuple[list[float], list[float]]:
-    """Milliseconds of every request, on either way."""
+    """Milliseconds of every request on each way."""
     both: tuple[list[float], list[float]] = ([], [])
     for turn in range(WARM + TURNS):
         for samples, one in zip(both, (ask, ask_through), strict=True):
@@ -95,7 +95,7 @@ def _echo(pipe: Pipe) -> None:
 
 
 def _first_line(state: Path) -> float:
-    """Milliseconds from the start to the first line back; then the tap ends, and what writes its capture."""
+    """Milliseconds from the start to the first line back; then the tap and its capture writer end."""
     began = time.perf_counter()
     ends = subprocess.PIPE
     with subprocess.Popen(_tap(), stdin=ends, stdout=ends, env=environment(state), bufsize=0) as tap:

@@ -31,15 +31,15 @@ ALONE, WITHOUT = "alone", "no engine"
 STATELESS, SPLIT, HANDSHAKE = "stateless", "stateless, split", "handshake"
 GOALS = {STATELESS: {ALONE: Goal(0.7)}, HANDSHAKE: {ALONE: Goal(0.5)}}
 SLICES = 4
-"""Loads a round: short ones in turn feel the same neighbours."""
+"""Loads a round: short, alternating ones are equally affected by other programs."""
 SESSIONS = 10_000
 OPENERS = 32
 Rates = tuple[float, float]
-"""Calls in a second of processor time, and in one of the clock."""
+"""Calls in a second of processor time, and in a second of elapsed time."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Calls a second, beside one alone and beside as many without an engine; MiB of the engine."""
+    """Calls a second, beside one server alone and as many without an engine; MiB of the engine."""
     if not PROGRAM:
         return
     short = Effort(effort.rounds * SLICES, effort.seconds / SLICES)
@@ -66,7 +66,7 @@ def _told(name: str, samples: Mapping[str, Sequence[Rates]], goals: Mapping[str,
 
 @contextmanager
 def _groups(count: int) -> Iterator[Mapping[str, Sequence[ServedReplica]]]:
-    """One server alone, as many as asked for that share an engine, and as many that do not."""
+    """One server alone, `count` that share an engine, and `count` without one."""
     with TemporaryDirectory() as place, echo_folder() as folder, ExitStack() as stack:
         engine = stack.enter_context(engine_server())
         kinds = {OURS: (count, engine.url), ALONE: (1, "")}

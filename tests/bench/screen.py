@@ -1,4 +1,4 @@
-"""A program in a pseudo-terminal of 120x40, watched for the words it draws. Nothing is rendered here."""
+"""A program in a pseudo-terminal of 120x40, watched for its words. Nothing is rendered here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS, ROWS = 120, 40
 WITHIN_S = 30.0
 _READ = 1 << 16
 _LOOKED_AT = 1 << 17
-"""Bytes of drawing searched at a look: several whole screens."""
+"""Bytes of output searched at a time: several whole screens."""
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;:?<>=]*[ -/]*[@-~]|[P\]_][^\x1b\x07]*(?:\x1b\\|\x07)|.)")
 
 
@@ -37,14 +37,14 @@ class Screen:
         self._drawn = bytearray()
         """Output since the last key."""
         self._last = self.began
-        """When the last piece of it came."""
+        """Time of its last piece."""
         self._is_open = True
         self._came = Condition()
         self._reading = Thread(target=self._read, daemon=True)
         self._reading.start()
 
     def press(self, keys: str, pattern: str) -> float:
-        """Type, wait until text that matches is drawn, and return how many milliseconds that took."""
+        """Type, wait until matching text is drawn, and return the milliseconds."""
         with self._came:
             self._drawn.clear()
         pressed = time.perf_counter()
@@ -52,9 +52,9 @@ class Screen:
         return 1000 * (self.see(pattern) - pressed)
 
     def see(self, pattern: str) -> float:
-        """Wait until text drawn since the last key matches; returns when it came, by `perf_counter`.
+        """Wait until text drawn since the last key matches; return its time by `perf_counter`.
 
-        Raises: RuntimeError when it does not come, with the end of what was drawn.
+        Raises: RuntimeError on timeout, with the end of the output.
         """
         wanted = re.compile(pattern.encode())
         end = time.perf_counter() + WITHIN_S
@@ -66,7 +66,7 @@ class Screen:
 
     @contextmanager
     def asleep(self) -> Iterator[None]:
-        """Stop the program for the length of the block, so that it takes nothing from another's figure."""
+        """Stop the program during the block, so that it uses no time of another measurement."""
         os.kill(self.pid, signal.SIGSTOP)
         try:
             yield
@@ -81,7 +81,7 @@ class Screen:
         os.close(self._terminal)
 
     def _text(self) -> bytes:
-        """The words of the newest drawing, without moves and colours."""
+        """Words of the newest drawing, without moves and colours."""
         return _ESCAPES.sub(b"", bytes(self._drawn[-_LOOKED_AT:]))
 
     def _read(self) -> None:

@@ -26,7 +26,7 @@ class SocketLine(Line):
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._rest = b""
         self._usual_size = 0
-        """Size of the last message: all are as long, and what is a multiple of it is not parsed."""
+        """Size of the last message. All have the same size, so a multiple of it is not parsed."""
         self._open(place.port, path)
 
     def send(self, data: bytes) -> None:
@@ -68,7 +68,7 @@ class SocketLine(Line):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Leave without a word."""
+        """Close without a close frame."""
         self.break_off()
         self._socket.close()
 

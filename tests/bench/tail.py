@@ -1,8 +1,8 @@
 """The slowest calls beside the usual ones, at 32 connections, with new and with full rings.
 
 Where a hypervisor takes the processors away for some milliseconds a second, the slowest calls of any program
-take several times as long. Loads that were disturbed like that are measured again; what they measured plays
-no part in it.
+take several times as long. Loads that were disturbed like that are measured again; the result does not
+influence it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TRIES = 4
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Milliseconds, beside the usual calls' and beside the frame's."""
+    """Milliseconds, beside the median calls and beside the frame's."""
     few = effort.beside_only(FRAME)
     for calls, state in ((0, ""), (FULL, ", full ring")):
         for era in ERAS:

@@ -1,4 +1,4 @@
-"""Every load is understood by mcpdesk and by the frame: a few calls of each kind."""
+"""Every load is accepted by mcpdesk and by the frame: a few calls of each kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk of a call is the way that its bytes take, and nothing else."""
+"""The walk contains the code between the bytes of a call and its answer, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.bench.folder import echo_folder
 from tests.bench.walk import over_stdio
 
 TURN = ("hosting/changes.py", "cli/core_process.py", "hosting/journal.py", "hosting/log_limits.py")
-"""Modules that notice the end of a turn of the loop, which is around each call and no part of it."""
+"""Modules that run at the end of a turn of the loop, outside of the call."""
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""The built-in tools beside what they are made of: programs, files, the state file and the clock."""
+"""The built-in tools beside plain programs, files, the state file and the clock."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ async def piece(path: str, start: int) -> Piece:
     with open(path, "rb") as file:
         return Piece(os.pread(file.fileno(), 1 << 20, start).decode("utf-8", "replace"))
 '''
-"""A tool of the folder's own, whose results have the text twice, as those of ReadBgOutput."""
+"""A tool of the folder; its results contain the text twice, like those of ReadBgOutput."""
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Calls over stdio, one by one unless said otherwise; keys of a desk with jobs in the background."""
+    """Calls over stdio, one by one by default; keys of a desk with background jobs."""
     yield from _spawning(effort)
     yield from _reading(effort)
     for in_flight in (1, 16):
@@ -68,7 +68,7 @@ def figures(effort: Effort) -> Iterator[Figure]:
 
 
 def _spawning(effort: Effort) -> Iterator[Figure]:
-    """`bash -c true` by the tool, and from a loop of asyncio."""
+    """`bash -c true` by the tool, and by asyncio."""
     ask = call("Bash", {"command": "true"})
     with _server() as (pipe, _):
         samples = effort.interleaved(
@@ -107,7 +107,7 @@ def _reading(effort: Effort) -> Iterator[Figure]:
 
 
 def _written(pipe: Pipe) -> dict[str, Any]:
-    """A background task that has written it all."""
+    """A background task that has written all of its output."""
     task = _call(pipe, "BackgroundBash", {"command": WRITE})
     while Path(task["output_file"]).stat().st_size < OUTPUT_BYTES:
         time.sleep(0.05)
@@ -140,7 +140,7 @@ def _from_disk(path: Path, start: int) -> object:
 
 
 def _changes(seconds: float, in_flight: int) -> float:
-    """Tasks made a second, each confirmed by its answer."""
+    """Tasks created a second, each confirmed by its answer."""
     with _server() as (pipe, _):
         return pipe.load(
             call("TaskManager", {"action": "create", "query": "sail"}), ERA, seconds, in_flight
@@ -148,7 +148,7 @@ def _changes(seconds: float, in_flight: int) -> float:
 
 
 def _latest() -> float:
-    """Milliseconds the latest of some callbacks comes after its time, the call that set it included."""
+    """Largest delay of some callbacks in milliseconds, the call that set it included."""
     with _server() as (pipe, _):
         _call(pipe, "SetCallback", {"action": "list"})
         return max(_one_callback(pipe) for _ in range(CALLBACKS))
@@ -163,7 +163,7 @@ def _one_callback(pipe: Pipe) -> float:
 
 
 def _many_jobs(effort: Effort) -> Iterator[Figure]:
-    """Keys of a desk while many programs of it talk."""
+    """Delay of keys in a desk while many of its programs write."""
     with TemporaryDirectory() as place:
         folder = _folder(Path(place))
         with (

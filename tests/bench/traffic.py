@@ -16,7 +16,7 @@ from tests.bench.screen import Screen
 
 FRAMES = 100_000
 FEW = 5
-"""Calls of the tools that are called first and last, by which the ends of the list are known."""
+"""Calls of the tools that are called first and last; they mark the ends of the list."""
 ALL = r"5\d,\d\d\d exchanges  "
 QUICK = Goal(200.0, at_most=True)
 CHEAP = Goal(50.0, at_most=True)
@@ -25,7 +25,7 @@ SETTLE_S = 1.5
 
 
 def figures(effort: Effort) -> Iterator[Figure]:
-    """Milliseconds from the key to the drawing; MiB of memory. Every round fills its own desk."""
+    """Milliseconds from the key to the drawing; MiB of memory. Every round fills a new desk."""
     rounds = [_measured() for _ in range(effort.rounds)]
     for name in ("open at once", "open", "jump to start", "jump to end", "filter"):
         yield Figure(f"traffic {FRAMES:,}, {name}", "ms", [one[name] for one in rounds], goal=QUICK)
@@ -61,7 +61,7 @@ def _fill(port: int) -> None:
 
 
 def _looks(screen: Screen) -> dict[str, float]:
-    """Open the screen, go to both ends, filter; `drawing` is the CPU time of the last."""
+    """Open the screen, go to both ends, filter; `drawing` is the CPU time of the last step."""
     looks = {
         "open": screen.press("2", ALL),
         "jump to start": screen.press("g", "early"),

@@ -1,4 +1,4 @@
-"""The TypeScript SDK of npm, kept in a cache folder of this user. Not every machine can have it."""
+"""The TypeScript SDK of npm, in a cache folder of the user. It is not available on every machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class NotHere(Exception):
 
 
 def node() -> tuple[str, ...]:
-    """The program that runs it."""
+    """Command that runs Node. Raises: NotHere"""
     found = shutil.which("node")
     if found is None:
         raise NotHere("Node is not installed")
@@ -35,7 +35,7 @@ def missing() -> str:
 
 @cache
 def modules() -> Path:
-    """The folder it is installed in; installs it first where it is not.
+    """Folder of the installed SDK; installs it if it is missing.
 
     Raises: NotHere
     """

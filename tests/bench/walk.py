@@ -30,7 +30,7 @@ from tests.bench.process import START_S, running
 PACKAGE = str(Path(mcpdesk.__file__).parent)
 HANDLER = os.path.join("echo", "tools", "echo.py")
 WARM = 20
-"""Calls before the first that counts: what is remembered between calls is there by then."""
+"""Calls before the first that counts: they fill the caches."""
 TURNS = 5
 """Number of watched calls. Code that only some of them execute, such as a due timer, does not count."""
 LOOK_S = 0.01
@@ -40,14 +40,14 @@ Ask = Callable[[], None]
 
 
 class Step(NamedTuple):
-    """A function of ours that a call passes."""
+    """A function of ours that a call runs."""
 
     module: str
     function: str
 
 
 class _Watch:
-    """Notes which functions are called in the program that is watched; SIGUSR1 begins and ends that."""
+    """Records the functions that the watched program calls; SIGUSR1 starts and stops it."""
 
     def __init__(self, told: Path) -> None:
         self._told = told
@@ -59,7 +59,7 @@ class _Watch:
             self._passed.append((threading.get_ident(), frame.f_code))
 
     def turn(self, *_: Any) -> None:
-        """Begin, or end and write down what was passed."""
+        """Start, or stop and write the recorded functions."""
         self._is_on = not self._is_on
         passed, self._passed = self._passed, []
         self._told.with_suffix(".new").write_text(json.dumps(_of_handlers_thread(passed)))
@@ -88,7 +88,7 @@ def _of_handlers_thread(passed: Sequence[tuple[int, CodeType]]) -> list[Step]:
 
 
 def walk(told: Path, pid: int, ask: Ask) -> list[Step]:
-    """The functions that every call passes, in the order of their first call."""
+    """Functions that every call runs, in the order of their first call."""
     for _ in range(WARM):
         ask()
     turns = []
@@ -113,7 +113,7 @@ def _turn(told: Path, pid: int) -> list[Step]:
 
 
 def command(told: Path) -> tuple[str, ...]:
-    """Starts mcpdesk as a program that is watched."""
+    """Command that starts a watched mcpdesk."""
     return sys.executable, "-c", f"from tests.bench.walk import watched; watched({str(told)!r})"
 
 
@@ -134,7 +134,7 @@ def over_stdio(folder: Path) -> list[Step]:
 
 
 def over_http(folder: Path, era: str) -> list[Step]:
-    """One call over HTTP: in the handshake era, one of a session."""
+    """One call over HTTP; in the handshake era it belongs to a session."""
     told = folder.parent / "walk.json"
     with (
         running([*command(told), "serve", str(folder), "--port"], folder.parent) as place,
@@ -169,7 +169,7 @@ WALKS: dict[str, Callable[[Path], list[Step]]] = {
 
 
 def main() -> None:
-    """Print each walk in a line, or whole."""
+    """Print each walk in one line, or all of its steps."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.walk", description=__doc__)
     parser.add_argument("--list", action="store_true", help="name every function")
     is_whole = parser.parse_args().list

@@ -1,4 +1,4 @@
-"""Round trips over a WebSocket, beside a bare aiohttp loop: no peer serves it."""
+"""Round trips over a WebSocket, beside a bare aiohttp loop: no peer offers WebSockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools of the peers, as the folder that is measured has them."""
+"""The tools of the peers, equal to those of the measured folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOOLS: list[dict[str, Any]] = [
 
 
 def tools(more: int) -> list[dict[str, Any]]:
-    """The two that work, and `more` to be listed."""
+    """The two working tools, and `more` others for the list."""
     return TOOLS + [_one_of_many(number) for number in range(more)]
 
 

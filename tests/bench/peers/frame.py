@@ -1,6 +1,6 @@
-"""The least that answers on the same base as ours: an aiohttp handler and orjson that check nothing.
+"""A minimal server on the same base as ours: an aiohttp handler and orjson, without any checks.
 
-Its arguments are how many more tools to list, and a port. It runs on the event loop our core would take.
+Its arguments are the number of additional tools, and a port. It uses the same event loop as our core.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The least that answers on pipes: an asyncio loop over lines and orjson, which check nothing.
+"""A minimal stdio server: an asyncio loop over lines and orjson, without any checks.
 
-Its argument is how many more tools to list.
+Its argument is the number of additional tools.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class LineFrame(asyncio.Protocol):
         self._pieces: list[bytes] = []
 
     def data_received(self, data: bytes) -> None:
-        """Take some bytes."""
+        """Answer the lines of received bytes."""
         self._pieces.append(data)
         if b"\n" not in data:
             return

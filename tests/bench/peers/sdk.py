@@ -1,6 +1,7 @@
-"""The official SDK's low-level server as it comes: over HTTP with a port as second argument, else over stdio.
+"""The official SDK's low-level server with its defaults: over HTTP if the second
+argument is a port, else over stdio.
 
-Its first argument is how many more tools to list.
+Its first argument is the number of additional tools.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.bench.peers.catalogue import tools
 
 
 def server(more: int) -> Server[Any]:
-    """An echoing tool, one that reports progress, and those to be listed."""
+    """A server with an echo tool, one that reports progress, and those for the list."""
     listed = [types.Tool.model_validate(tool) for tool in tools(more)]
     schemas = {tool["name"]: tool["inputSchema"] for tool in tools(more)}
 
