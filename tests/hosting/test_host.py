@@ -288,7 +288,9 @@ async def test_a_disk_that_refuses_the_capture_is_told_everywhere_until_it_takes
             state, metrics = await facts()
             assert state == "failing" and "\nmcpdesk_capture_failing 1.0\n" in metrics
             await until(lambda: any("No space left on device" in one.text for one in desk.logs()))
-            assert [one.severity for one in desk.notices() if "No space" in one.text] == ["error"]
+            await until(
+                lambda: [one.severity for one in desk.notices() if "No space" in one.text] == ["error"]
+            )
             monkeypatch.setattr(os, "writev", works)
             await until(lambda: not desk.view().capture_failing)
             state, metrics = await facts()

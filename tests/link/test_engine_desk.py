@@ -215,7 +215,7 @@ def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
         assert text(result_of(again.outcome)) == "5"
         group.add(1)
         wait_until(lambda: states(link).count(ReplicaState.LIVING) == 2)
-        assert any(each.text.endswith("has appeared") for each in link.notices())
+        wait_until(lambda: any(each.text.endswith("has appeared") for each in link.notices()))
         monkeypatch.setattr(member, "ALARM_S", 0.0)
         assert sorted(states(link)) == [ReplicaState.ENDED, ReplicaState.LIVING, ReplicaState.LIVING]
 

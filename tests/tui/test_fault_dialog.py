@@ -26,8 +26,9 @@ async def test_rules_are_set_by_keys_and_what_they_strike_is_marked(
         await it.pilot.press("2")
         await it.until(lambda: bool(it.app.screen.query("TrafficList")))
         await it.pilot.press("B")
-        await it.until(lambda: isinstance(it.app.screen, FaultDialog))
-        assert "delay 2s 10% for tool:NAME" in it.shown() and "ctrl+r sets the rules" in it.shown()
+        await it.until(
+            lambda: "delay 2s 10% for tool:NAME" in it.shown() and "ctrl+r sets the rules" in it.shown()
+        )
         dialog = it.app.screen
         assert isinstance(dialog, FaultDialog)
         dialog.area.load_text('error 7 "no" for tool:add\nbreak')

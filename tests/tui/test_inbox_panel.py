@@ -85,7 +85,7 @@ async def test_the_selected_question_is_shown_in_full_and_copied() -> None:
         await pilot.press("escape")
         assert panel(pane).listing.has_focus
         await pilot.press("up", "y", "q")
-        await until(lambda: app.screen is app.main, pilot)
+        await until(lambda: app.screen is app.main and app.clipboard, pilot)
         assert app.clipboard.startswith("Tea or coffee?\n  ( ) tea")
 
 

@@ -83,7 +83,7 @@ async def test_a_server_is_added_once_what_is_typed_can_be() -> None:
         assert not told.has_class("-shown")
         await pilot.press("enter")
         await until(lambda: app.server == "profiles-2", pilot)
-        assert "profiles-2 is on the desk." in toasts(app)
+        await until(lambda: "profiles-2 is on the desk." in toasts(app), pilot)
 
 
 def shows_server(app: DeskApp, name: str) -> bool:

@@ -238,7 +238,7 @@ async def test_what_is_worn_first(
     (own_folders / "state" / "theme").write_bytes(memory)
     async with running_frame(theme=wanted) as (app, pilot):
         await until(lambda: set(OURS) <= set(app.available_themes), pilot)
-        assert app.theme == worn and toasts(app) == said
+        await until(lambda: app.theme == worn and toasts(app) == said, pilot)
 
 
 @pytest.mark.slow
