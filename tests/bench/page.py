@@ -1,6 +1,6 @@
-"""`docs/figures.md`: the latest figures of each family, beside the peers and the frames.
+"""`docs/figures.md`: latest figures of each family, with those of its peers and the limits.
 
-A run writes the parts of the families it measured and leaves the others as they were.
+A run replaces the parts of the families that it measured, and keeps the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "figures.md"
 FAMILIES = ("http", "cycle", "big", "progress", "catalogue", "ws", "stdio", "cold", "memory")
 """Families on the page by default."""
 QUIET = 0.5
-"""Processes that may want a processor, on average, before a machine counts as shared."""
+"""Load average from which a machine counts as shared."""
 ELAPSED = frozenset({"/s", "s", "ms", "us"})
 """Units of elapsed time. Some measure CPU time; the name of the figure contains "CPU" then."""
 PART = "<!-- {} -->\n{}\n<!-- end of {} -->\n"
@@ -29,20 +29,21 @@ _PARTS = re.compile(r"(?ms)^<!-- (?P<name>\w+) -->\n.*?^<!-- end of (?P=name) --
 
 
 def circumstances(rounds: int, load: float) -> str:
-    """Date, machine and load at the start of the measurement. `load` is the load average."""
+    """Date and conditions of a measurement. `load` is the load average at its start."""
     day = datetime.now(UTC).date()
-    alone = "which did nothing else" if load < QUIET else f"shared with other work (load {load:.1f})"
-    what = f"Python {platform.python_version()}, {os.cpu_count()} processors, {alone}"
-    return f"{day}, {rounds} {'round' if rounds == 1 else 'rounds'}, {what}."
+    machine = "without other work" if load < QUIET else f"with other work (load {load:.1f})"
+    what = f"Python {platform.python_version()}, {os.cpu_count()} processors {machine}"
+    return f"Measured on {day}: {rounds} {'round' if rounds == 1 else 'rounds'}, {what}."
 
 
 def published(figures: Iterable[Figure], load: float) -> list[Figure]:
-    """Figures for the page. If the machine has other work, elapsed times and rates are omitted."""
+    """Figures for the page, without elapsed times and rates if the machine did other work."""
     return [each for each in figures if load < QUIET or "CPU" in each.name or each.unit not in ELAPSED]
 
 
 def part(name: str, title: str, figures: Iterable[Figure], measured: str) -> str:
-    """The part of a family: a row for each figure, a column for each peer."""
+    """Part of a family: figures in which a peer is better, then a row per figure and a column per peer."""
+    figures = list(figures)
     rows: dict[str, list[Figure]] = {}
     for figure in figures:
         rows.setdefault(figure.name, []).append(figure)
@@ -51,18 +52,30 @@ def part(name: str, title: str, figures: Iterable[Figure], measured: str) -> str
     lines = [titles, ["---", *["--:"] * (len(titles) - 1)]]
     lines += [_row(name, row, peers) for name, row in rows.items()]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return PART.format(name, f"\n## {title[:1].upper()}{title[1:]}\n\n{measured}\n\n{table}\n", name)
+    worse = "; ".join(
+        f"{each.name}: {each.ratio:.3g} times {each.peer}" for each in figures if _is_worse(each)
+    )
+    first = f"mcpdesk is worse than a peer in: {worse}." if worse else "mcpdesk is worse than no peer."
+    text = f"\n## {title[:1].upper()}{title[1:]}\n\n{measured}\n\n{first}\n\n{table}\n"
+    return PART.format(name, text, name)
 
 
 def renewed(page: str, name: str, text: str) -> str:
-    """The page with the new part of a family: in place of the old one, or at the end."""
-    old = next((found for found in _PARTS.finditer(page) if found["name"] == name), None)
+    """Return the page with a new part for a family, which replaces the old one or is at the end."""
+    old = next((match for match in _PARTS.finditer(page) if match["name"] == name), None)
     return page[: old.start()] + text + page[old.end() :] if old else f"{page.rstrip()}\n\n{text}"
 
 
 def write(name: str, text: str, page: Path = PAGE) -> None:
     """Replace the part of a family in the file."""
     page.write_text(renewed(page.read_text(), name, text))
+
+
+def _is_worse(figure: Figure) -> bool:
+    """Return True if ours is lower than the peer's for a rate, or higher for anything else."""
+    if figure.ratio is None:
+        return False
+    return figure.ratio < 1 if figure.unit.startswith("/") else figure.ratio > 1
 
 
 def _row(name: str, row: list[Figure], peers: Iterable[str]) -> list[str]:
@@ -77,7 +90,7 @@ def _row(name: str, row: list[Figure], peers: Iterable[str]) -> list[str]:
 
 
 def _beside(figure: Figure) -> str:
-    return f"{number(median(figure.theirs), figure.unit)}: {figure.ratio:.2f}{_floor(figure)}"
+    return f"{number(median(figure.theirs), figure.unit)}; ratio {figure.ratio:.2f}{_floor(figure)}"
 
 
 def _floor(figure: Figure) -> str:

@@ -60,10 +60,30 @@ def test_the_page_has_a_row_for_each_figure_and_a_column_for_each_peer() -> None
         Figure("start", "ms", [3], goal=Goal(2)),
     ]
     lines = part("http", "calls over HTTP", figures, "Today.").splitlines()
-    assert "## Calls over HTTP" in lines
+    assert lines[:7] == [
+        "<!-- http -->",
+        "",
+        "## Calls over HTTP",
+        "",
+        "Today.",
+        "",
+        "mcpdesk is worse than a peer in: calls: 0.5 times frame.",
+    ]
     assert "|  | mcpdesk | frame | SDK |" in lines
-    assert "| calls | 10 /s | 20 /s: 0.50, at least 0.85 **missed** | 2 /s: 5.00, at least 3 |" in lines
+    assert (
+        "| calls | 10 /s | 20 /s; ratio 0.50, at least 0.85 **missed** | 2 /s; ratio 5.00, at least 3 |"
+        in lines
+    )
     assert "| start | 3 ms, at least 2 |  |  |" in lines
+
+
+def test_the_page_names_figures_in_which_a_peer_is_better() -> None:
+    faster = Figure("calls", "/s", [10], "SDK", [2])
+    slower = Figure("start", "ms", [3], FRAME, [2])
+    assert "mcpdesk is worse than no peer." in part("http", "calls", [faster], "Today.").splitlines()
+    assert "worse than a peer in: start: 1.5 times frame." in part(
+        "cold", "start", [faster, slower], "Today."
+    )
 
 
 def test_times_of_a_machine_with_other_work_are_not_on_the_page() -> None:
