@@ -1,1 +1,1 @@
-"""Many connections and jobs at once, for as long as one likes: `python -m tests.load --help`."""
+"""Many concurrent connections and jobs, for any time: `python -m tests.load --help`."""

@@ -11,7 +11,7 @@ from tests.load.load import Load, run
 
 
 def main() -> int:
-    """Run the load that was asked for."""
+    """Run the load with the options of the command line."""
     usual = Load()
     parser = argparse.ArgumentParser(prog="python -m tests.load", description=__doc__)
     parser.add_argument("--connections", type=int, default=usual.connections)

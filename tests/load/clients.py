@@ -27,7 +27,7 @@ LATEST_S = 60.0
 
 @asynccontextmanager
 async def line() -> AsyncIterator[aiohttp.ClientSession]:
-    """A client with one connection, which it keeps."""
+    """A client that keeps one connection."""
     connector = aiohttp.TCPConnector(limit=1, force_close=False)
     timeout = aiohttp.ClientTimeout(total=LATEST_S)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as client:
@@ -37,7 +37,7 @@ async def line() -> AsyncIterator[aiohttp.ClientSession]:
 async def post(
     client: aiohttp.ClientSession, url: str, message: dict[str, Any], headers: dict[str, str] = BOTH
 ) -> tuple[Any, str]:
-    """The answer to a message, the last one of a stream, and the session it belongs to."""
+    """Answer to a message (the last one of a stream), and its session."""
     async with client.post(url, data=json.dumps(message), headers=headers) as answer:
         session = answer.headers.get("Mcp-Session-Id", "")
         if answer.content_type == "text/event-stream":
@@ -47,7 +47,7 @@ async def post(
 
 
 async def shake_hands(client: aiohttp.ClientSession, url: str) -> dict[str, str]:
-    """The headers of a session."""
+    """Open a session and return its headers."""
     _, session = await post(client, url, request("initialize", HELLO))
     headers = BOTH | {"Mcp-Session-Id": session, "MCP-Protocol-Version": REVISION}
     await post(client, url, {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers)
@@ -55,7 +55,7 @@ async def shake_hands(client: aiohttp.ClientSession, url: str) -> dict[str, str]
 
 
 def call(text: str, number: int) -> dict[str, Any]:
-    """A call that is answered with its own text; every tenth one reports progress."""
+    """A call whose answer contains its own text; every tenth one reports progress."""
     params: dict[str, Any] = {"name": "echo", "arguments": {"text": text}}
     if not number % 10:
         params["_meta"] = {"progressToken": number}
@@ -72,12 +72,12 @@ def check(tally: Tally, answer: Any, text: str) -> None:
 
 
 async def sessionless(url: str, name: str, tally: Tally, pause_s: float, over: asyncio.Event) -> None:
-    """Call as curl would, over one kept connection."""
+    """Call without a session, as curl would, over one kept connection."""
     await _posting(url, name, tally, pause_s, over, in_session=False)
 
 
 async def in_session(url: str, name: str, tally: Tally, pause_s: float, over: asyncio.Event) -> None:
-    """Call in a session, with its standing stream left closed."""
+    """Call in a session, without its standing stream."""
     await _posting(url, name, tally, pause_s, over, in_session=True)
 
 
@@ -117,7 +117,7 @@ async def on_a_socket(url: str, name: str, tally: Tally, pause_s: float, over: a
 
 
 async def tasks(url: str, name: str, tally: Tally, over: asyncio.Event) -> None:
-    """One call after the other that outlives its request, as a task of the protocol."""
+    """Make one call after the other that outlives its request, as a task of the protocol."""
     async with line() as client:
         headers = await shake_hands(client, url)
         number = 0
@@ -173,7 +173,7 @@ def _count_job(tally: Tally, answer: Any, text: str) -> None:
 
 
 async def rest(over: asyncio.Event, seconds: float) -> None:
-    """Do nothing for a while, unless it is over."""
+    """Wait `seconds`, or until `over` is set."""
     try:
         await asyncio.wait_for(over.wait(), seconds)
     except TimeoutError:

@@ -4,8 +4,8 @@
 
 In the manner of Jepsen: clients call, answer, write, start jobs and listen over three replicas behind a
 proxy without stickiness, while replicas are killed, paused and restarted in order, the engine is killed,
-paused, full and read-only, and the lines between them are cut, silent and slow. Then all is healed, and what
-was confirmed is compared with what is there.
+paused, full and read-only, and the lines between them are cut, silent and slow. Then everything is repaired,
+and confirmed work is compared with the final state.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from tests.support.replicas import ReplicaCluster, ServedReplica, replica_cluste
 from tests.support.session_client import SessionClient, calculator, events
 
 CALL_LIMIT_S = 30.0
-"""A call that has not ended by then, with an answer or an error, hangs."""
+"""Seconds after which a call without an answer or error counts as hanging."""
 HEAL_S = 60.0
 AT_ONCE = 16
-"""Jobs whose end is read at a time."""
+"""Number of jobs whose end is read concurrently."""
 SLOWEST_LOOKS = 50
 """Ends of jobs that can be read in a second on a slow machine."""
 MARKS = "marks.txt"
 """File in which each job leaves a line."""
 COUNTED = 12
-"""Events of a call whose client loses its connection again and again."""
+"""Events of a call whose client loses its connection repeatedly."""
 WORKERS = 4
 """Clients of each kind."""
 
@@ -57,18 +57,18 @@ class Findings:
     """Operations by kind and outcome."""
     hung: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    """Answers that belong to something else."""
+    """Answers that belong to another call."""
     lost: list[str] = field(default_factory=list)
     """Confirmed work that is missing."""
     twice: list[str] = field(default_factory=list)
     """Work that was done more than once."""
     confirmed: set[str] = field(default_factory=set)
-    """Names of tasks whose making was confirmed."""
+    """Names of tasks whose creation was confirmed."""
     injected: Counter[str] = field(default_factory=Counter)
     timeline: list[tuple[float, float, str]] = field(default_factory=list)
     """Begin, seconds and kind of every fault; begins are of the monotonic clock."""
     jobs: dict[str, str] = field(default_factory=dict)
-    """Marks that accepted jobs were to leave, by the ids of the jobs."""
+    """Marks that accepted jobs must leave, by job id."""
 
     def faults_since(self, begin: float) -> list[str]:
         """Faults that began after a time, each with the seconds from then to its begin."""
@@ -80,7 +80,7 @@ class Findings:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every promise was kept."""
+        """True if every promise was kept."""
         return not (self.hung or self.wrong or self.lost or self.twice)
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class Findings:
 
 
 class EngineLine:
-    """The path of one replica to the engine, which can be cut, carry nothing for a while, or be slow."""
+    """Connection of one replica to the engine, which can be cut, silent for a while, or slow."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -103,7 +103,7 @@ class EngineLine:
         self._is_heard = asyncio.Event()
         self._is_heard.set()
         self.delay_s = 0.0
-        """Seconds for which everything is held back."""
+        """Delay in seconds of all data."""
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self._carrying: set[asyncio.Task[None]] = set()
@@ -114,13 +114,13 @@ class EngineLine:
         return int(self._server.sockets[0].getsockname()[1])
 
     def cut(self) -> None:
-        """Break every connection, and take none."""
+        """Close every connection, and accept none."""
         self._is_cut = True
         for writer in list(self._open):
             writer.transport.abort()
 
     def turn_to(self, port: int) -> None:
-        """Break every connection, and lead new ones to another engine."""
+        """Close every connection, and direct new ones to another engine."""
         self._port = port
         self.cut()
         self.mend()
@@ -130,7 +130,7 @@ class EngineLine:
         self._is_heard.clear()
 
     def mend(self) -> None:
-        """Take connections again, and carry everything at once."""
+        """Accept connections again, and forward everything at once."""
         self._is_cut, self.delay_s = False, 0.0
         self._is_heard.set()
 
@@ -205,7 +205,7 @@ class Clients:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[SessionClient]:
-        """A session, once one can be opened."""
+        """Open a session, as soon as a replica accepts one."""
         connector, limit = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(CALL_LIMIT_S)
         async with aiohttp.ClientSession(connector=connector, timeout=limit) as http:
             while True:
@@ -236,7 +236,7 @@ class Clients:
             # The session was never ended: it has to be there still, see `check_sessions`.
 
     async def _listen(self, number: int) -> None:
-        """Keep the stream of a session open, wherever it can be."""
+        """Keep the stream of a session open, at any replica."""
         async with self.session() as client:
             headers = {**client.headers, "Accept": "text/event-stream"}
             while True:
@@ -273,7 +273,7 @@ class Clients:
         raise ConnectionError("the stream ended without an answer")
 
     async def _come_back(self, client: SessionClient) -> None:
-        """Lose the connection of a call after each third event, and come back to whichever replica."""
+        """Lose the connection of a call after each third event, and reconnect to any replica."""
         seen: list[int] = []
         steps, began = self._steps.setdefault(client, []), time.monotonic()
         steps.clear()
@@ -309,7 +309,7 @@ class Clients:
         assert not is_lost
 
     def _carrier(self, answer: aiohttp.ClientResponse) -> str:
-        """Index of the replica that answers, as far as that is known."""
+        """Index of the replica that answers, or "?"."""
         if answer.connection is None or answer.connection.transport is None:
             return "?"
         port = answer.connection.transport.get_extra_info("sockname")[1]
@@ -348,10 +348,10 @@ class Nemesis:
         self._random = random.Random(seed)
         self._mending: list[asyncio.Task[None]] = []
         self._engine_is_broken = asyncio.Lock()
-        """Held while the engine is away or takes no writes."""
+        """Held while the engine is unavailable or refuses writes."""
 
     async def run(self, count: int) -> None:
-        """Inject so many faults, then heal everything."""
+        """Inject `count` faults, then repair everything."""
         kinds = {
             self._kill: 4, self._pause: 4, self._roll: 3, self._cut: 3, self._silence: 3, self._slow: 2,
             self._restart_engine: 1, self._pause_engine: 1, self._fill_engine: 1, self._block_writes: 1,
@@ -388,7 +388,7 @@ class Nemesis:
         self._found.timeline.append((time.monotonic(), seconds, kind))
 
     async def _start_instead_of(self, victim: ServedReplica) -> None:
-        """Start a replica again that has ended, unless another fault did."""
+        """Start an ended replica again, unless another fault has done so."""
         if victim in self._cluster.replicas:
             fresh = self._cluster.again(self._cluster.replicas.index(victim))
             with suppress(AssertionError):  # it may be killed while it starts
@@ -402,7 +402,7 @@ class Nemesis:
             victim.send(signal.SIGCONT)
 
     async def _roll(self, seconds: float) -> None:
-        """Restart a replica in order."""
+        """Restart a replica with SIGTERM."""
         victim = self._victim("roll", seconds)
         code = await asyncio.to_thread(victim.end)
         if code not in (0, -signal.SIGKILL, -signal.SIGTERM):  # another fault, or before it could handle it
@@ -542,7 +542,7 @@ async def _healed(client: SessionClient, url: str, found: Findings) -> None:
 
 @contextmanager
 def lasting_engine() -> Iterator[EngineServer]:
-    """An engine that keeps what it confirmed when it is killed."""
+    """An engine that keeps confirmed data when it is killed."""
     place = mkdtemp()
     try:
         with engine_server(["--appendonly", "yes", "--appendfsync", "always", "--dir", place]) as server:
@@ -552,7 +552,7 @@ def lasting_engine() -> Iterator[EngineServer]:
 
 
 async def run(count: int, seed: int, place: Path) -> Findings:
-    """Break things so often, and return what was found."""
+    """Inject `count` faults and return the findings."""
     found = Findings()
     with lasting_engine() as engine:
         lines = [EngineLine(engine.port) for _ in range(3)]
@@ -583,7 +583,7 @@ async def run(count: int, seed: int, place: Path) -> Findings:
 
 
 def main() -> int:
-    """Run from the command line; 1 when a promise was broken."""
+    """Run from the command line; return 1 if a promise was broken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("count", type=int, nargs="?", default=200)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,8 +1,8 @@
-"""Kill a loaded server again and again, and say how much of what it had answered its captures lack.
+"""Kill a loaded server repeatedly, and report how many of its answers the captures lack.
 
     python -m tests.load.kills 100
 
-What one kill costs is the time from the earliest answer that is missing in the capture up to the kill.
+The cost of a kill is the time from the earliest answer that is missing in the capture to the kill.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_LOST_S = 0.25
 ID = re.compile(rb'"id":(\d+)')
 CALLERS = (1, 4, 16, 64)
 SIZES = (10, 300, 5_000, 200_000)
-"""Characters that are sent and come back."""
+"""Sizes of the echoed texts in characters."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Kill:
     lost: int
     """Answers that are not in the capture."""
     lost_s: float
-    """Seconds between the first of them and the kill."""
+    """Seconds between the first lost answer and the kill."""
     damaged: int
-    """Lines that cannot be read: the last one may be cut off."""
+    """Unreadable lines; the last one may be cut off."""
     is_in_order: bool
-    """Whether the capture holds every frame up to its last one."""
+    """True if the capture holds every frame up to its last one."""
 
 
 async def kill_once(seconds: float, count: int, size: int) -> Kill:
-    """Load a server with calls of a size from so many clients; kill it some time after the first answer."""
+    """Load a server from `count` clients; kill it some time after the first answer."""
     with TemporaryDirectory() as place:
         folder = Path(place) / "folder"
         answered: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""One load on one server: connections that call, jobs that run, and looks at its memory all along."""
+"""One load on one server: connections that call, jobs that run, and samples of its memory."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Load:
     jobs: int = 50
     seconds: float = 60.0
     pause_s: float = 0.5
-    """Between two calls of a connection."""
+    """Seconds between two calls of a connection."""
     work_s: float = 1.0
     """Duration of a job."""
 
@@ -143,7 +143,7 @@ async def _watch(process: psutil.Process, load: Load, tally: Tally) -> None:
 
 
 async def _count(base: str, tally: Tally) -> dict[str, float]:
-    """Take what the server counted, by name; what has labels is added up."""
+    """Read the server's counters by name; the values of all labels are added."""
     async with aiohttp.ClientSession() as client, client.get(f"{base}/metrics") as answer:
         found: dict[str, float] = {}
         for family in text_string_to_metric_families(await answer.text()):

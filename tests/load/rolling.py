@@ -75,7 +75,7 @@ class RollingRestart:
         return ServedReplica([self._folder], self._engine, state, ["--port", str(port)], **more)
 
     async def run(self, restarts: int, calls: int) -> Restarts:
-        """Restart so often, and call at least so often."""
+        """Restart replicas `restarts` times, and make at least `calls` calls."""
         replicas = self.cluster.replicas
         try:
             replicas += map(self.start, self._ports)
@@ -130,13 +130,13 @@ class RollingRestart:
 
 
 async def run(restarts: int, calls: int, place: Path, lame_duck_s: int = 5) -> Restarts:
-    """Restart replicas so often under at least so many calls."""
+    """Restart replicas `restarts` times under at least `calls` calls."""
     with engine_server() as engine:
         return await RollingRestart(place, engine.url, lame_duck_s).run(restarts, calls)
 
 
 def main() -> int:
-    """Run from the command line; 1 when a call failed or a replica did not end in order."""
+    """Run from the command line; return 1 if a call failed or a replica did not end cleanly."""
     parser = argparse.ArgumentParser(prog="python -m tests.load.rolling", description=__doc__)
     parser.add_argument("restarts", type=int, nargs="?", default=30)
     parser.add_argument("--calls", type=int, default=60_000)

@@ -2,7 +2,7 @@
 
 Connections that are kept call one tool as fast as it answers. The desk runs in a pseudo-terminal and shows
 another screen after every step. A line is printed after each step; the exit code is 1 if memory grew by more
-than is allowed once everything that is kept on purpose was full.
+than allowed after all bounded buffers were full.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def shown(folder: Path, environ: dict[str, str]) -> Iterator[Soaked]:
 
 
 def look(process: psutil.Process, state: Path, calls: int) -> Sample:
-    """Look at a program once it rests, or after a while."""
+    """Sample a program once it is idle, or after a while."""
     for _ in range(REST_LOOKS):
         if process.cpu_percent(1.0) < RESTING_PERCENT:
             break
@@ -181,7 +181,7 @@ def growth(samples: list[Sample], warm: int) -> float | None:
 
 
 def main() -> int:
-    """Measure; 1 if memory grew by more than is allowed."""
+    """Run the measurement; return 1 if memory grew by more than allowed."""
     parser = argparse.ArgumentParser(prog="python -m tests.load.soak", description=__doc__)
     parser.add_argument("program", choices=("serve", "desk"))
     parser.add_argument("--calls", type=int, default=2 * MILLION)

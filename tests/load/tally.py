@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from statistics import median
 
 KEPT = 20
-"""Complaints that are kept word for word."""
+"""Number of complaints that are kept."""
 LEVEL = 1.05
 LEVEL_BYTES = 8 << 20
-"""Memory is level when it grew by less than this share and these bytes together."""
+"""Memory is level if it grew by less than this share plus these bytes."""
 
 
 @dataclass
 class Tally:
-    """One run's account."""
+    """Counts of one run."""
 
     asked: int = 0
     answered: int = 0
@@ -23,24 +23,24 @@ class Tally:
     wrong: int = 0
     complaints: list[str] = field(default_factory=list)
     memory: list[int] = field(default_factory=list)
-    """Bytes resident of the server, at equal distances in time."""
+    """Resident bytes of the server, at equal intervals."""
     counted: dict[str, float] = field(default_factory=dict)
     """Final figures of the server, from its `/metrics`."""
 
     def complain(self, what: str) -> None:
-        """Something went wrong."""
+        """Record an error."""
         self.wrong += 1
         if len(self.complaints) < KEPT:
             self.complaints.append(what[:500])
 
     @property
     def lost(self) -> int:
-        """Calls and jobs without a right answer."""
+        """Calls and jobs without a correct answer."""
         return self.asked - self.answered + self.jobs_begun - self.jobs_done
 
     @property
     def growth(self) -> tuple[int, int]:
-        """Bytes once memory had settled, and at the end: the middle of the second and of the last quarter."""
+        """Bytes after the start and at the end: medians of the second and of the last quarter."""
         quarter = max(1, len(self.memory) // 4)
         return int(median(self.memory[quarter : 2 * quarter] or self.memory)), int(
             median(self.memory[-quarter:])
@@ -48,12 +48,12 @@ class Tally:
 
     @property
     def is_level(self) -> bool:
-        """Whether memory stayed what it was."""
+        """True if memory grew less than allowed."""
         before, after = self.growth
         return after <= before * LEVEL + LEVEL_BYTES
 
     def lines(self, seconds: float) -> list[str]:
-        """The account in words."""
+        """Report of the counts."""
         before, after = (size / (1 << 20) for size in self.growth)
         return [
             f"calls     {self.answered} of {self.asked} answered, {self.answered / seconds:.0f} a second",

@@ -1,4 +1,4 @@
-"""A few kills of a loaded server; `python -m tests.load.kills 100` does the same at length."""
+"""A few kills of a loaded server; `python -m tests.load.kills 100` runs longer."""
 
 from __future__ import annotations
 

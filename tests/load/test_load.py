@@ -1,4 +1,4 @@
-"""A short load loses nothing; `python -m tests.load` does the same at length."""
+"""A short load loses nothing; `python -m tests.load` runs longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rolling restart behind HAProxy fails no call; `python -m tests.load.rolling` is the same at length."""
+"""A rolling restart behind HAProxy fails no call; `python -m tests.load.rolling` runs longer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing is kept for every call for ever: objects, memory and disk level off once what is kept is full."""
+"""No data is kept for every call: objects, memory and disk level off once the buffers are full."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.patience import wait_until
 from tests.support.traffic import size_on_disk
 
 CALLS, STEPS = 1_000, 16
-"""Calls between two looks, and looks."""
+"""Calls between two samples, and number of samples."""
 WARM, SOME = 4, 4
 KEEP = 1 << 20
 
@@ -69,7 +69,7 @@ def come_to_rest(desk: RunningDesk, *, is_watched: bool) -> None:
 
 
 def state() -> tuple[int, int]:
-    """Objects the collector knows, and bytes in use."""
+    """Objects known to the garbage collector, and bytes in use."""
     gc.collect()
     return len(gc.get_objects()), tracemalloc.get_traced_memory()[0]
 

@@ -1,4 +1,4 @@
-"""The activity screen on sample data, and what a test wants to know of its parts."""
+"""The activity screen on sample data, and helpers that read its parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AnySection = TypeVar("AnySection", bound=Section[Any])
 
 
 def link_with(*work: JobView | CallbackView | TodoView | PlanView) -> FakeLink:
-    """Sample data without a waiting question, whose servers do this on their own."""
+    """Sample data without a waiting question, with this background work."""
     link = quiet_link()
     link.job_list = [each for each in work if isinstance(each, JobView)]
     link.callback_list = [each for each in work if isinstance(each, CallbackView)]
@@ -40,7 +40,7 @@ def link_with(*work: JobView | CallbackView | TodoView | PlanView) -> FakeLink:
 async def activity(
     link: FakeLink, size: tuple[int, int] = (100, 30), show: str = ""
 ) -> AsyncIterator[tuple[DeskApp, Pilot[None], ActivityPane]]:
-    """The activity screen of a link whose questions were put off before; `show` is the part to bring up."""
+    """The activity screen of a link whose questions were postponed; `show` is the part to open."""
     asked, link.asked = link.asked, []
     async with running_frame(link, size=size, panes=PANES_HERE) as (app, pilot):
         app.main.questions.opened.update(question.id for question in asked)

@@ -1,4 +1,4 @@
-"""A server whose handlers ask their client, and what a client says back."""
+"""A server whose handlers ask their client, and a client that answers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Person:
 
 
 class AskingServer:
-    """Counts how often handlers started and ended, because that is what parking is about."""
+    """Counts how often handlers started and ended, which shows whether a call was parked."""
 
     def __init__(self) -> None:
         self.started = 0
@@ -109,7 +109,7 @@ class AskingServer:
 
 
 class Asked(Peer):
-    """A peer that is asked things."""
+    """A peer that receives questions."""
 
     def __init__(self, asking: AskingServer | None = None) -> None:
         self.asking = asking or AskingServer()

@@ -1,4 +1,4 @@
-"""Notices files, locks and databases that are used on the thread of an event loop."""
+"""Detects files, locks and databases that are used on the thread of an event loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVENTS = frozenset(
 LOOKS = ("stat", "lstat", "readlink", "fsync")
 """Functions of `os` that use the disk and have no audit event."""
 MEMORY = ("/proc/", "/dev/")
-"""Files that are on no disk."""
+"""Files that are not on a disk."""
 DISK_THREAD = "programs"
 """The thread whose loop follows the programs of tools: it writes their output, so that no other loop does."""
 _watching: list[list[str]] = []
@@ -44,7 +44,7 @@ _is_hooked = False
 
 @contextmanager
 def blocking_calls(allowed: tuple[str, ...] = ()) -> Iterator[list[str]]:
-    """Collect what blocks in our code while a loop runs on its thread, as `event path (place)`.
+    """Collect blocking calls of our code on the thread of a running loop, as `event path (place)`.
 
     Places that contain one of `allowed` do not count.
     """

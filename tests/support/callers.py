@@ -1,4 +1,4 @@
-"""One request on every route of a listener, with whatever a case sends, and what each route made of it."""
+"""One request on every route of a listener, with the credentials of a case, and the outcome on each route."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Outcome:
 
     @property
     def error(self) -> str:
-        """The reason of a refusal in plain JSON."""
+        """Reason of a refusal in plain JSON."""
         found = orjson.loads(self.text) if self.text.startswith("{") else {}
         return str(found.get("error", ""))
 
@@ -134,7 +134,7 @@ def _asking(method: str, path: str, **more: str) -> Route:
 
 
 def _opening(path: str) -> Route:
-    """A WebSocket: refused, or asked who calls."""
+    """A WebSocket: refused, or asked for its caller."""
 
     async def route(served: Served, sent: Sent) -> Outcome:
         try:
@@ -172,7 +172,7 @@ WITH_BODY: dict[str, Route] = {
     "POST gateway": _posting("/v1/mcp", call),
     "SSE message": _messages,
 }
-"""Routes on which a body may bring the token."""
+"""Routes that accept the token in the body."""
 WITHOUT_BODY: dict[str, Route] = {
     "GET": _asking("GET", "/mcp/sample"),
     "DELETE": _asking("DELETE", "/mcp/sample"),
@@ -191,7 +191,7 @@ PASSED = {
     "job": 404,
     "job progress": 404,
 }
-"""The status of a route whose caller may pass, where that is not 200."""
+"""Status of a route for an allowed caller, if it is not 200."""
 
 
 async def everywhere(served: Served, sent: Sent) -> dict[str, Outcome]:

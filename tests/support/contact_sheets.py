@@ -1,8 +1,8 @@
-"""Every screen in every theme, to be looked at: `python -m tests.support.contact_sheets FOLDER [WHAT ...]`.
+"""Pictures of every screen in every theme: `python -m tests.support.contact_sheets FOLDER [WHAT ...]`.
 
-The real program is led through all screens. Each theme gets a sheet of small pictures, each screen one
-picture in the default theme at full size; what can hardly be read is listed. WHAT may be one of three sizes,
-such as 120x40, and names of themes.
+The real program is driven through all screens. Each theme gets a sheet of small pictures, each screen one
+picture in the default theme at full size; texts with too little contrast are listed. WHAT may be one of three
+sizes, such as 120x40, and names of themes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from tests.support.tour import CELL, FONTS, POINTS
 WIDE, HIGH = 12.2, 24.4
 """Units of a cell in a picture that Rich draws."""
 LEAST = 4.5
-"""Contrast below which something is listed, as the accessibility guidelines have it."""
+"""Contrast below which a text is listed, from the accessibility guidelines."""
 ACROSS = 4
-"""Pictures beside each other on a sheet."""
+"""Number of pictures in a row of a sheet."""
 SHRINK = {80: 0.75, 120: 0.5, 200: 0.35}
 """Columns of a screen -> the size of its picture on a sheet."""
 _STYLE = re.compile(r"\.terminal-\S*(r\d+) \{ fill: (#\w{6})[^}]*\}")
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
 
 
 Screen = Mapping[tuple[int, int], Cell]
-"""Row and column -> what is there."""
+"""Cells by row and column."""
 
 
 def cells_of(svg: str) -> Screen:
@@ -122,7 +122,7 @@ def sheet(pictures: Sequence[Image.Image], across: int = ACROSS) -> Image.Image:
 
 
 async def shoot(folder: Path, size: tuple[int, int], wanted: Iterable[str]) -> list[str]:
-    """Write the sheets of one size; returns what can hardly be read."""
+    """Write the sheets of one size; return the texts with too little contrast."""
     fonts = [ImageFont.truetype(path, POINTS) for path in FONTS]
     columns, rows = size
     sheets: dict[str, list[Image.Image]] = {}
@@ -150,7 +150,7 @@ async def shoot(folder: Path, size: tuple[int, int], wanted: Iterable[str]) -> l
 
 
 def main() -> None:
-    """Write the sheets into the folder that is named."""
+    """Write the sheets into the folder of the command line."""
     folder, *named = sys.argv[1:]
     sizes = [size for size in SIZES if f"{size[0]}x{size[1]}" in named] or SIZES
     wanted = [name for name in named if not name[0].isdigit()]

@@ -1,4 +1,4 @@
-"""One HTTP request from outside: the real curl where there is one, else aiohttp."""
+"""One HTTP request from outside: with curl if it is installed, else with aiohttp."""
 
 from __future__ import annotations
 

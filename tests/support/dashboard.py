@@ -19,7 +19,7 @@ from tests.support.patience import until, within
 KEY = "a-key-nobody-guesses-7Q"
 OPERATOR_KEY = "the-operators-own-4Z"
 AS_OPERATOR = {"X_Operator_Key": OPERATOR_KEY}
-"""Headers of a program of the operator."""
+"""Headers of the operator's program."""
 CODE = '''
 from typing import Annotated
 
@@ -74,12 +74,12 @@ MANIFEST = {
 
 
 def shop(folder: Path) -> Path:
-    """A server with something for every part of the dashboard."""
+    """A server folder with data for every part of the dashboard."""
     return write(folder, {"mcp.json": orjson.dumps(MANIFEST).decode(), "tools/shop.py": CODE})
 
 
 class Dashboard:
-    """The core, where it listens, and an HTTP client without any habits."""
+    """The core, its URL, and an HTTP client without default headers."""
 
     def __init__(self, desk: RunningDesk, client: aiohttp.ClientSession) -> None:
         self.desk = desk
@@ -113,7 +113,7 @@ class Dashboard:
         return {"Cookie": cookie, "X_Mcpdesk_Page": str((await answer.json())["page_key"])}
 
     def call(self, tool: str, **arguments: Any) -> Any:
-        """Call a tool as the desk; returns the call under way."""
+        """Call a tool from the desk; return the running call."""
         return self.desk.request("shop", "tools/call", {"name": tool, "arguments": arguments})
 
     async def called(self, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Dashboard:
         return await self.desk.call("shop", tool, **arguments)
 
     async def job(self, tool: str, **arguments: Any) -> str:
-        """The id of a call that was asked for as a job and is over."""
+        """Run a tool as a job and return its id after its end."""
         params = {"name": tool, "arguments": arguments, "mode": "async"}
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         async with self.client.post(f"{self.url}/v1/mcp", json=body, headers={"X-API-Key": KEY}) as answer:
@@ -130,7 +130,7 @@ class Dashboard:
         return job
 
     async def question(self) -> int:
-        """The number of the question that waits."""
+        """Number of the open question."""
         await until(lambda: any(each.state == "waiting" for each in self.desk.questions()))
         return next(each.id for each in self.desk.questions() if each.state == "waiting")
 
@@ -164,7 +164,7 @@ class Events:
         return next(data for seen, data in reversed(self.seen) if seen == name)
 
     async def next(self) -> tuple[str, Any] | None:
-        """The next event; None: the stream is over."""
+        """Next event, or None at the end of the stream."""
         name = ""
         while line := await self.answer.content.readline():
             if line.startswith(b"event: "):
@@ -175,7 +175,7 @@ class Events:
         return None
 
     async def event(self, name: str, holds: Callable[[Any], object] = lambda _: True) -> Any:
-        """The first event of a name, from here on, of which something holds."""
+        """First event of this name from now on for which `holds` is true."""
         async with within():
             while (event := await self.next()) is not None:
                 if event[0] == name and holds(event[1]):
@@ -185,7 +185,7 @@ class Events:
 
 @asynccontextmanager
 async def dashboard(folder: Path, *, key: str = KEY, **flags: Any) -> AsyncIterator[Dashboard]:
-    """A core with the shop and its dashboard, without a desk; callers need `key`, unless it is empty."""
+    """A core with the shop and its dashboard, without a desk; callers need `key` unless it is empty."""
     asked: dict[str, Any] = {"api_key": key} if key else {"no_auth": True}
     asked["operator_key"] = OPERATOR_KEY
     async with (

@@ -29,16 +29,16 @@ START_S = 20.0
 
 
 class RunningDesk(LocalLink):
-    """The link, and the host behind it for the tests that need to look there."""
+    """A link, and its host for tests that inspect it."""
 
     host: Host
 
     async def outcome(self, server: str, method: str, params: dict[str, Any]) -> CallOutcome:
-        """End of a request of the desk's."""
+        """Outcome of a request by the desk."""
         return await in_time(asyncio.wrap_future(self.request(server, method, params).outcome))
 
     async def answer_of(self, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Result of a request of the desk's that succeeds."""
+        """Result of a successful request by the desk."""
         outcome = await self.outcome(server, method, params)
         assert outcome.result is not None, outcome
         return outcome.result

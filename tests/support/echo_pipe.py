@@ -1,4 +1,4 @@
-"""A core that answers every line with itself, for tests of what moves bytes."""
+"""A core that echoes every line, for tests of code that moves bytes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class EchoPipe:
         await self._identified.wait()
 
     def doubt(self) -> None:
-        """Take nothing more until `trust`."""
+        """Accept no lines until `trust`."""
         self._identified.clear()
 
     def trust(self) -> None:
@@ -55,7 +55,7 @@ class EchoPipe:
             self._idle.clear()
 
     def release(self) -> None:
-        """Answer the line that waits."""
+        """Answer the waiting line."""
         self.send(b"waited\n")
         self._idle.set()
 
@@ -79,7 +79,7 @@ class EchoPipe:
 
 
 class EchoCore:
-    """Opens echo pipes and keeps them to be looked at."""
+    """Opens echo pipes and keeps them for inspection."""
 
     def __init__(self, kind: type[EchoPipe] = EchoPipe) -> None:
         self.pipes: asyncio.Queue[EchoPipe] = asyncio.Queue()

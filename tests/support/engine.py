@@ -23,7 +23,7 @@ needs_engine = pytest.mark.skipif(not PROGRAM, reason=NONE_HERE)
 
 
 class EngineServer:
-    """One server that keeps nothing on disk."""
+    """A server without persistence."""
 
     def __init__(self, options: Sequence[str] = ()) -> None:
         self.port = free_port()
@@ -34,7 +34,7 @@ class EngineServer:
         self.start()
 
     def start(self) -> None:
-        """Start it, also again after `kill`."""
+        """Start it, for the first time or after `kill`."""
         line = [PROGRAM, *self._options, "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         self._process = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         deadline = time.monotonic() + WITHIN_S
@@ -48,19 +48,19 @@ class EngineServer:
                 time.sleep(0.01)
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal, as SIGSTOP."""
+        """Send it a signal, such as SIGSTOP."""
         assert self._process is not None
         self._process.send_signal(number)
 
     def kill(self) -> None:
-        """End it at once; what it had is gone."""
+        """Kill it; its data is lost."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._process = None
 
     def close(self) -> None:
-        """End it for good."""
+        """Stop it and remove its folder."""
         self.kill()
         self._place.cleanup()
 
@@ -74,7 +74,7 @@ class EngineServer:
 
 @contextmanager
 def engine_server(options: Sequence[str] = ()) -> Iterator[EngineServer]:
-    """Run one for a block."""
+    """Run a server during the block."""
     server = EngineServer(options)
     try:
         yield server
@@ -84,7 +84,7 @@ def engine_server(options: Sequence[str] = ()) -> Iterator[EngineServer]:
 
 @pytest.fixture(scope="session")
 def shared_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineServer]:
-    """One server for all tests of a process; they use different names of deployments."""
+    """One server for all tests of a process; each test uses a different deployment name."""
     del tmp_path_factory
     if not PROGRAM:
         pytest.skip(NONE_HERE)
@@ -93,5 +93,5 @@ def shared_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineSe
 
 
 def deployment(path: Path) -> str:
-    """A name of a deployment of a test's own, made of its folder."""
+    """Deployment name of a test, from its folder."""
     return f"test-{path.parent.name}-{path.name}"

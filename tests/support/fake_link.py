@@ -283,7 +283,7 @@ def sample_view(now: float) -> CoreView:
 
 
 def sample_details() -> dict[int, ClientDetail]:
-    """The desk without anything, a session with everything, and a pipe."""
+    """Details of the desk (empty), of a session (with everything), and of a pipe."""
     forms = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {"listChanged": True}}
     session = SessionView(3287.0, 1, True, 12, 3072)
     return {
@@ -595,7 +595,7 @@ class FakeLink(Link):
         self.notice_list.append(Notice(len(self.notice_list), text, severity, screen))
 
     def works(self, **changes: Any) -> None:
-        """Change what servers do on their own: another `WorkView`, its versions grown."""
+        """Change the background work of servers: another `WorkView` with higher versions."""
         work = self.core.work
         versions = {name: getattr(work, name) + 1 for name in ("jobs_version", "callbacks_version")}
         grown = structs.replace(work, **versions, todo_version=work.todo_version + 1)

@@ -1,4 +1,4 @@
-"""The frame of the screen with panes that do nothing, for tests of the frame itself."""
+"""The frame of the screen with empty panes, for tests of the frame itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.fake_link import FakeLink
 
 
 class StubPane(Vertical, Pane):
-    """A button and an input; remembers what was asked of it."""
+    """A button and an input; records its calls."""
 
     def __init__(self, link: FakeLink) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ async def running_frame(
     theme: str | None = None,
     panes: Panes = STUBS,
 ) -> AsyncIterator[tuple[DeskApp, Pilot[None]]]:
-    """A desk on sample data, drawn into nothing."""
+    """A desk on sample data, drawn in memory."""
     app = DeskApp(link or quiet_link(), theme, panes)
     async with driven(app, size=size, notifications=True) as pilot:
         await pilot.pause()
@@ -69,5 +69,5 @@ async def running_frame(
 
 
 def toasts(app: DeskApp) -> list[str]:
-    """The whole texts of all news so far, the newest last."""
+    """Texts of all notifications so far, newest last."""
     return [text for _, _, text in app.told]

@@ -1,4 +1,4 @@
-"""A server folder with every kind of content and every optional field, for all revisions to shape."""
+"""A server folder with every kind of content and every optional field, for all revisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server with tools worth running as jobs, behind a real listener, and a client that speaks the dialect."""
+"""A server with tools for jobs, behind a real listener, and a client of the gateway dialect."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Gateway:
         return await answer.json()
 
     async def begin(self, name: str, arguments: Call | None = None, **headers: str) -> Call:
-        """Begin a job; returns what was accepted."""
+        """Start a job and return the response."""
         params = {"name": name, "arguments": arguments or {}, "mode": "async"}
         result: Call = (await self.rpc("tools/call", params, **headers))["result"]
         assert result["status"] == "accepted"
@@ -75,7 +75,7 @@ class Gateway:
         return await answer.json()
 
     async def status(self, method: str, path: str, **options: Any) -> int:
-        """The status a request is answered with; the path goes out as it is."""
+        """Status of the response; the path is sent unchanged."""
         async with self.client.request(method, URL(self.url + path, encoded=True), **options) as answer:
             await answer.read()
             return answer.status

@@ -1,4 +1,4 @@
-"""A server over HTTP that wants tokens, and the authorization server that gives them, on one port."""
+"""A server over HTTP that requires tokens, and its authorization server, on one port."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Change = Callable[[Document], Any]
 
 
 class GuardedServer:
-    """Answers as the rules say; `changes` breaks one document or answer, by its name.
+    """Answers as specified; `changes` modifies one document or answer, by its name.
 
     The names: `challenge`, `resource`, `server`, `registration`, `redirect`, `token`. A change gets the
     document and changes it; a `web.Response` it returns is sent instead, a text is sent as it is.
@@ -29,11 +29,11 @@ class GuardedServer:
         self.changes = changes or {}
         self.origin = ""
         self.needed: tuple[str, ...] = ("read",)
-        """The scopes without which nothing is answered."""
+        """Scopes that every request needs."""
         self.lasts_s = 3600
         self.knows_refresh = True
         self.requests: list[str] = []
-        """Paths that were asked for, with their methods."""
+        """Requested paths with their methods."""
         self.authorizations: list[Document] = []
         self.token_requests: list[Document] = []
         self.basic: list[str] = []

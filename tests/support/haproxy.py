@@ -49,7 +49,7 @@ def balanced(replicas: list[int], port: int) -> str:
 
 @asynccontextmanager
 async def haproxy(cluster: ReplicaCluster, place: Path) -> AsyncIterator[str]:
-    """HAProxy in front of replicas; gives its URL."""
+    """Run HAProxy in front of replicas; yield its URL."""
     port, config = free_port(), place / "haproxy.cfg"
     config.write_text(balanced([each.port for each in cluster.replicas], port))
     process = await asyncio.create_subprocess_exec(HAPROXY, "-db", "-f", str(config), stderr=-3)

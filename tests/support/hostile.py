@@ -1,4 +1,4 @@
-"""Text that would command a terminal, in every place a stranger fills; and what a program has commanded."""
+"""Text with terminal commands for all places that a remote party fills, and a parser of program output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OWN_COMMANDS = re.compile(
 
 
 def hostile(tag: str) -> str:
-    """A text that can be recognised by its first letters, and that a terminal must never get."""
+    """A hostile text that can be recognised by its first letters."""
     return f"{tag}{COMMANDS}"
 
 
@@ -50,12 +50,12 @@ def commands(raw: bytes) -> Counter[str]:
 
 
 def foreign(raw: bytes) -> list[str]:
-    """The commands among them that the screen is not drawn with."""
+    """Commands in the output that do not belong to drawing the screen."""
     return sorted(command for command in commands(raw) if not OWN_COMMANDS.fullmatch(command))
 
 
 def letters(raw: bytes) -> str:
-    """The text that was drawn, in the order of drawing."""
+    """Drawn text, in the order of drawing."""
     return _COMMAND.sub("", raw.decode(errors="ignore"))
 
 
@@ -158,7 +158,7 @@ BUILTINS = ["BackgroundBash", "SetCallback", "TaskManager", "PlanMode", "InvokeS
 
 
 def write_folder(folder: Path) -> Path:
-    """A server folder that is hostile wherever its author is free to write."""
+    """Write a server folder that is hostile in every text its author can choose."""
     for name in ("tools", "resources", "prompts", "skills/wqwq"):
         (folder / name).mkdir(parents=True)
     manifest = {"name": "hostile", "title": hostile("m0"), "description": hostile("m1"), "builtins": BUILTINS}

@@ -1,4 +1,4 @@
-"""An HTTP client for tests that look at the head of an answer, and drop the rest."""
+"""An HTTP client for tests that read the head of an answer and ignore the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import aiohttp
 
 @asynccontextmanager
 async def http_client(**options: Any) -> AsyncIterator[aiohttp.ClientSession]:
-    """A session that closes its answers at the end: aiohttp complains of those that are dropped unread."""
+    """A session that closes its answers at the end, because aiohttp warns about unread ones."""
     answers = list[aiohttp.ClientResponse]()
 
     async def keep(

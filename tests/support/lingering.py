@@ -1,4 +1,4 @@
-"""A widget that takes its time to go, as all do on a busy machine."""
+"""A widget whose removal takes time, as on a busy machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from textual.widgets import Static
 
 
 class Lingering(Static):
-    """Tells when it begins to go, and goes once it may."""
+    """Reports when its removal begins, and completes it when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ class MessageLog:
         self._changed = asyncio.Event()
 
     def receive(self, messages: Iterable[dict[str, Any]]) -> None:
-        """Add messages, and wake those that wait."""
+        """Add messages, and wake the waiting calls."""
         self.received += messages
         self._changed.set()
 

@@ -43,7 +43,7 @@ def metric_rows() -> list[MetricRow]:
 
 
 def _rows(tree: ast.Module) -> Iterator[MetricRow]:
-    """Calls of `Figure`, and rows of the tables that figures are made of: name, perhaps kind, and help."""
+    """Calls of `Figure`, and rows of the tables of figures: name, kind (if any), and help."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Name(id="Figure"), args=values) | ast.Tuple(elts=values):

@@ -1,4 +1,4 @@
-"""One Python file of a server folder, run and read."""
+"""One Python file of a server folder, loaded and read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.folders import write
 
 @contextmanager
 def module_file(folder: Path, text: str, name: str = "tools/my_file.py") -> Iterator[ModuleFile]:
-    """The file, with its module loaded as the loader does it."""
+    """The file with its module, loaded as by the loader."""
     namespace = Namespace(write(folder, {name: text}).resolve())
     try:
         module = namespace.load(namespace.folder / name)

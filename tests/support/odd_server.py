@@ -41,18 +41,18 @@ def send(**message: Any) -> None:
 
 
 def fail(told: str, code: int) -> None:
-    """End with a last word."""
+    """Exit with a message on stderr."""
     print(told, file=sys.stderr, flush=True)
     raise SystemExit(code)
 
 
 def text(said: str) -> dict[str, Any]:
-    """A tool's result."""
+    """Result of a tool."""
     return {"content": [{"type": "text", "text": said}]}
 
 
 def call(identifier: Any, name: str, arguments: dict[str, Any]) -> None:
-    """Answer a call, in the way the tool has."""
+    """Answer a call as its tool defines."""
     if name == "die":
         print("ERROR: no more\n  at all", file=sys.stderr, flush=True)
         fail("out of memory", 3)
@@ -71,7 +71,7 @@ def call(identifier: Any, name: str, arguments: dict[str, Any]) -> None:
 
 
 def follow(message: dict[str, Any], tokens: dict[Any, Any]) -> None:
-    """Report progress of calls that never end; `tokens` has theirs."""
+    """Report progress of calls that never end; `tokens` has their progress tokens."""
     params = message.get("params", {})
     if message["method"] == "tools/call":
         tokens[message["id"]] = params["_meta"]["progressToken"]

@@ -56,7 +56,7 @@ class Heard:
         self._came.set()
 
     def has(self, kind: type) -> bool:
-        """Whether a notification of that type came."""
+        """True if a notification of that type arrived."""
         return any(isinstance(message, kind) for message in self.messages)
 
     async def sees(self, holds: Callable[[], bool]) -> None:
@@ -148,7 +148,7 @@ def transport(place: Place) -> Any:
 
 @asynccontextmanager
 async def _sse_client(url: str) -> AsyncIterator[Any]:
-    """The SDK's own, which raises if a message arrives between the end of its session and its own."""
+    """The SDK's own transport, without the error it raises for a message that arrives during its end."""
     try:
         async with sse_client(url) as streams:
             yield streams
@@ -211,7 +211,7 @@ async def session(
 
 @asynccontextmanager
 async def answering(place: Place, revision: str, answers: Answers) -> AsyncIterator[ClientSession | Client]:
-    """A client that answers what it is asked; in the stateless era the SDK leaves that to its `Client`."""
+    """A client that answers questions; in the stateless era the SDK's `Client` does so."""
     if BY_NAME[revision].is_stateless:
         async with Client(
             transport(place), mode=revision, read_timeout_seconds=WITHIN_S, **answers.callbacks

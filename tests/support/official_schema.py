@@ -1,4 +1,4 @@
-"""The published JSON Schemas of the protocol, where a copy lies beside the checkout."""
+"""The published JSON Schemas of the protocol, if a copy is beside the checkout."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def strangers(revision: str, definition: str, value: dict[str, Any]) -> list[str
 
 
 def knows(revision: str, definition: str) -> bool:
-    """Whether a revision has a definition."""
+    """True if a revision has a definition."""
     whole = _schema(revision) or {}
     return definition in whole.get("$defs", whole.get("definitions", {}))
 

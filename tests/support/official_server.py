@@ -63,7 +63,7 @@ async def ask(answer: Annotated[ElicitationResult[Person], Resolve(who)]) -> str
 
 
 def without_stateless(app: Any) -> Any:
-    """The application of the handshake era: what a request does there is not in its headers."""
+    """The application for the handshake era only: requests with `Mcp-Method` get status 400."""
 
     async def refusing(scope: Any, receive: Any, send: Any) -> None:
         if b"mcp-method" not in dict(scope.get("headers", ())):

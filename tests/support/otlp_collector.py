@@ -113,7 +113,7 @@ def run(port: int, status: int = 200, seconds: float = 0.0) -> None:
             self.wfile.write(answer)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     print(json.dumps({"is": "listening"}), flush=True)
@@ -121,7 +121,7 @@ def run(port: int, status: int = 200, seconds: float = 0.0) -> None:
 
 
 class StandIn:
-    """The process, and what it has got so far."""
+    """The process, and the lines received from it."""
 
     def __init__(self, port: int, *more: str) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -146,7 +146,7 @@ class StandIn:
                 self._came.notify_all()
 
     def see(self, wanted: Callable[[Line], object], most_s: float = WITHIN_S) -> Line:
-        """The first line that is so; waits for it."""
+        """Wait for the first line that `wanted` accepts."""
 
         def found() -> Line | None:
             return next((line for line in self.lines if wanted(line)), None)
@@ -158,7 +158,7 @@ class StandIn:
         return line
 
     def span(self, name: str, **has: Any) -> Line:
-        """The first span of that name, with these members; waits for it."""
+        """Wait for the first span of that name with these members."""
         return self.see(
             lambda line: (
                 line["is"] == "span"
@@ -168,7 +168,7 @@ class StandIn:
         )
 
     def point(self, name: str, **attributes: Any) -> Line:
-        """The latest point of a metric with these attributes, of those that have come; waits for one."""
+        """Wait for a point of a metric with these attributes, and return the latest."""
 
         def is_so(line: Line) -> bool:
             has: Line = line["attributes"] if line["is"] == "point" and line["name"] == name else {}
@@ -178,7 +178,7 @@ class StandIn:
         return next(line for line in reversed(self.lines) if is_so(line))
 
     def end(self) -> None:
-        """End the process; everything it got is in `lines` then."""
+        """End the process; `lines` then holds everything it received."""
         self.process.kill()
         self.process.wait()
         self._thread.join()
@@ -188,7 +188,7 @@ class StandIn:
 
 @contextmanager
 def stand_in(*more: str, port: int = 0) -> Iterator[StandIn]:
-    """A collector that runs until the block ends."""
+    """Run a collector during the block."""
     collector = StandIn(port or free_port(), *more)
     try:
         yield collector

@@ -32,7 +32,7 @@ _until_s = UNTIL_S
 
 
 def be_patient(*, is_quick: bool) -> None:
-    """Set the time after which conditions are given up; `tests/conftest.py` does before each test."""
+    """Set the time limit of conditions; `tests/conftest.py` calls it before each test."""
     global _until_s
     _until_s = UNTIL_S if is_quick else WITHIN_S
 

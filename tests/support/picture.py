@@ -1,8 +1,8 @@
 """Draws the pictures of the documentation from the running program: `python -m tests.support.picture NAME`.
 
-With `gallery`, those of `docs/gallery.md`: a real core hosts the bundled sample, a client calls a tool over
-HTTP, a person calls another on the desk. With `readme`, the picture of the README: a server of Node's, which
-npx fetches.
+With `gallery`, the pictures of `docs/gallery.md`: a real core hosts the bundled sample, a client calls a
+tool over HTTP, a person calls another on the desk. With `readme`, the picture of the README: a Node server
+that npx downloads.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.support.patience import WITHIN_S, until
 
 DOCS = Path(__file__).parents[2] / "docs"
 STATE = "/tmp/mcpdesk"
-"""State folder of the desks that are drawn: pictures show paths in it, so no person's folder is used."""
+"""State folder of the drawn desks. Pictures show paths in it, so it must not be a personal folder."""
 ANY_SERVER = DOCS / "any-server.svg"
 GALLERY = DOCS / "gallery"
 SHOTS = (
@@ -111,14 +111,14 @@ async def draw_gallery() -> AsyncIterator[tuple[str, str]]:
 
 
 async def keep_gallery() -> None:
-    """Write the gallery."""
+    """Write the pictures of the gallery."""
     GALLERY.mkdir(exist_ok=True)
     async for name, picture in draw_gallery():
         (GALLERY / f"{name}.svg").write_text(picture)
 
 
 async def visit_screens(size: tuple[int, int]) -> AsyncIterator[tuple[str, Pilot[None]]]:
-    """Lead through all screens at one size: their names, and the program."""
+    """Open all screens at one size, one after the other; yield the name of each and the pilot."""
     CONFIG.parent.mkdir(parents=True, exist_ok=True)
     CONFIG.write_text(json.dumps(CONFIGURED))
     async with running_desk(sample_servers() / "desk", http=True, state_dir=STATE) as link:
@@ -188,7 +188,7 @@ def be_busy(link: RunningDesk, headers: dict[str, str]) -> None:
 
 
 def ask(link: RunningDesk, headers: dict[str, str], id: int, method: str, params: dict[str, Any]) -> str:
-    """One request over HTTP; returns the session it belongs to."""
+    """Send one request over HTTP; return its session id."""
     body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
     whole = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **headers}
     request = urllib.request.Request(link.host.url("desk"), body, whole)
@@ -198,7 +198,7 @@ def ask(link: RunningDesk, headers: dict[str, str], id: int, method: str, params
 
 
 def shows(pilot: Pilot[None], text: str) -> bool:
-    """Whether the screen shows a text."""
+    """True if the screen shows a text."""
     return text in pilot.app.export_screenshot().replace("&#160;", " ")
 
 

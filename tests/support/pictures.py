@@ -1,4 +1,4 @@
-"""Pictures of a test: what they show is known to the pixel."""
+"""Images for tests, with known pixels."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
 def packed(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
-    """A picture as a file."""
+    """An image as a file."""
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
 
 
 def plain(width: int, height: int, colour: int | tuple[int, ...] = RED, mode: str = "RGB") -> bytes:
-    """One colour, as PNG."""
+    """A PNG of one colour."""
     return packed(Image.new(mode, (width, height), colour))
 
 
 def two_halves(width: int = 40, height: int = 40) -> Image.Image:
-    """Red on the left, blue on the right."""
+    """An image, red on the left and blue on the right."""
     image = Image.new("RGB", (width, height), RED)
     image.paste(BLUE, (width // 2, 0, width, height))
     return image

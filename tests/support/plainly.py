@@ -1,4 +1,4 @@
-"""One HTTP request by the plainest client there is: nothing is added to what is asked for but its length."""
+"""One HTTP request by a minimal client: it adds only the content length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going through the policies of a tool."""
+"""Switch the policy of a tool."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from mcpdesk.server.asks.approval_policies import Approvals, Policy
 
 
 async def next_policy(approvals: Approvals, tool: str) -> None:
-    """Let the policy after the present one count: allow, ask, deny, and again."""
+    """Apply the next policy: allow, ask, deny, and allow again."""
     every = list(Policy)
     await approvals.choose(tool, every[(every.index(approvals.ruling(tool).policy) + 1) % len(every)])

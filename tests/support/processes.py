@@ -11,7 +11,7 @@ from tests.support.patience import WITHIN_S
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether it still runs; who waits to be collected does not, and may be collected as we look."""
+    """True if it still runs; a zombie does not, and may be reaped during the check."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -19,7 +19,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def gone(processes: Sequence[psutil.Process]) -> bool:
-    """Wait, bounded, until every process has ended: a killed one is still seen for a moment."""
+    """Wait for a limited time until every process has ended: a killed one stays visible for a moment."""
     deadline = time.monotonic() + WITHIN_S
     while alive := [process for process in processes if is_alive(process)]:
         if time.monotonic() > deadline:

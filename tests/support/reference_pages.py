@@ -81,13 +81,13 @@ def cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Code in a table."""
+    """Inline code in a table."""
     quotes = "``" if "`" in text else "`"
     return f"{quotes} {text} {quotes}" if "`" in text else quotes + text.replace("|", "\\|") + quotes
 
 
 def table(head: str, *rows: tuple[str, ...]) -> str:
-    """A table; nothing without rows."""
+    """A table, or "" without rows."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
     columns = head.count("|") + 1
     return "\n".join(["", f"| {head} |", "|" + " --- |" * columns, *lines, ""]) if rows else ""
@@ -141,7 +141,7 @@ Row = tuple[str, ...]
 
 
 def option_rows(command: click.Command, root: click.Context, name: str) -> list[Row]:
-    """Options that the command's help shows and that no setting has."""
+    """Options in the command's help that are not settings."""
     ctx = click.Context(command, parent=root, info_name=name)
     options = [each for each in command.params if isinstance(each, click.Option)]
     return [option_row(each, ctx) for each in options if not (each.hidden or FLAGS.intersection(each.opts))]
@@ -185,7 +185,7 @@ def option_row(option: click.Option, ctx: click.Context) -> Row:
 
 
 def prose(text: str) -> Iterator[str]:
-    """The paragraphs of a help text; what must keep its lines is a block."""
+    """Paragraphs of a help text; parts with fixed lines become blocks."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         if paragraph.startswith("\b"):
             yield f"\n```text\n{verbatim(paragraph)}\n```\n"
@@ -194,7 +194,7 @@ def prose(text: str) -> Iterator[str]:
 
 
 def verbatim(text: str) -> str:
-    """A text without the marks that keep click from wrapping it."""
+    """Text without click's marks against wrapping."""
     return textwrap.dedent(text.replace("\b\n", "").replace("\b", "")).strip()
 
 
@@ -217,11 +217,11 @@ OBJECTS = {
     "mode": "Mode",
     "command": "Command",
 }
-"""Heading -> the object of the schema that it is about."""
+"""Heading -> object of the schema that it describes."""
 
 
 def members(title: str, schema: dict[str, Any], others: dict[str, Any]) -> str:
-    """A table of one object."""
+    """Table of one object's members."""
     required = schema.get("required", ())
     rows = [
         (

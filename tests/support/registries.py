@@ -1,4 +1,4 @@
-"""Packages that tests fetch from registries: why one cannot be had, and programs of one that listen."""
+"""Packages that tests download from registries: the reason if one is unavailable, and servers in packages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 FETCH_S = 60.0
 _silent: set[str] = set()
-"""Programs that got no answer from their registry: they are not asked again."""
+"""Programs whose registry did not answer; they are not tried again."""
 
 
 @cache
@@ -31,12 +31,12 @@ def why_not(*command: str) -> str:
 
 
 def needs_package(package: str) -> None:
-    """Skip where npm does not give a package."""
+    """Skip the test if npm cannot download a package."""
     if reason := why_not("npm", "exec", "--yes", "--package", package, "--", "node", "--version"):
         pytest.skip(f"{package}: {reason}")
 
 
 def needs_python_package(requirement: str) -> None:
-    """Skip where uv does not give a package."""
+    """Skip the test if uv cannot download a package."""
     if reason := why_not("uv", "run", "--no-project", "-q", "--with", requirement, "python", "--version"):
         pytest.skip(f"{requirement}: {reason}")

@@ -55,7 +55,7 @@ class ServedReplica:
         return int(self.url.rpartition(":")[2])
 
     def wait_until_it_serves(self) -> None:
-        """Raises: AssertionError with what it said when it does not begin to serve."""
+        """Wait until it serves. Raises: AssertionError with its output if it does not."""
         assert self._ready.wait(WITHIN_S) and self.url, "".join(self.said)
 
     def send(self, number: signal.Signals) -> None:
@@ -86,8 +86,8 @@ class ServedReplica:
 class ReplicaCluster:
     """Replicas behind a proxy at `url`, which skips those that refuse.
 
-    With `each_alone` it has replicas close each connection after one answer, so that no two requests of a
-    client meet the same one because it keeps its connection.
+    With `each_alone`, replicas close each connection after one answer, so consecutive requests of a client
+        reach different replicas.
     """
 
     options: Sequence[str] = ()
@@ -97,11 +97,11 @@ class ReplicaCluster:
     def __init__(
         self, folders: Sequence[Path], shared: Sequence[str], place: Path, **environment: str
     ) -> None:
-        """`shared` are URLs of the engine, one for each replica in turn."""
+        """`shared` are URLs of the engine, for the replicas in turn."""
         self.replicas: list[ServedReplica] = []
         self.url = ""
         self.name = environment.get("MCPDESK_SHARED_NAME", "mcpdesk")
-        """That of the deployment."""
+        """Name of the deployment."""
         self._made = 0
         self._turn = 0
         self.carriers: dict[int, int] = {}
@@ -110,7 +110,7 @@ class ReplicaCluster:
         self._environment = environment
 
     def of_job(self, identifier: str, engine: EngineServer) -> ServedReplica:
-        """The replica whose mark the id of a job has."""
+        """Replica whose mark is in the id of a job."""
         key = f"{{{self._environment['MCPDESK_SHARED_NAME']}}}:replicas"
         said = engine.ask("HGET", key, mark_of(identifier))
         found = re.search(r'"url":"([^"]+)"', said)
@@ -118,13 +118,13 @@ class ReplicaCluster:
         return next(each for each in self.replicas if each.url == found[1])
 
     def add(self) -> ServedReplica:
-        """Start one more; the caller waits until it serves."""
+        """Start another replica; the caller waits until it serves."""
         replica = self._start(self._made)
         self.replicas.append(replica)
         return replica
 
     def again(self, index: int) -> ServedReplica:
-        """Start one in the place of one that has ended; the caller waits until it serves."""
+        """Replace an ended replica; the caller waits until it serves."""
         self.replicas[index] = fresh = self._start(index)
         return fresh
 
@@ -135,7 +135,7 @@ class ReplicaCluster:
         return ServedReplica(self.folders, url, state, self.options, **self._environment)
 
     async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Carry one connection to the next replica that takes it."""
+        """Forward one connection to the next replica that accepts it."""
         for _ in range(2 * len(self.replicas)):
             self._turn += 1
             replica = self.replicas[self._turn % len(self.replicas)]
@@ -155,7 +155,7 @@ class ReplicaCluster:
 
 
 def _closing(head: bytes) -> bytes:
-    """The beginning of a request that asks for the connection to be closed after its answer."""
+    """Head of a request with `Connection: close`."""
     if re.search(rb"(?i)\r\nupgrade:", head):
         return head
     head = re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", head, count=1)
@@ -184,7 +184,7 @@ async def replica_cluster(
     each_alone: bool = False,
     **environment: str,
 ) -> AsyncIterator[ReplicaCluster]:
-    """Run replicas for a block; `urls` are their ways to the engine, if not its own."""
+    """Run replicas during the block; `urls` are their URLs of the engine, if they differ."""
     name = f"cluster-{place.parent.name}-{place.name}"
     cluster = ReplicaCluster(folders, urls or [engine.url], place, MCPDESK_SHARED_NAME=name, **environment)
     cluster.options, cluster.each_alone = options, each_alone
@@ -221,7 +221,7 @@ async def replica_cluster(
 def cluster_on_a_thread(
     count: int, folders: Sequence[Path], engine: EngineServer, place: Path, **environment: str
 ) -> Iterator[ReplicaCluster]:
-    """Run replicas for a block whose tests have loops of their own, or none."""
+    """Run replicas during the block, for tests with separate event loops or none."""
     begun: Future[tuple[ReplicaCluster, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def run() -> None:

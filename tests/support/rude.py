@@ -1,4 +1,4 @@
-"""Connections that speak bytes, for clients that mean no good."""
+"""Raw connections, for malicious clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = b"POST /mcp/sample HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: applicati
 
 @asynccontextmanager
 async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection that speaks bytes."""
+    """A raw connection."""
     place = urlsplit(served.url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port, limit=1 << 16)
     try:
@@ -27,7 +27,7 @@ async def connected(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader,
 
 
 async def all_of(reader: asyncio.StreamReader) -> bytes:
-    """Everything up to the end of the connection."""
+    """All bytes up to the end of the connection."""
     async with within():
         with suppress(ConnectionError):
             return await reader.read()
@@ -35,10 +35,10 @@ async def all_of(reader: asyncio.StreamReader) -> bytes:
 
 
 def posted(body: bytes, headers: bytes = b"") -> bytes:
-    """A whole request."""
+    """Bytes of a POST request."""
     return HEAD + headers + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 async def turn() -> None:
-    """Let the loop do what is due."""
+    """Let the loop run due callbacks."""
     await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""A client that keeps every message of a server, and holds each against the schema of its revision."""
+"""A client that keeps every message of a server, and validates each with the schema of its revision."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ EXTENDED = CAPABLE | {"extensions": {EXTENSION: {}}}
 
 
 class Client(MessageLog):
-    """Speaks one revision through a pipe of a host, and keeps every message that comes."""
+    """Speaks one revision through a pipe of a host, and keeps every received message."""
 
     def __init__(self, host: Host, revision: str) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Client(MessageLog):
 
     @property
     def answered(self) -> set[str]:
-        """The methods that had a result."""
+        """Methods that returned a result."""
         return {self.asked[message["id"]] for message in self.received if "result" in message}
 
     def _check(self, message: dict[str, Any]) -> list[str]:
