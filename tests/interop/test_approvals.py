@@ -219,18 +219,22 @@ async def test_a_client_with_a_session_that_was_killed_withdraws_its_question(
         async with http.post(url, json=opening) as answered:
             headers = {"Mcp-Session-Id": answered.headers["Mcp-Session-Id"]}
         standing = await http.get(url, headers=headers)
-        sending = asyncio.create_task(http.post(url, json=request, headers=headers))
+
+        async def send() -> None:
+            async with http.post(url, json=request, headers=headers) as answering:
+                await answering.read()
+
+        sending = asyncio.create_task(send())
         assert (await person.sees()).tool == tool
         if revision == "2025-11-25":
-            answering = await sending  # its stream begins with an event id
-            await until(lambda: streams() == 2)
-            answering.close()
+            await until(lambda: streams() == 2)  # it has begun with an event id
+        sending.cancel()
+        await asyncio.wait({sending})
+        if revision == "2025-11-25":
             await until(lambda: streams() == 1)
             assert [each.state for each in desk.questions()] == [QuestionState.WAITING], (
                 "a connection is left"
             )
-        else:
-            sending.cancel()
         standing.close()
         assert (await person.sees(QuestionState.WITHDRAWN)).reason == "its client left"
 

@@ -120,6 +120,32 @@ async def test_a_desk_answers_what_is_asked_at_another_where_nobody_looks(
         assert one.busy() == ()
 
 
+@pytest.mark.process
+async def test_the_question_of_a_lost_client_that_cannot_resume_is_withdrawn_everywhere(
+    tmp_path: Path, shared_engine: EngineServer
+) -> None:
+    about: dict[str, Any] = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    opening: dict[str, Any] = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    opening["params"] = about | {"clientInfo": {"name": "c", "version": "1"}}
+    paint = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "paint", "arguments": {}}}
+    async with two_desks(tmp_path, shared_engine.url) as (one, two), http_client() as http:
+        url = f"{url_of(two)}/mcp/shop"
+        await until(lambda: two.host.inbox.people > 1)
+        async with http.post(url, json=opening) as answer:
+            session = {"Mcp-Session-Id": answer.headers["Mcp-Session-Id"]}
+
+        async def send() -> None:
+            async with http.post(url, json=paint, headers=session) as answer:
+                await answer.read()
+
+        call = asyncio.create_task(send())
+        await until(lambda: waiting(one) and waiting(two))
+        call.cancel()
+        await asyncio.wait({call})
+        await until(lambda: [each.state for each in two.questions()] == [QuestionState.WITHDRAWN])
+        await until(lambda: not waiting(one))
+
+
 @pytest.mark.slow
 async def test_a_call_of_which_a_secret_is_masked_is_allowed_at_its_own_replica_only(
     tmp_path: Path, shared_engine: EngineServer

@@ -185,12 +185,15 @@ class HttpSession:
         """Note that a connection of the client was lost.
 
         If it was the last one, calls that wait for a person or the client end: at once if the client cannot
-        resume their streams, else when it has been absent for `ABSENT_S`.
+        resume their streams, else when it has been absent for `ABSENT_S`. The client of a shared session may
+        resume a stream at another replica, so such calls continue.
         """
-        if self.shared is not None or self.seen is None or not self.dialogue.awaits_answer:
+        if self.seen is None or not self.dialogue.awaits_answer:
             return
         if not any(outlet.is_resumable for outlet in self.waiting):
             self.dialogue.end_awaiting()
+            return
+        if self.shared is not None:
             return
         self._absent_since = now = time.monotonic()
         due = now + self._absent_s
