@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcpdesk.protocol.revisions import BY_NAME, Revision
 from tests.support.folders import write
-from tests.support.official import ALL, HANDSHAKES, WAYS, Answers, Heard, Place, answering, session
+from tests.support.official import ALL, HANDSHAKES, WAYS, Answers, Heard, Place, answering, session, text_of
 from tests.support.workshop import workshop
 
 pytestmark = pytest.mark.process
@@ -262,10 +262,3 @@ async def refused(asking: Awaitable[Any]) -> tuple[int, str]:
         await asking
     words = caught.value.error.message.split(", ")
     return caught.value.error.code, ", ".join([*words[:4], "..."] if len(words) > 4 else words)
-
-
-def text_of(result: Any) -> str:
-    """The one text of a tool's result."""
-    (block,) = result.content
-    assert isinstance(block, types.TextContent)
-    return block.text

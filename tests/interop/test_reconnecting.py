@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
-from tests.support.official import HANDSHAKES, Answers, Heard, session
+from tests.support.official import HANDSHAKES, Answers, Heard, session, text_of
 from tests.support.patience import within
 from tests.support.site import Served, serving
 
@@ -42,12 +42,6 @@ def cut(served: Served) -> None:
     assert served.service._listener is not None
     for connection in served.service._listener.connections:
         connection.close()
-
-
-def text_of(result: Any) -> str:
-    (block,) = result.content
-    assert isinstance(block, types.TextContent)
-    return block.text
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.auth.principal import Principal
-from mcpdesk.inbox.question import Answer, Approval, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Approval
 from mcpdesk.protocol.client_questions import Terms
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.protocol.revisions import V2026_07_28
@@ -33,6 +32,7 @@ from tests.support.patience import within
 from tests.support.policies import next_policy
 from tests.support.served import Peer
 from tests.support.task_server import EXTENDED
+from tests.support.watched_inbox import WatchedInbox
 
 ANYTHING = {"type": "object"}
 ONCE, ALWAYS, DENY = ([Answer((each,))] for each in Approval)
@@ -49,8 +49,7 @@ class Guarded(Peer):
         self.server.hosted = self.hosted = home
         tools = [Tool(name, self._run, ANYTHING, timeout_s=0.2) for name in ("run", "slow", "no", "free")]
         self.server.tools.replace([*tools, Tool("strict", self._run, {**ANYTHING, "required": ["a"]})])
-        self._told: asyncio.Queue[Question] = asyncio.Queue()
-        self.inbox.subscribe(self._told.put_nowait)
+        self.sees = WatchedInbox(self.inbox).sees
 
     async def _run(self, arguments: dict[str, Any], context: Any) -> str:
         self.ran.append(arguments)
@@ -59,12 +58,6 @@ class Guarded(Peer):
     def call(self, identifier: Any, name: str = "run", **arguments: Any) -> None:
         params = {"name": name, "arguments": arguments}
         self.modern(identifier, "tools/call", params, progressToken=f"p{identifier}")
-
-    async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
-        async with within():
-            while (question := await self._told.get()).state is not state:
-                pass
-        return question
 
     async def said(self, identifier: Any) -> tuple[bool, str]:
         """Whether it failed, and its text."""

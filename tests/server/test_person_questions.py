@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,14 +11,14 @@ import pytest
 from msgspec.structs import replace
 
 from mcpdesk.hosting.hosted_folder import built_in
-from mcpdesk.inbox.question import Answer, Option, Page, Question, QuestionState
+from mcpdesk.inbox.question import Answer, Option, Page, QuestionState
 from mcpdesk.server.asks.person_questions import answers_of
 from mcpdesk.server.asks.question_wording import Accepted, Declined
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from tests.support.asked_client import Asked
-from tests.support.patience import within
+from tests.support.watched_inbox import WatchedInbox
 
 QUESTIONS = json.dumps([{"question": "Tea?", "options": ["yes", "no"]}])
 FORM: dict[str, Any] = {"elicitation": {}}
@@ -34,18 +33,11 @@ class Both(Asked):
         super().__init__()
         self.server.hosted = home
         self.server.tools.replace([built_in("AskUserQuestion")])
-        self._told: asyncio.Queue[Question] = asyncio.Queue()
-        self.inbox.subscribe(self._told.put_nowait)
+        self.sees = WatchedInbox(self.inbox).sees
 
     def ask(self, identifier: Any = 1) -> None:
         arguments = {"name": "AskUserQuestion", "arguments": {"questions_json": QUESTIONS}}
         self.request(identifier, "tools/call", arguments)
-
-    async def sees(self, state: QuestionState) -> Question:
-        async with within():
-            while (question := await self._told.get()).state is not state:
-                pass
-        return question
 
     async def said(self, identifier: Any = 1) -> tuple[str, str]:
         """Status and reason; the text of an error without either."""

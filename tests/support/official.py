@@ -64,6 +64,13 @@ class Heard:
         await until(holds, self, changed=self._came)
 
 
+def text_of(result: Any) -> str:
+    """The one text of a tool's result."""
+    (block,) = result.content
+    assert isinstance(block, types.TextContent)
+    return block.text
+
+
 def state_of(folder: Path) -> Path:
     """The state folder of the service of `folder`; programs of other state folders do not meet it."""
     return folder.parent / f"{folder.name}-state"

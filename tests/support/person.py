@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import mcp_types as types
 
-from mcpdesk.inbox.question import Question, QuestionState
 from tests.support.desk import RunningDesk
 from tests.support.official import Place, stdio
-from tests.support.patience import within
+from tests.support.watched_inbox import WatchedInbox
 
 
-class Person:
-    """Receives every question when it arrives and when it ends."""
+class Person(WatchedInbox):
+    """Is told of every question of a desk when it arrives and when it ends."""
 
     def __init__(self, desk: RunningDesk) -> None:
-        loop, self._told = asyncio.get_running_loop(), asyncio.Queue[Question]()
-
-        def tell(question: Question) -> None:
-            loop.call_soon_threadsafe(self._told.put_nowait, question)
-
-        desk.host.inbox.subscribe(tell)
-
-    async def sees(self, state: QuestionState = QuestionState.WAITING) -> Question:
-        async with within():
-            while (question := await self._told.get()).state is not state:
-                pass
-        return question
+        super().__init__(desk.host.inbox)
 
 
 def place(desk: RunningDesk, folder: Path, way: str) -> Place:

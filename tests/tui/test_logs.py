@@ -320,6 +320,10 @@ async def test_the_lines_of_an_error_are_unfolded_and_the_cursor_passes_over_the
         assert rows.row_count == 4
         await pilot.press("k", "j")
         assert rows.following
+        await pilot.press("k", "k")
+        assert number_of(rows) == 0
+        await pilot.press("k")
+        assert number_of(rows) == 0
 
 
 async def test_equal_tracebacks_are_one_folded_entry_with_their_number() -> None:
