@@ -79,6 +79,12 @@ def test_an_entry_that_cannot_be_relied_on_is_told_and_left_out(
     assert f"skills/get: {reason}" in read.stderr
 
 
+def test_the_entry_of_another_skill_is_refused(mcpdesk: Run) -> None:
+    read = mcpdesk("read", MAIN, *command("other"))
+    assert (read.returncode, read.stdout) == (4, "")
+    assert "skills/get: the entry is that of skill://acorn/refunds/SKILL.md" in read.stderr
+
+
 @pytest.mark.parametrize("habit", ["stale", "partial", "dynamic", "silent"])
 def test_a_skill_is_read_by_what_its_server_says_of_it_now(mcpdesk: Run, habit: str) -> None:
     """Be its entry outdated, listed nowhere, or without digests; or the server one without the extension."""

@@ -33,7 +33,7 @@ def listed(habit: str) -> list[dict[str, Any]]:
     promised = entry(FILES)
     first, last = promised["resources"]
     match habit:
-        case "partial":
+        case "partial" | "other":
             return []
         case "stale":
             return [entry(FILES | {MAIN: TEXT + "As it was."})]
@@ -95,8 +95,11 @@ def answer(method: str, params: dict[str, Any], habit: str) -> dict[str, Any]:
         case "skills/list":
             return {"result": {"skills": listed(habit)}}
         case "skills/get" if params["uri"] == MAIN:
-            now = {"stale": "", "partial": ""}.get(habit, habit)
-            return {"result": {"skill": listed(now)[0]}}
+            now = {"stale": "", "partial": "", "other": ""}.get(habit, habit)
+            skill = listed(now)[0]
+            if habit == "other":
+                skill = json.loads(json.dumps(skill).replace("acme/refunds", "acorn/refunds"))
+            return {"result": {"skill": skill}}
         case "resources/read":
             read = {"uri": params["uri"], "mimeType": "text/markdown", "text": content(params["uri"], habit)}
             return {"result": {"contents": [read]}}

@@ -243,6 +243,11 @@ async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_p
         bench(desk, size=(80, 24)) as it,  # type: ignore[arg-type]
     ):
         await opened(it, desk, "tool:add")
+        await it.pilot.press("slash", "ctrl+u", *"nonsense:x", "enter")
+        await it.until(lambda: bool(it.app.screen.query(".keys.-wrong")))
+        assert "nonsense" in it.shown() and desk.held().rule == "tool:add"
+        await it.pilot.press("ctrl+u", *"tool:add", "enter")
+        await it.until(lambda: isinstance(it.app.focused, HeldList))
         for keys in (["r"], ["enter", "ctrl+r"]):
             call = add(desk, 1)
             await it.until(lambda: "→ request" in it.shown() and isinstance(it.app.focused, HeldList))

@@ -149,6 +149,15 @@ async def test_a_refusal_in_plain_text_keeps_its_status_and_its_words(status: in
         assert told["error"]["data"]["status"] == status
 
 
+@pytest.mark.parametrize("status", [400, 404, 503])
+async def test_a_refusal_without_a_body_passes_as_it_is(status: int) -> None:
+    def answer(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=status, headers={"Retry-After": "3"})
+
+    async with desk_before(answer) as there, there.client.post(there.url, data=CALL, headers=JSON) as got:
+        assert (got.status, await got.read(), got.headers["Retry-After"]) == (status, b"", "3")
+
+
 @pytest.mark.parametrize("kind", ["application/json", "application/problem+json"])
 async def test_a_refusal_in_json_passes_as_it_is(kind: str) -> None:
     def answer(request: web.Request) -> web.StreamResponse:
