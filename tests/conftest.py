@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin to notice what the test and its fixtures start."""
+    """Start to record the programs that the test and its fixtures start."""
     tiers.started.clear()
     be_patient(is_quick=tiers.is_quick(item))
 

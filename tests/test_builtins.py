@@ -1,4 +1,4 @@
-"""The built-in tools: what is published of them, what loading them costs, and how a real core runs them."""
+"""The built-in tools: their published definitions, the cost of loading them, and their run in a real core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exceptions say where and what."""
+"""Exceptions name the location and the cause."""
 
 from __future__ import annotations
 

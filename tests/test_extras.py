@@ -1,4 +1,4 @@
-"""Extras: those that `dev` brings work here, and the program does without all of them and its screen."""
+"""Extras: those in `dev` work here, and the program works without any of them and without its screen."""
 
 from __future__ import annotations
 

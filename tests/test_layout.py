@@ -1,4 +1,4 @@
-"""The root holds what CONTRIBUTING.md says, and no module is too long, unnamed or undescribed."""
+"""The root holds the files that CONTRIBUTING.md lists; no module is too long, unnamed or undescribed."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Block(NamedTuple):
 
 
 def blocks(page: Path) -> list[Block]:
-    """The blocks of a page, without what they are indented by."""
+    """Blocks of a page, without their indentation."""
     return [
         Block(
             found["kind"],
@@ -117,7 +117,7 @@ class Reader:
         }
 
     def follow(self, block: Block) -> None:
-        """Do what a block says."""
+        """Follow the instruction of a block."""
         if block.title and block.is_run:
             self._write(block)
         elif block.kind == "sh":

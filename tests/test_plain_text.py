@@ -70,7 +70,7 @@ def test_escaped_json_is_the_same_json(value: dict[str, str]) -> None:
 
 
 KEPT = "👨\u200d👩\u200d👧 1\ufe0f\u20e3 \u2764\ufe0f \u0645\u06cc\u200c\u062e"
-"""Joiners and presentation selectors where they belong to a picture or a letter."""
+"""Joiners and presentation selectors that belong to an emoji or a letter."""
 HIDDEN = (
     "a󠁉b", "󠄀", "a\u200db", "\u200d\u200d", "x\ufe0f", "\ufe01", "\u00ad", "\u034f", "\u3164",
     "\u2800", "\u180e", "𝅳", "\u115f", "\u202e", "\x1b[2J",

@@ -1,4 +1,4 @@
-"""The key of a desk: asked for in time, made once, private, and compared whole."""
+"""API key of a desk: required where needed, created once, private, and compared as a whole."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ CLOSED = 1008, "the token has expired"
 
 
 class TooLate(Exception):
-    """The token had ended before anything was opened with it."""
+    """The token expired before the stream was opened."""
 
 
 async def with_short_token(opened: Callable[[Headers], Awaitable[T]]) -> T:

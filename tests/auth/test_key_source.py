@@ -1,4 +1,4 @@
-"""When keys are looked for again: not at every token, and at once for an unknown one."""
+"""Refresh of keys: not for every token, but at once for an unknown key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operator's credential: sessions, sign-in links, and the file it is kept in."""
+"""Credential of the operator: sessions, sign-in links, and its file."""
 
 from __future__ import annotations
 

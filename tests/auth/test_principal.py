@@ -28,7 +28,7 @@ def headed(**header: Any) -> str:
 
 
 def forged(header: dict[str, Any], key: bytes = b"guessed" * 9) -> str:
-    """A token with a hash for a signature, whatever its header says."""
+    """A token with an HS256 signature, whatever its header says."""
     return signed("HS256", key, header, claims())
 
 

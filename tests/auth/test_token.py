@@ -1,4 +1,4 @@
-"""Tokens taken apart, and what their claims come to."""
+"""Parsing of tokens, and the principals of their claims."""
 
 from __future__ import annotations
 

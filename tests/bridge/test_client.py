@@ -319,7 +319,7 @@ async def test_token_that_does_not_count_is_refused_and_not_repeated(guarded: Pa
 
 
 def rough(dice: random.Random, depth: int = 0) -> Any:
-    """A value that looks like parts of answers."""
+    """A random value that resembles parts of answers."""
     kinds = ["text", "number", "none", "bool"] + (["list", "object", "object"] if depth < 3 else [])
     match dice.choice(kinds):
         case "list":

@@ -1,4 +1,4 @@
-"""Questions of a server while a call is under way, in both eras: answered, taken back, refused, timed."""
+"""Questions of a server during a call, in both eras: answered, withdrawn, refused, timed out."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def opened(way: str, folder: Path, **more: Any) -> AsyncIterator[Client]:
 
 
 def cancelling(url: str) -> Client:
-    """A client whose person closes every question."""
+    """A client that cancels every question."""
     return Client(url, on_elicit=always(action="cancel"))
 
 

@@ -1,4 +1,4 @@
-"""Tools in the form of each model API: names, schemas in its dialect, and what had to be changed."""
+"""Tools in the format of each model API: names, schemas in its dialect, and the reported changes."""
 
 from __future__ import annotations
 

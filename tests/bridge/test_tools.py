@@ -1,4 +1,4 @@
-"""Tools as functions for a model, and the answers to what it asks."""
+"""Tools as functions for a model, and the answers to its calls."""
 
 from __future__ import annotations
 

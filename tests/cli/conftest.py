@@ -91,7 +91,7 @@ def mcpdesk() -> Run:
 
 
 class Service:
-    """A running `mcpdesk serve`; `lines` holds what it has said so far."""
+    """A running `mcpdesk serve`; `lines` holds its output so far."""
 
     def __init__(self, *arguments: str, program: str = "mcpdesk") -> None:
         """`program` is the module that takes the command line."""

@@ -1,4 +1,4 @@
-"""`mcpdesk config`: what it prints works when a client pastes it."""
+"""`mcpdesk config`: its output works when pasted into a client's configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The desk and `mcpdesk open`: what they ask of the terminal, show, and leave behind."""
+"""The desk and `mcpdesk open`: requirements on the terminal, the screen, and the state after the end."""
 
 from __future__ import annotations
 

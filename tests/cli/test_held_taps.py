@@ -90,7 +90,7 @@ class Client:
         return bool(select.select([out], [], [], 0)[0])
 
     def hears(self, within_s: float = WITHIN_S) -> Any:
-        """The next message; None when none comes."""
+        """Next message, or None on timeout."""
         out = self.process.stdout
         assert out is not None
         return json.loads(out.readline()) if select.select([out], [], [], within_s)[0] else None
@@ -98,7 +98,7 @@ class Client:
 
 @contextmanager
 def tapped(command: list[str] = SERVER) -> Iterator[Client]:
-    """A client whose server is behind a tap that can be looked at."""
+    """A client whose server is behind a tap."""
     with subprocess.Popen([*TAP, *command], cwd=ROOT, stdin=-1, stdout=-1, bufsize=0) as process:
         try:
             state = Path(os.environ["MCPDESK_STATE_DIR"])
@@ -123,7 +123,7 @@ def archive_of(tap: RunningTap) -> Archive:
 
 @contextmanager
 def looking(client: Client) -> Iterator[TapLink]:
-    """A screen that looks at the tap."""
+    """A screen attached to the tap."""
     link = capture_link(archive_of(client.tap))
     assert isinstance(link, TapLink)
     try:
@@ -133,7 +133,7 @@ def looking(client: Client) -> Iterator[TapLink]:
 
 
 def held(link: TapLink) -> HeldMessage:
-    """The message that is held, once there is one."""
+    """Wait for a held message and return it."""
     found: HeldMessage = wait_until(lambda: link.held().messages)[0]
     return found
 

@@ -1,4 +1,4 @@
-"""Logging in to a remote server from a shell, and where the token is kept."""
+"""Login at a remote server from a shell, and the storage of the token."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A server folder whose tools write where they should not."""
+    """A server folder whose tools write to stdout and stderr."""
     return noisy_folder(tmp_path / "served")
 
 

@@ -87,7 +87,7 @@ PLANTED = [
 
 
 def planted(path: Path) -> Path:
-    """A capture with every secret, some again where nothing tells that they are."""
+    """A capture with every secret, some of them also in places where no name marks them as secret."""
     recording = Recording(path)
     recording.start()
     recording.connect(connection(1, f"client of https://ada:{LINES['postgres://ada:{}@db/main']}@a.test"))

@@ -1,4 +1,4 @@
-"""Commands that ask a folder beside a process that hosts it: they go there, unless they are to be alone."""
+"""Commands that use a folder already hosted by a process: they connect to it, except with `--alone`."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ async def brew() -> str:
 
 
 def listening(url: str) -> urllib.request.Request:
-    """A request of the stateless era whose answer is a stream without end."""
+    """A request of the stateless era whose answer is an endless stream."""
     method, version, prefix = "subscriptions/listen", "2026-07-28", "io.modelcontextprotocol/"
     meta = {f"{prefix}protocolVersion": version, f"{prefix}clientCapabilities": {}}
     params = {"notifications": {"toolsListChanged": True}, "_meta": meta}

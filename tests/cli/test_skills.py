@@ -1,4 +1,4 @@
-"""Skills of a stranger's server: what is listed is checked, and what is read is compared with it."""
+"""Skills of an upstream server: the list is validated, and the files are compared with it."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class Client(Server):
         return int(self.text(self.call("who")))
 
     def is_served_by(self, process: int) -> bool:
-        """Call until another process answers; says whether it is that one."""
+        """Call until another process answers; True if it is the given one."""
         before = self.who()
         while before != process and (now := self.who()) == before:
             continue

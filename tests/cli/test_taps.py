@@ -40,7 +40,7 @@ def tap() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def say(process: subprocess.Popen[bytes], message: bytes) -> None:
-    """Send a message, which comes back."""
+    """Send a message, which the server echoes."""
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(message + b"\n")
     assert process.stdout.readline() == message + b"\n"

@@ -1,4 +1,4 @@
-"""A file that names servers is used once a person agreed to its content; until then nothing of it is."""
+"""A file that names servers is used only after a person agreed to its content."""
 
 from __future__ import annotations
 

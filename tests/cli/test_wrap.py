@@ -1,4 +1,4 @@
-"""`mcpdesk wrap` and `unwrap`: the tap in a client's configuration, and out of it again."""
+"""`mcpdesk wrap` and `unwrap`: add the tap to a client's configuration, and remove it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers are believed only when they are what the protocol says."""
+"""Answers are used only if they are valid."""
 
 from __future__ import annotations
 

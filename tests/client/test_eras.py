@@ -64,7 +64,7 @@ async def value(connection: ServerConnection, method: str, params: dict[str, Any
 def handshake(
     answer: Answerer, refusal: Any = None, version: Any = "2025-11-25", session: str = "s1"
 ) -> Answerer:
-    """A server of the older era; `refusal` is what it says to the newer one."""
+    """A server of the older era; `refusal` is its answer to the newer one."""
 
     def all_of_it(seen: Seen) -> bytes | None:
         method = seen.message.get("method") if seen.body else ""

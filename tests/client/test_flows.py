@@ -75,7 +75,7 @@ async def turns() -> None:
 
 
 class Watcher(CallObserver):
-    """Keeps what it observes."""
+    """Stores the observed calls."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -91,7 +91,7 @@ class Watcher(CallObserver):
 
 
 async def pages(page: Callable[[Any], dict[str, Any]]) -> list[Any]:
-    """All items of a list whose pages are looked up by their cursor."""
+    """All items of a list whose pages are found by their cursor."""
 
     class Paged(Script):
         async def exchange(

@@ -1,4 +1,4 @@
-"""One POST and its answer: what HTTP says, what a stream brings, and everything that may go wrong there."""
+"""One POST and its answer: status and headers, streams, and all errors of both."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ Answer = Callable[["Old", dict[str, Any]], Any]
 
 
 class Old:
-    """A server that speaks it: GET /sse says where to post, everything else is posted there."""
+    """A server of the old transport: GET /sse names the URL for messages, which are posted there."""
 
     def __init__(self, answer: Answer, place: str) -> None:
         self.seen: list[dict[str, Any]] = []
         self.url = ""
         self.is_mute = False
-        """Whether a stream does not say where to post."""
+        """True if a stream does not name the URL for messages."""
         self.is_deaf = False
         """True if posted messages are not acknowledged."""
         self._answer = answer
@@ -45,7 +45,7 @@ class Old:
         return response
 
     async def post(self, request: web.Request) -> web.Response:
-        """Take a message; its answer goes out on the stream."""
+        """Accept a message; its answer is sent on the stream."""
         message = await request.json()
         self.seen.append(message)
         if message.get("method") == "initialize":

@@ -70,7 +70,7 @@ def reading(monkeypatch: pytest.MonkeyPatch) -> SlowReading:
 
 
 def answered(seen: Seen) -> bytes:
-    """An HTTP server whose calls have a large answer."""
+    """Response of an HTTP server whose calls have a large result."""
     if not seen.body:
         return http(405)
     method = seen.message["method"]

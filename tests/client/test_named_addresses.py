@@ -31,12 +31,12 @@ from tests.support.guarded_server import Change, Document, GuardedServer
 from tests.support.patience import within
 
 REMOTE = "127.0.0.2"
-"""An address that this machine has, and that is not of the kind of 127.0.0.1."""
+"""An address of this machine that does not count as loopback, unlike 127.0.0.1."""
 
 
 @asynccontextmanager
 async def _service() -> AsyncIterator[tuple[str, list[str]]]:
-    """A service of this machine: where it is, and the requests it got."""
+    """A service on this machine: its URL, and its requests."""
     requests: list[str] = []
 
     async def answer(request: web.BaseRequest) -> web.Response:
@@ -54,7 +54,7 @@ async def _service() -> AsyncIterator[tuple[str, list[str]]]:
 
 
 def _naming(what: str, url: str) -> dict[str, Change]:
-    """Changes of a server so that one of its URLs leads elsewhere."""
+    """Changes of a server that replace one of its URLs."""
 
     def without_metadata(document: Document) -> None:
         document.clear()

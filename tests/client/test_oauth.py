@@ -197,7 +197,7 @@ async def test_without_a_browser_a_renewal_that_fails_is_named() -> None:
 
 
 class _OneUse(GuardedServer):
-    """Takes each refresh token once, and revokes all tokens when one comes again, as strict providers do."""
+    """Accepts each refresh token once; revokes all tokens if one is used again, as strict providers do."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -409,7 +409,7 @@ LENIENT: dict[str, tuple[str, Change, str]] = {
     "a token without a type": ("token", _without("token_type"), "brought no token_type"),
     "a token type with a space": ("token", _set(token_type="Bearer "), ""),
 }
-"""Deviation -> the document that has it, how it is changed, and the remark about it."""
+"""Deviation -> the document that has it, its change, and the remark about it."""
 
 
 class _RemarkedRequests(HttpRequests):
@@ -420,7 +420,6 @@ class _RemarkedRequests(HttpRequests):
         self._kept = remarks
 
     def remark(self, text: str) -> None:
-        """Keep a remark."""
         self._kept.append(text)
 
 
@@ -504,7 +503,7 @@ async def test_metadata_is_looked_for_at_the_next_address_if_one_breaks_off() ->
 
 
 class _BreakingWithoutLogin(_NoLogin):
-    """Breaks off at the address of its metadata, and has nothing elsewhere."""
+    """Closes the connection at the address of its metadata; other addresses have none."""
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/.well-known/oauth-authorization-server":

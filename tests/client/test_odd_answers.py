@@ -70,7 +70,7 @@ class Noticed:
         self.remarks: list[tuple[Remark, Id | None]] = []
 
     def add(self, remark: Remark, request: Id | None) -> None:
-        """A remark came."""
+        """Store a remark."""
         self.remarks.append((remark, request))
 
     @property

@@ -1,4 +1,4 @@
-"""Odd answers of HTTP: each is used, or named with what to do, in a shell and at the desk."""
+"""Unusual HTTP answers: each is used, or reported with advice, in a shell and at the desk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Odd = Callable[[bytes, Seen], bytes]
 
 
 def begun(kind: str, body: bytes) -> bytes:
-    """A response whose body is announced as longer than what comes of it."""
+    """A response that is shorter than its announced length."""
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: 5000\r\n\r\n"
     return head.encode() + body
 

@@ -1,4 +1,4 @@
-"""Servers that other clients work with: odd HTTP, lost sessions, broken streams, programs that end early."""
+"""Servers that other clients accept: unusual HTTP, lost sessions, broken streams, programs that end early."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DONE = {"content": [{"type": "text", "text": "done"}]}
 async def connected(
     transport: ClientTransport, revision: Revision | None = V2025_11_25
 ) -> AsyncIterator[tuple[ServerConnection, list[str]]]:
-    """A connection, and the kinds of remarks on what comes."""
+    """A connection, and the kinds of the remarks on its messages."""
     connection, kinds = ServerConnection(transport, {"name": "t", "version": "1"}, revision=revision), []
     connection.remark_listeners.append(lambda remark, request: kinds.append(str(remark.kind)))
     try:

@@ -1,4 +1,4 @@
-"""Watching resources in either era: what is sent, and what a refusal does."""
+"""Watching resources in either era: requests, and refusals."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ both_eras = pytest.mark.parametrize("revision", [LATEST, LATEST_HANDSHAKE], ids=
 
 
 async def turns() -> None:
-    """Let tasks that wait for nothing run."""
+    """Let all ready tasks run."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class Sent:
-    """A watch, and what it sent."""
+    """A watch, and its requests."""
 
     def __init__(self, revision: Revision) -> None:
         self.server = Script()

@@ -18,7 +18,7 @@ from tests.support.patience import within
 
 
 class Scripted:
-    """Answers `tools/list`, and whatever `misbehave` says to the first socket."""
+    """Answers requests; closes the first socket on a request with the method `close_at`."""
 
     def __init__(self, close_at: str = "") -> None:
         self.sockets = 0

@@ -15,7 +15,7 @@ PLAIN = re.compile(r"(server|client):( \[\])?|#.*|\s*")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Outcomes held against a baseline."""
+    """Outcomes compared with a baseline."""
 
     unexpected: tuple[Outcome, ...]
     """Failed, or were skipped, without being expected to."""
@@ -25,7 +25,7 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """Whether the baseline says exactly what happened."""
+        """True if the outcomes match the baseline exactly."""
         return not self.unexpected and not self.stale
 
 

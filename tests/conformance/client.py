@@ -1,8 +1,8 @@
 """The client that the official suite starts: `python -m tests.conformance.client URL`.
 
 The suite names the scenario in `MCP_CONFORMANCE_SCENARIO` and gives what it needs in
-`MCP_CONFORMANCE_CONTEXT`. All it does is use `mcpdesk.client` as a person would: open a connection, list what
-is there, call it, and answer what it asks.
+`MCP_CONFORMANCE_CONTEXT`. It uses `mcpdesk.client` like a person: open a connection, list the items, call
+them, and answer questions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ async def _run(url: str, scenario: str, revision: str, context: dict[str, Any]) 
 
 
 def _options(context: dict[str, Any]) -> LoginOptions:
-    """Options of the login, by what the scenario gives."""
+    """Options of the login, from the scenario's context."""
     options = LoginOptions(client_metadata_url=METADATA_URL, client_issuer=context.get("issuer", ""))
     match context:
         case {"idp_token_endpoint": provider, "idp_client_id": identifier, "idp_id_token": token}:
@@ -120,7 +120,7 @@ async def _use(connection: ServerConnection, scenario: str, context: dict[str, A
 
 
 async def _listed(connection: ServerConnection, method: str, key: str) -> list[JSONObject]:
-    """The items of a list; none where the server does not offer it."""
+    """Items of a list, or [] if the server does not offer it."""
     try:
         return await connection.list_all(method, key)
     except CallError as error:
@@ -131,7 +131,7 @@ async def _listed(connection: ServerConnection, method: str, key: str) -> list[J
 
 
 def _calls(tools: list[JSONObject], context: dict[str, Any]) -> list[tuple[str, JSONObject]]:
-    """The calls the scenario names, else one of each tool with made-up arguments."""
+    """Calls the scenario names, or one of each tool with generated arguments."""
     if "toolCalls" in context:
         return [(each["name"], each["arguments"]) for each in context["toolCalls"]]
     return [(tool["name"], _arguments(tool["inputSchema"])) for tool in tools]
@@ -152,7 +152,7 @@ async def _echo_schema(connection: ServerConnection, tools: list[JSONObject]) ->
 
 
 async def _use_skills(connection: ServerConnection, scenario: str) -> None:
-    """List the skills; unless that is all the scenario is about, load each and read its other files."""
+    """List the skills; load each and read its other files, unless the scenario is only about the list."""
     for entry in await connection.skills.listed():
         for file in () if scenario.endswith("no-prefetch") else entry["resources"]:
             await connection.result("resources/read", {"uri": file["uri"]})

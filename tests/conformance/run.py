@@ -37,13 +37,13 @@ NOT_THROUGH = {"server-sse-polling": "a program cannot close the connection of a
 """Scenarios that cannot pass through a desk, with the reason."""
 READY_S = 60.0
 Run = Callable[[str, str, Path], list[Outcome]]
-"""Runs a revision, all of it or one scenario, with a folder for the papers."""
+"""Runs a revision or a single scenario of it, with a folder for the results."""
 MOST_AGAIN = 5
 """Unexpected failures that get a second try, alone: some scenarios look at milliseconds."""
 
 
 def main() -> int:
-    """Run the revisions asked for; 0 when each did as its baseline says."""
+    """Run the selected revisions; return 0 if each matches its baseline."""
     given = _arguments()
     try:
         suite = find()
@@ -85,7 +85,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _judged(leg: str, run: Run, revision: str, scenario: str, folder: Path) -> int:
-    """Run one leg of a revision and hold it against its baseline; 0 when it did as that says."""
+    """Run one leg of a revision and compare it with its baseline; return 0 if they match."""
     began = time.monotonic()
     expected = baseline.read(revision) | (NOT_THROUGH if leg == "through" else {})
     outcomes = run(revision, scenario, folder)

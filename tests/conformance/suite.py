@@ -1,4 +1,4 @@
-"""The official conformance suite: finding it, running its two legs, and reading what it found."""
+"""The official conformance suite: locate it, run its two legs, and read its results."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ BESIDES = {
 """Scenarios of the skills extension, which no requirement set has; run at the judged revisions, and count."""
 FETCH_S = 60.0
 RUN_S = 300.0
-"""Far more than a run takes, also on a machine that does much else."""
+"""Much more than a run takes, even on a busy machine."""
 GENERIC = "wire-schema-valid"
-"""A check every scenario has; alone it proves nothing of what the scenario is about."""
+"""A check that every scenario has; alone it proves nothing about the scenario."""
 
 
 class NotHere(Exception):
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def passes(self) -> bool:
-        """Whether something was proven and nothing failed."""
+        """True if something was checked and nothing failed."""
         return not self.failures and not self.is_skipped
 
 
@@ -117,7 +117,7 @@ def _chosen(revision: str, scenario: str) -> tuple[str, ...]:
 
 
 def find() -> Suite:
-    """The suite by `CONFORMANCE_SUITE` (its index.js), else from npm, with a newer Node if need be.
+    """The suite at `CONFORMANCE_SUITE` (its index.js), or from npm, with a newer Node if needed.
 
     Raises: NotHere.
     """
@@ -154,7 +154,7 @@ def _node_version() -> int:
 
 
 def _node_package() -> str:
-    """The npm package that holds nothing but Node's program for this machine."""
+    """The npm package that contains only the Node binary for this machine."""
     machine = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}.get(
         platform.machine().lower(), platform.machine().lower()
     )
@@ -164,7 +164,7 @@ def _node_package() -> str:
 def outcome_at(path: Path, scored: frozenset[str] | None, folder: Path | None = None) -> Outcome:
     """Outcome of one scenario, from its result file. `scored` names the scenarios that count; None: all.
 
-    `folder` is where the papers of clients lie: theirs may have a folder in their name.
+    `folder` holds the results of clients, whose names may contain a folder.
     """
     place = path.parent.name if folder is None else str(path.parent.relative_to(folder))
     name = re.sub(r"-\d{4}-\d\d-\d\dT.*$", "", place.removeprefix("server-"))
@@ -183,7 +183,7 @@ def outcome_at(path: Path, scored: frozenset[str] | None, folder: Path | None = 
 
 
 def missing(ran: Iterable[Outcome], due: Iterable[str]) -> list[Outcome]:
-    """A failure for each scenario that is due and left no papers."""
+    """A failure for each scenario that must run and has no result."""
     seen = {each.scenario for each in ran}
     return [Outcome(name, True, ("it did not run",)) for name in sorted(set(due) - seen)]
 

@@ -1,4 +1,4 @@
-"""Pictures on a real terminal: one that knows sixel or kitty's protocol is given them, others half blocks."""
+"""Pictures on a real terminal: sixel or kitty's protocol if it supports them, otherwise half blocks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(folder: Path, **more: object) -> Desk:
 
 
 def leave(desk: Desk) -> None:
-    """The answers were not taken for keys, and the desk ends as ever."""
+    """Quit the desk; the terminal's replies must not count as keys."""
     desk.see("Workbench")
     desk.see("palette")
     desk.press(CTRL_Q)

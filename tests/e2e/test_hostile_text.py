@@ -1,4 +1,4 @@
-"""No text of a stranger commands the terminal, wherever it is shown, edited or printed.
+"""No remote text controls the terminal, wherever it is shown, edited or printed.
 
 Every place that a server's author, a client, or a file on the disk fills has a text in it that would set the
 clipboard and the title, leave the screen and ask the terminal questions. A person then walks through the
@@ -30,7 +30,7 @@ LEAVE, RING = b"\x1b[?1049l", "control \x07"
 
 @pytest.fixture
 def folder(tmp_path: Path, own_folders: Path) -> Path:
-    """A hostile server folder, and what is on the disk beside it."""
+    """A hostile server folder, with hostile state files beside it."""
     write_state(own_folders / "state", "aa-echo")
     return write_folder(tmp_path / "hostile")
 
@@ -57,7 +57,7 @@ def leave_field(desk: Desk) -> None:
 
 
 def see_field(desk: Desk, tag: str) -> None:
-    """Wait until the argument `x` is that text: its end, where the cursor is put, then its beginning."""
+    """Wait until the argument `x` is that text: first its end, where the cursor is, then its beginning."""
     desk.see(r"x +\S*␈\[/x\](?s:.*f1 help)")
     desk.press(HOME)
     desk.see(rf"x +{tag}␛")
@@ -77,7 +77,7 @@ def open_item(desk: Desk, name: str, shows: str) -> None:
 
 
 def take_suggestion(desk: Desk, tag: str) -> None:
-    """Fill the first field with what the server suggests."""
+    """Fill the first field with the server's suggestion."""
     desk.press("\t")
     desk.see(rf"(?s){tag}␛.*f1 help")
     desk.press(F4)
@@ -87,7 +87,7 @@ def take_suggestion(desk: Desk, tag: str) -> None:
 
 
 def assert_the_terminal_was_left_alone(desk: Desk, *, bells: int = 0, copied: str = "") -> None:
-    """The desk is left as ever. It drew its own, rang `bells` times, copied what was asked."""
+    """Quit the desk. It sent only its own commands, `bells` bells, and the copies that were asked for."""
     desk.press(QUIT)
     if copied:  # a client's job runs
         desk.see("Quit mcpdesk")
@@ -104,7 +104,7 @@ def assert_the_terminal_was_left_alone(desk: Desk, *, bells: int = 0, copied: st
 
 
 def hostile_client(folder: Path) -> Server:
-    """A client that says nothing harmless."""
+    """A client that sends only hostile text."""
     client = Server(folder)
     info = {
         "name": hostile("c0"),

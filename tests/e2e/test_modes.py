@@ -1,4 +1,4 @@
-"""The real programs in a mode: who reaches them, by whatever way, sees its tools and no others."""
+"""The real programs in a mode: clients on every transport see only the tools of the mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real program in a pseudo-terminal: what a person sees, from the first screen to the shell's prompt."""
+"""The real program in a pseudo-terminal, from the first screen to the shell's prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel, installed elsewhere, brings everything the program needs."""
+"""The wheel, installed in another folder, contains everything the program needs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel's contents, and nothing of the checkout near it."""
+    """A folder with the wheel's contents, outside the checkout."""
     place = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(place)

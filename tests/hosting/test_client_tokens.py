@@ -1,4 +1,4 @@
-"""Clients over stdio bring their token in their environment, and are shown what it opens."""
+"""Clients over stdio have their token in their environment, and see the tools that it permits."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Client(MessageLog):
         self.receive(map(json.loads, data.splitlines()))
 
     async def open(self) -> Client:
-        """Wait until it is known who the client is, and shake hands."""
+        """Wait until the client's principal is known, and shake hands."""
         await self.pipe.identify()
         info = {"name": "tester", "version": "1"}
         await self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)

@@ -1,4 +1,4 @@
-"""Files of programs lie where they may: the generated escapes are all refused, before anything runs."""
+"""Output files of programs: paths outside of the allowed folders are refused before anything runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variables of the env file bring tools and take them, while the core runs."""
+"""Variables of the env file add and remove tools while the core runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages meet faults by rule: rules are read, the dice repeat, and every fault is what a client sees."""
+"""Faults by rules: rules are parsed, the random choices repeat, and clients see every fault."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[RunningDesk]:
 
 
 class Client:
-    """Calls over HTTP, and reads what is counted."""
+    """Calls over HTTP, and reads the counters."""
 
     def __init__(self, desk: RunningDesk, session: aiohttp.ClientSession) -> None:
         self.base = desk.view().servers[0].url.rpartition("/mcp/")[0]

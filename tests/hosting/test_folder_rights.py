@@ -1,4 +1,4 @@
-"""A server folder decides what it serves, and neither who reaches the core nor what its programs load."""
+"""A server folder decides what it serves, but not who reaches the core or what its programs load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hosted server in the dialect, in its modes too, and what is remembered of its jobs' files."""
+"""A hosted server in the gateway dialect, also in modes, and the stored data about files of jobs."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def test_bash_as_a_job_tells_what_it_writes_while_it_runs(tmp_path: Path) 
 
 
 def finished(folder: Path, *names: str) -> tuple[HostedJobs, Job, Peer]:
-    """A job that is over and made these files."""
+    """A finished job that made these files."""
     peer = Peer()
     peer.server.folder = folder
     for name in names:

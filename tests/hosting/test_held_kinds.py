@@ -63,7 +63,7 @@ class Talk(MessageLog):
 
 @asynccontextmanager
 async def talking(way: str) -> AsyncIterator[Talk]:
-    """A client that has said nothing yet."""
+    """A client that has not sent anything yet."""
     async with serving() as served, asyncio.TaskGroup() as group:
         holds = HeardHolds(Recording(None))
         headers: dict[str, str] = {}

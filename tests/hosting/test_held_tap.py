@@ -1,4 +1,4 @@
-"""The requests whose answers may be held on a tap have a limit."""
+"""Limit on the requests whose answers may be held on a tap."""
 
 from __future__ import annotations
 

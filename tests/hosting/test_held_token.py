@@ -166,7 +166,7 @@ async def test_a_mistake_in_checking_is_told_without_the_token(caplog: pytest.Lo
 
 
 class LateKeys(Verifier):
-    """A check of tokens whose keys are missing until they come."""
+    """A token verifier whose keys arrive later."""
 
     def __init__(self) -> None:
         keys = secret_keys(SECRET.encode(), TERMS.algorithms)

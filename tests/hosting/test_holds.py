@@ -25,7 +25,7 @@ from tests.support.traffic import settle
 
 
 class HeardHolds(Holds):
-    """Holds whose tests wait for a change instead of looking again and again."""
+    """Holds with an event for changes, because tests wait for it instead of polling."""
 
     def __init__(self, recording: Recording) -> None:
         self.changed = asyncio.Event()
@@ -42,7 +42,7 @@ class HeardHolds(Holds):
         self.changed.set()
 
     async def held(self, count: int, *, are_answers: bool = False) -> tuple[HeldMessage, ...]:
-        """Wait until so many messages are held, requests or answers."""
+        """Wait until `count` messages are held, requests or answers."""
 
         def is_so() -> bool:
             return [one.is_answer for one in self.view.messages] == [are_answers] * count

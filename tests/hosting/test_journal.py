@@ -1,4 +1,4 @@
-"""The journal keeps the newest lines and hands out what a reader has not seen."""
+"""The journal keeps the newest lines and returns those a reader has not seen."""
 
 from __future__ import annotations
 

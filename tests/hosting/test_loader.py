@@ -1,4 +1,4 @@
-"""Server folders read as a whole: what is found, what is left out and why, and what a second look keeps."""
+"""Loading of whole server folders: items, omissions with reasons, and items kept by a second load."""
 
 from __future__ import annotations
 

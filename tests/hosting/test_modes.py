@@ -1,4 +1,4 @@
-"""A mode is the server with fewer tools: on every way to it, and as the manifest says at the moment."""
+"""A mode is the server with fewer tools, on every transport, as the manifest currently defines it."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ async def test_key_is_due_for_the_tools_of_the_mode_alone(folder: Path) -> None:
 
 
 async def stdio(folder: Path, *arguments: str) -> tuple[list[str], str]:
-    """The tools `mcpdesk stdio` lists, and what it says on stderr."""
+    """Tools that `mcpdesk stdio` lists, and its stderr."""
     program = (sys.executable, "-m", "mcpdesk", "stdio", str(folder), *arguments)
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*program, stdin=pipe, stdout=pipe, stderr=pipe)

@@ -120,7 +120,7 @@ def folder_of(path: Path) -> Path:
 
 @asynccontextmanager
 async def blocked_once(path: Path, **flags: Any) -> AsyncIterator[tuple[RunningDesk, Wire]]:
-    """A desk whose loop was blocked by the folder, and a client."""
+    """A desk whose loop was blocked once by the folder, and a client."""
     folder = folder_of(path)
     async with (
         running_desk(folder, http=True, watch=True, no_auth=True, **flags) as desk,

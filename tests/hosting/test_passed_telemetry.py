@@ -38,7 +38,7 @@ ODD = CommandTarget((sys.executable, odd_server.PROGRAM, "plain"))
 
 @asynccontextmanager
 async def near(target: RemoteTarget, url: str, **flags: Any) -> AsyncIterator[tuple[Client, RunningDesk]]:
-    """A core with a server on it that is not ours, and a client that reaches that through it."""
+    """A core with an upstream server, and a client that reaches it through the core."""
     given: dict[str, Any] = {"otel_endpoint": url, "otel_metrics_ms": 200, "no_auth": True, **flags}
     plan = UpstreamPlan("near", target)
     async with running_desk(upstreams=[plan], http=True, **given) as desk, aiohttp.ClientSession() as http:

@@ -1,4 +1,4 @@
-"""From a manifest to what a server asks: kept while it says the same, and for each tool."""
+"""Access rules of a server and of each tool, from its manifest; kept while the manifest is unchanged."""
 
 from __future__ import annotations
 

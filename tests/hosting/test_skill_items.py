@@ -1,4 +1,4 @@
-"""The skills of a folder: as files of the tool, and as what is published by the skills extension."""
+"""Skills of a folder: as files of the tool, and as published by the skills extension."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ async def test_a_changed_file_changes_the_entry(office: Path) -> None:
 
 
 def mistakes() -> Iterator[tuple[str, str, str]]:
-    """Name of a folder, text of its SKILL.md, and why that is not published."""
+    """Name of a folder, text of its SKILL.md, and the reason it is not published."""
     fine = "---\nname: {}\ndescription: It does it.\n---\nDo it."
     yield "plain", "Do it.", "does not begin with front matter"
     yield "nameless", "---\ndescription: It does it.\n---\nDo it.", "needs a name, a text"

@@ -1,4 +1,4 @@
-"""Questions are answered alike at one core and at replicas that share them: each test runs over both."""
+"""Questions are answered the same way at one core and at replicas: each test runs over both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every question ends exactly once, and says how."""
+"""Every question ends exactly once, with an outcome."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_an_asker_that_left_does_not_break_the_answer() -> None:
 
 
 def withdraw_waiting(inbox: Inbox) -> None:
-    """Leave no timer behind."""
+    """Withdraw all waiting questions, so no timer remains."""
     for question in inbox.questions():
         inbox.withdraw(question.id, "over")
 

@@ -18,7 +18,7 @@ from tests.support.workshop import workshop
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The workshop, shared by the tests of a module: nothing they do changes it."""
+    """The workshop, shared by the tests of a module because they do not change it."""
     return workshop(tmp_path_factory.mktemp("place") / "workshop")
 
 

@@ -1,4 +1,4 @@
-"""Official clients call tools that need approval; keys on the desk decide what they read."""
+"""Official clients call tools that need approval; keys on the desk decide the result."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Wire:
     """HTTP status of the last answer; 0 if a pipe carried it."""
 
     def exchange(self, frame: bytes) -> Any:
-        """Send a frame and return the message that comes back."""
+        """Send a frame and return the answer."""
         raise NotImplementedError
 
     def request(self, method: str, params: Any) -> Any:
@@ -315,7 +315,7 @@ def test_stdio_ends_when_its_client_vanishes_mid_answer(tmp_path: Path, leaving:
 
 
 def ends(*arguments: str, **environ: str) -> tuple[int, str]:
-    """Exit code and stderr of a program that is expected to end by itself, silent on stdout."""
+    """Exit code and stderr of a program that must end without output on stdout."""
     process = started(*arguments, **environ)
     out, err = process.communicate(timeout=WITHIN_S)
     assert out == b"" and b"Traceback" not in err

@@ -42,7 +42,7 @@ def streamable() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def sessions() -> Iterator[str]:
-    """One that knows handshakes only."""
+    """URL of a server that supports only handshakes."""
     with official("session", "/mcp") as url:
         yield url
 

@@ -28,7 +28,7 @@ REFUSED = {
     "test_tool_with_task": (-32601, -32021),
     "protocol_error_job": (-32603, -32603),
 }
-"""Tools that answer with an error: two are tasks or nothing. The code in either era."""
+"""Tools that answer with an error; two of them run only as tasks. Error code in either era."""
 
 
 async def fill(context: Any, params: Any) -> Any:
@@ -60,7 +60,7 @@ async def roots(context: Any) -> Any:
 
 @asynccontextmanager
 async def connected(mode: str) -> AsyncIterator[tuple[RunningDesk, Client]]:
-    """The sample over HTTP, and a client of one era that answers whatever it is asked."""
+    """The sample over HTTP, and a client of one era that answers every question."""
     async with (
         running_desk(sample_servers() / "conformance", http=True) as desk,
         Client(

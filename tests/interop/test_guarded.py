@@ -202,7 +202,7 @@ async def test_no_key_and_no_token_is_in_the_capture_or_in_what_the_program_says
 
 
 class Giver:
-    """An authorization server: its metadata, its keys, and tokens for whatever is asked."""
+    """An authorization server: its metadata, its keys, and a token for every request."""
 
     def __init__(self) -> None:
         self.url = ""

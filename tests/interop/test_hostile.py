@@ -1,4 +1,4 @@
-"""Clients that mean no good, over real sockets: they are answered or let go, and others do not notice."""
+"""Malicious clients over real sockets: they are answered or disconnected, and others are not affected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def status_of(reader: asyncio.StreamReader) -> int:
 
 
 async def is_served_soon(served: Served) -> bool:
-    """Whether an honest client gets its answer."""
+    """True if an honest client gets its answer in time."""
     began = monotonic()
     answer = await served.modern("tools/list")
     return answer.status == 200 and monotonic() - began < SOON_S

@@ -57,7 +57,7 @@ REFUSED = {
     "the next protocol": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "encrypted": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
 }
-"""Refused before anything of them is served; the connection ends."""
+"""Requests that are refused before any part of them is processed; the connection ends."""
 
 FOREIGN = {
     "a foreign host": (HEAD + SIZED + b"\r\n").replace(b"127.0.0.1", b"evil.example") + PING,

@@ -1,4 +1,4 @@
-"""Pipes, Unix sockets and WebSockets whose peers break every rule: they are answered or let go, alone."""
+"""Pipes, Unix sockets and WebSockets with malicious peers: only those are answered or disconnected."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ INITIALIZE = orjson.dumps(
 
 
 async def opened(served: Served, count: int) -> list[bytes]:
-    """Open so many sessions over one connection; returns their ids."""
+    """Open `count` sessions over one connection; return their ids."""
     identifiers = []
     async with connected(served) as (reader, writer):
         for _ in range(count // AT_A_TIME):

@@ -257,7 +257,7 @@ async def calls_are_cancelled(client: ClientSession, heard: Heard) -> None:
 
 
 async def refused(asking: Awaitable[Any]) -> tuple[int, str]:
-    """Code and message of the error that comes back; of a list of words only the first four."""
+    """Code and message of the returned error; only the first four words of a list."""
     with pytest.raises(MCPError) as caught:
         await asking
     words = caught.value.error.message.split(", ")

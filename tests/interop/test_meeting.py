@@ -64,7 +64,7 @@ process.exit(0);
 
 
 class Caller:
-    """A client that calls again and again. `served_by` is who answered last."""
+    """A client that calls repeatedly. `served_by` is the process that answered last."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -152,7 +152,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def typescript() -> Path | None:
-    """A folder with the TypeScript SDK; None where it cannot be had."""
+    """A folder with the TypeScript SDK, or None if it cannot be installed."""
     npm = shutil.which("npm")
     if npm is None or shutil.which("node") is None:
         return None

@@ -27,7 +27,7 @@ from tests.support.registries import needs_python_package
 pytestmark = pytest.mark.slow
 
 START_S = 60.0
-"""A program that a registry has just given may start as slowly as that."""
+"""Seconds that the start of a newly downloaded program may take."""
 SDK = '''
 import secrets, sys, time
 from mcp.server.auth.provider import (
@@ -182,7 +182,7 @@ PROVIDERS = {
     "fastmcp-2": ("fastmcp>=2,<3", FASTMCP + STRICT + FASTMCP_SERVER + ROUTES),
     "fastmcp-4": ("fastmcp>=4,<5", FASTMCP + STRICT + FASTMCP_SERVER + ROUTES),
 }
-"""Name -> the package that uv brings, empty for one of this environment; and the server."""
+"""Name -> the package that uv installs (empty: one of this environment), and the server."""
 
 
 class Site:
@@ -206,7 +206,7 @@ class Site:
         self.store.keep(self.url, replace(self.grant, expires=1.0))
 
     async def counts(self) -> dict[str, int]:
-        """Renewals, refresh tokens that came twice, and revocations so far."""
+        """Renewals, reused refresh tokens, and revocations so far."""
         async with aiohttp.ClientSession() as client, client.get(f"{self.origin}/counts") as answer:
             return dict(await answer.json())
 

@@ -1,4 +1,4 @@
-"""Every message a server sends is what the published schema of its revision says, in all five revisions."""
+"""Every message of a server matches the published schema of its revision, in all five revisions."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def test_a_header_that_disagrees_is_a_valid_error() -> None:
 
 
 def newer(revision: str, result: dict[str, Any]) -> Iterator[str]:
-    """Members and kinds of content that came only after a revision."""
+    """Members and kinds of content that are newer than a revision."""
     for key, definition in ITEMS.items():
         for item in result.get(key, ()):
             yield from strangers(revision, definition, item)

@@ -1,4 +1,4 @@
-"""Every parser takes anything in every split: a value or the error it promises, the same ones each time."""
+"""Every parser accepts any bytes in any pieces, and returns the same value or documented error each time."""
 
 from __future__ import annotations
 

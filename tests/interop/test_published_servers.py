@@ -27,7 +27,7 @@ from tests.support.trusting import agree
 pytestmark = pytest.mark.slow
 
 START_S = 60.0
-"""A program that a registry has just given may start as slowly as that."""
+"""Seconds that the start of a newly downloaded program may take."""
 FASTMCP = """\
 # /// script
 # dependencies = ["{needs}"]
@@ -62,7 +62,7 @@ EVERYTHING = "@modelcontextprotocol/server-everything"
 
 
 class Case(Struct, frozen=True):
-    """A published program, and a call of it with a piece of what it has to answer."""
+    """A published program, and a call with a part of the expected answer."""
 
     package: str
     arguments: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Official clients call AskUserQuestion; what happens on the desk is what they read, each outcome its own."""
+"""Official clients call AskUserQuestion; each outcome on the desk gives them a different result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The official client when connections break, sessions end and servers go: it comes back or knows it must."""
+"""The official client after broken connections and ended sessions or servers: it resumes or gets an error."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ Start = Callable[..., Service]
 
 
 class Wire:
-    """A client of one session that says no more than it must. `headers` go with every request."""
+    """A minimal client of one session. `headers` are sent with every request."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str, **headers: str) -> None:
         self.url = url
@@ -144,7 +144,7 @@ def recorded(identifier: str) -> tuple[SessionState, int] | None:
 
 
 async def kept(identifier: str) -> SessionState:
-    """Wait until a session that is ready is on disk."""
+    """Wait until a ready session is on disk."""
     await until(lambda: (found := recorded(identifier)) and found[0].is_ready)
     found = recorded(identifier)
     assert found is not None

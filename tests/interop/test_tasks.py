@@ -273,7 +273,7 @@ class Anything(types.Result):
 
 
 class OfficialTasks(ClientExtension):
-    """The extension as an official client would have it: polls, and says Ada to whatever is asked."""
+    """The extension as an official client would have it: polls, and answers Ada to every question."""
 
     identifier = EXTENSION
 

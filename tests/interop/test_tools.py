@@ -164,7 +164,7 @@ def filled(box: Toolbox, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 async def call(client: ClientSession, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-    """Call a tool, which has to answer in time and in its own words."""
+    """Call a tool; it must answer in time, with a text that is not an unexpected exception."""
     async with within():
         result = await client.call_tool(name, arguments)
     told = said(result)
@@ -173,7 +173,7 @@ async def call(client: ClientSession, name: str, arguments: dict[str, Any]) -> t
 
 
 def mistakes(tool: types.Tool, good: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Calls that the tool's own schema does not allow, by the parameter that is wrong."""
+    """Calls that violate the tool's schema, by the invalid parameter."""
     for name, field in tool.input_schema.get("properties", {}).items():
         if name in tool.input_schema.get("required", ()):
             yield name, {key: value for key, value in good.items() if key != name}

@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Filler:
-    """Fills every form with the same, and keeps what the form asked for."""
+    """Fills every form with the same values, and stores the requested schemas."""
 
     def __init__(self, filled: dict[str, Any] | None) -> None:
         self.filled = filled

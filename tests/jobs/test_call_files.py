@@ -1,4 +1,4 @@
-"""Each call has its folder; old ones make room, and none that is in use."""
+"""Each call has a folder; old ones are deleted for new ones, except those in use."""
 
 from __future__ import annotations
 

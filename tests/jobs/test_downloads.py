@@ -1,4 +1,4 @@
-"""Files of a job: given out only while they are what the job made, and from nowhere else."""
+"""Files of a job: served only while they are unchanged results of the job, and only from its folders."""
 
 from __future__ import annotations
 

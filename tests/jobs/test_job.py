@@ -44,7 +44,7 @@ class Clock:
 
 
 class Shelf(JobStore):
-    """A store, the time it goes by, and what it stopped."""
+    """A store, its clock, and the jobs it stopped."""
 
     def __init__(self, **options: Any) -> None:
         self.time = Clock()

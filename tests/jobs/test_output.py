@@ -124,7 +124,7 @@ def test_a_text_larger_than_the_space_gets_no_file(tmp_path: Path) -> None:
 
 @contextmanager
 def files_end_at(size: int) -> Iterator[None]:
-    """For the length of the block no file can grow beyond that: what a full disk is like."""
+    """Limit the size of every file during the block, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -166,7 +166,7 @@ def test_a_cut_never_shows_half_a_character() -> None:
 
 
 class Heard:
-    """A program's output taken in pieces."""
+    """A program's output, received in pieces."""
 
     def __init__(self, form: str, pieces: list[bytes], stream: Stream = "stdout") -> None:
         self.texts: list[tuple[str, str]] = []

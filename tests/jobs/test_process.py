@@ -1,4 +1,4 @@
-"""Real programs: whatever they do, the call ends and nothing of them survives."""
+"""Real programs: in every case the call ends and no process survives."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ async def test_a_daemon_in_its_own_session_does_not_survive(tmp_path: Path, firs
 
 
 UNMARKED = "env -i setsid -f sh -c 'trap \"\" TERM HUP; echo $$ > {path}; exec sleep 300'"
-"""A daemon that drops session, parent and environment, and ignores what it is asked."""
+"""A daemon that leaves session, parent and environment, and ignores SIGTERM."""
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from mcpdesk.jobs.process_table import MARK, all_processes, marks, row, still_ru
 from tests.support.patience import WITHIN_S
 
 NAME = "a) R 1 (b"
-"""A program's name that looks like the fields after it."""
+"""A program name that resembles the fields after it."""
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ async def make() -> AsyncIterator[Make]:
 
 
 class Clock:
-    """A clock that goes as fast as it is asked: each look is a tenth of a second later."""
+    """A clock that advances by a tenth of a second at each reading."""
 
     now = 1000.0
 

@@ -1,4 +1,4 @@
-"""The board shows a core as JSON, gives only what changed, and hides what is secret."""
+"""The board shows a core as JSON, sends only changes, and hides secrets."""
 
 from __future__ import annotations
 

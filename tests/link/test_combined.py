@@ -1,4 +1,4 @@
-"""One screen over several cores: what it shows of all, where what it asks goes, and what an end leaves."""
+"""One screen over several cores: its combined view, the target of its requests, and the end of a core."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Replica:
         self.name = str(service.process.pid)
 
     def call(self, name: str, **arguments: Any) -> str:
-        """The text that a client of it gets."""
+        """Text of the result for a client of it."""
         with ServerUnderTest(self.url) as client:
             return client.call(name, **arguments).text
 

@@ -304,7 +304,7 @@ def test_logs_are_kept_up_to_a_bound() -> None:
 
 
 class TaskDesk:
-    """A desk with a screen, on a server whose every tool is a task."""
+    """A desk with a screen, on a server whose tools are all tasks."""
 
     def __init__(self, audience: int = 1) -> None:
         self.peer = TaskPeer()

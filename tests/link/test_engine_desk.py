@@ -263,7 +263,7 @@ def test_an_engine_that_goes_away_is_one_line_and_all_goes_on_when_it_is_back(
 
 
 def stream_of(engine: EngineServer, name: str) -> Any:
-    """The entries of what replicas tell, of all replicas."""
+    """Entries of the event streams of all replicas."""
     import redis
 
     client = redis.Redis.from_url(engine.url)

@@ -1,4 +1,4 @@
-"""Code that cannot be interrupted: its call or job says `stopped waiting` until it has ended."""
+"""Code that cannot be interrupted: its call or job is shown as `stopped waiting` until it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The link shows a core as it is, and steers it like any client would."""
+"""The link shows the state of a core, and controls it like a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every connected peer is seen as it is, and can be disconnected, whatever carries it."""
+"""Every connected peer is shown, and can be disconnected, on every transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A screen attached to a core of another process: what it sees and does, and what becomes of it."""
+"""A screen attached to a core of another process: its views, its actions, and the end of either."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that come onto a desk and leave it while it runs."""
+"""Servers that are added to a desk and removed from it while it runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ODD = f"-- {sys.executable} {odd_server.PROGRAM} -"
 
 @pytest.fixture
 async def desk(tmp_path: Path) -> AsyncIterator[RunningDesk]:
-    """A desk on which nothing is yet."""
+    """A desk without servers."""
     async with running_desk(http=True, watch=True, meet=True, state_dir=tmp_path / "state") as desk:
         desk.host.read_targets = typed_targets
         yield desk

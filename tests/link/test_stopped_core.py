@@ -1,4 +1,4 @@
-"""A screen attached to a core that is stopped: every key is handled, and what was asked appears later."""
+"""A screen attached to a stopped core: every key is handled, and results appear later."""
 
 from __future__ import annotations
 

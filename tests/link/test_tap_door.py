@@ -1,4 +1,4 @@
-"""The door of a tap: screens receive what is held when it changes, and nothing polls for them."""
+"""The door of a tap: screens receive held messages when they change, without polling."""
 
 from __future__ import annotations
 

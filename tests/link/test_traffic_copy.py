@@ -1,4 +1,4 @@
-"""Copies of the traffic of other processes: what is left out of them is counted."""
+"""Copies of the traffic of other processes: omissions are counted."""
 
 from __future__ import annotations
 

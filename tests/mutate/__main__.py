@@ -26,7 +26,7 @@ LEFT_OUT = (".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pyte
 WITHIN_S = 900.0
 """Time after which tests that still run have noticed the fault: something waits for ever."""
 MOST_SLOW = 2
-"""Files whose slow tests are run."""
+"""Number of files whose slow tests are run."""
 TEST_S = 60
 """Time limit of one test."""
 QUICK = "not slow and not process and not browser"

@@ -1,4 +1,4 @@
-"""JSON on the wire: compact, one line, and clear about what it cannot carry."""
+"""JSON on the wire: compact, one line, and clear errors for values it cannot represent."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ LONG_WORK = [
     b"'" + b"\\'" * 100_000,
     b"{" + b",".join(b'"k%d":1,"k%d":1' % (each, each) for each in range(10_000)) + b"},]}",
 ]
-"""Ends of a message that a reader which goes back would read for minutes, or for ever."""
+"""Ends of a message that a backtracking reader would read for minutes, or without end."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Faults of results: what a client cannot show, and what breaks the output schema."""
+"""Faults of results: content a client cannot show, and violations of the output schema."""
 
 from __future__ import annotations
 

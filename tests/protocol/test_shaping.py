@@ -1,4 +1,4 @@
-"""Each revision gets what it may carry, and nothing newer."""
+"""Each revision gets only members that it defines."""
 
 from __future__ import annotations
 

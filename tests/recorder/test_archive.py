@@ -1,4 +1,4 @@
-"""A capture opened from disk shows what was recorded."""
+"""A capture opened from disk shows all that was recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recording keeps every frame on disk and the newest in memory, whatever happens to it."""
+"""A recording keeps every frame on disk and the newest in memory, whatever fails."""
 
 from __future__ import annotations
 
@@ -325,7 +325,7 @@ def test_header_bytes_that_are_no_utf8_do_not_stop_the_capture(tmp_path: Path) -
 
 @pytest.fixture
 def _nobody_writes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk takes nothing before the recording is closed."""
+    """The disk accepts nothing before the recording is closed."""
     monkeypatch.setattr(Recording, "_run", lambda self: None)
 
 

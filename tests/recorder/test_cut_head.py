@@ -22,7 +22,7 @@ def cut(whole: bytes) -> Head:
 
 
 def large(chance: random.Random) -> Any:
-    """Something of more than is kept, with everything in it that could mislead."""
+    """A value larger than the limit, with all texts that could mislead the parser."""
     text = '{"id": 9, "method": "x"}, \\"],}' * chance.randrange(3_000, 5_000)
     return chance.choice(
         (

@@ -1,4 +1,4 @@
-"""An exchange in a few words: what was asked, and what came of it."""
+"""Summary of an exchange: the request, and its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads are read from whatever bytes come, without ever raising."""
+"""Heads are parsed from any bytes, without exceptions."""
 
 from __future__ import annotations
 

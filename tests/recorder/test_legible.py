@@ -1,4 +1,4 @@
-"""A message is shown as JSON where it is JSON, and as text with a reason where it is not."""
+"""Valid JSON is shown as JSON; other messages are shown as text with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets are masked, and nothing else is."""
+"""All secrets are masked, and no other text is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each field of the filter language finds what it says, in a recording with every status."""
+"""Each field of the filter language matches as documented, in a recording with every status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.traffic import IN, busy_recording, connection, request, settl
 
 
 def found(query: str, recording: Recording | None = None) -> list[str]:
-    """Method and name of what a filter lets pass."""
+    """Method and name of the exchanges that match a filter."""
     index = (recording or busy_recording()).index
     view = View(index, parse(query, index.exchange(0).started))
     view.advance(5)

@@ -1,4 +1,4 @@
-"""Rounds, questions and looks at a task belong to the call they serve; what is not certain stays alone."""
+"""Rounds, questions and requests about a task belong to their call; uncertain ones stay separate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses find their requests, and what never finds any is shown as what it is."""
+"""Responses are paired with their requests; unpaired ones are shown with their status."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_made_up_revisions_do_not_pile_up() -> None:
 
 
 def silence(number: int, *, is_question: bool = False) -> RecordedRemark:
-    """The remark that a request got no response."""
+    """Remark that a request got no response."""
     remark = Remark(RemarkKind.NO_ANSWER, "the program ended", is_fault=True)
     return RecordedRemark(1, number, time.time(), remark, is_question=is_question)
 

@@ -1,4 +1,4 @@
-"""Recorded values cost the collector nothing."""
+"""Recorded values are not tracked by the garbage collector."""
 
 from __future__ import annotations
 

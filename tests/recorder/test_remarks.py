@@ -22,7 +22,7 @@ ASKED = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t"}}'
 
 
 def recorded(*answers: bytes, transport: str = "stdio", path: Path | None = None) -> Recording:
-    """A recording of one request and what came back."""
+    """A recording of one request and its answers."""
     recording = Recording(path)
     recording.start()
     recording.connect(ConnectionInfo(1, "s", transport, "desk", "2025-06-18", time.time()))

@@ -25,7 +25,7 @@ PADDING = "x" * 400
 
 @pytest.fixture
 def limited(tmp_path: Path) -> Iterator[tuple[Recording, list[RemovedFile]]]:
-    """A recording that keeps a megabyte on disk and in memory, and what it reports as removed."""
+    """A recording that keeps a megabyte on disk and in memory, and the reported removals."""
     removed: list[RemovedFile] = []
     recording = Recording(tmp_path / "captures" / "a.jsonl", 1 << 20, retention=Retention(KEEP))
     recording.on_removed = removed.append

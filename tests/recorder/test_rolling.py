@@ -1,4 +1,4 @@
-"""An index that drops its oldest exchanges says of the others what a full one says, and does not grow."""
+"""An index without its oldest exchanges agrees with a full one on all others, and does not grow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def few_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def recorded(count: int = 6 * MOST) -> tuple[Recording, Index]:
-    """A recording, and an index that keeps all of it."""
+    """A recording, and an index that keeps all exchanges."""
     recording = Recording(None)
     for number in (1, 2, 3):
         recording.connect(connection(number))

@@ -1,4 +1,4 @@
-"""Lines are in the order of a column, whatever comes, changes or leaves while they are sorted."""
+"""Lines stay sorted by a column while others arrive, change or are removed."""
 
 from __future__ import annotations
 

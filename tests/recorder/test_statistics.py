@@ -241,7 +241,7 @@ def test_a_percentile_is_the_time_of_a_call_and_none_from_a_gap_between_calls() 
 
 
 class Dropping(dict[int, Any]):
-    """Values of a table whose rows are dropped, as by another thread, once one value was read."""
+    """Values of a table whose rows are dropped after the first access, as by another thread."""
 
     drop: Callable[[], object]
 

@@ -132,7 +132,7 @@ async def test_replicas_are_replaced_one_by_one_without_one_failed_call(
 async def test_a_replica_that_ends_waits_for_nobody_who_only_listens(
     tmp_path: Path, engine: EngineServer
 ) -> None:
-    """A proxy may open a stream again by a connection that it has kept to the replica that ends."""
+    """A proxy may reopen a stream on a connection that it keeps to the ending replica."""
     async with (
         replica_cluster(
             2,

@@ -1,4 +1,4 @@
-"""Ready means able to write: `/ready`, `/health` and `/metrics` of a replica whose engine takes no writes."""
+"""Readiness includes writing: `/ready`, `/health` and `/metrics` of a replica whose engine refuses writes."""
 
 from __future__ import annotations
 

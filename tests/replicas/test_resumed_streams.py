@@ -1,4 +1,4 @@
-"""A client loses its connection, and the replica that runs its call ends: it comes back to another one."""
+"""A client loses its connection while the replica that runs its call ends; it resumes at another replica."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Streams:
         self._headers = {**client.headers, "Accept": "text/event-stream"}
 
     async def call(self, replica: ServedReplica, until_seen: int = 6) -> None:
-        """Call the tool and lose the connection once so many events were seen."""
+        """Call the tool and close the connection after so many events."""
         self._client.url = f"{replica.url}/mcp/calc"
         arguments = {"gate": str(self.gate.path)}
         params = {"name": "count", "arguments": arguments, "_meta": {"progressToken": "p"}}
@@ -87,7 +87,7 @@ class Streams:
             await self._hear(answer, until_seen)
 
     async def resume(self, replica: ServedReplica, until_seen: int = 6) -> None:
-        """Come back to a replica, and lose the connection again once so many events were seen in all."""
+        """Resume at a replica, and close the connection again after so many events in all."""
         headers = self._headers | {"Last-Event-ID": self.last}
         url = f"{replica.url}/mcp/calc"
         async with self._client.http.get(url, headers=headers) as answer:
@@ -112,7 +112,7 @@ def streams_of(engine: EngineServer, cluster: ReplicaCluster) -> str:
 
 
 async def written(engine: EngineServer, cluster: ReplicaCluster, events_in_it: int) -> None:
-    """Wait until the engine has so many entries of the only stream."""
+    """Wait until the only stream has so many entries in the engine."""
     await until(lambda: "stream" in streams_of(engine, cluster))
     key = streams_of(engine, cluster).split("\r\n")[2]
     await until(lambda: int(engine.ask("XLEN", key).strip(":\r\n")) >= events_in_it)

@@ -33,7 +33,7 @@ class Store(Protocol):
         """The client ends it at the first process."""
 
     async def go_on(self, identifier: str, server: str, owners: list[str]) -> SessionState | None:
-        """The second process is asked for it, once the first has left it."""
+        """Ask the second process for it after the first has released it."""
 
 
 class OnDisk:

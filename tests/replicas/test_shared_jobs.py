@@ -207,7 +207,7 @@ class Session:
 async def steady(
     shared_engine: EngineServer, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ReplicaCluster]:
-    """A cluster of which nothing is killed."""
+    """A cluster whose replicas are not killed."""
     place = tmp_path_factory.mktemp("jobs")
     async with replica_cluster(3, [make_folder(place)], shared_engine, place, MCPDESK_NO_AUTH="true") as made:
         yield made

@@ -32,7 +32,7 @@ SAMPLES = FOLDER / "samples"
 
 
 class Stages:
-    """The sample's server, and a peer of it."""
+    """The sample's server, with a peer."""
 
     def __init__(self, state: Path) -> None:
         self.journal = Journal()

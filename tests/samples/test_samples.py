@@ -1,4 +1,4 @@
-"""The sample folders load without a remark, and do what their texts say."""
+"""The sample folders load without warnings, and behave as they describe."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def opened(name: str) -> Iterator[LoadedFolder]:
 
 
 class Caller:
-    """Takes the place of the context: keeps what is reported, answers what is asked."""
+    """Replaces the context: stores reports and answers questions."""
 
     claims: Any = None
 

@@ -142,7 +142,7 @@ def begin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
 
 @pytest.fixture(scope="module")
 def start(begin: Start) -> Start:
-    """The wallet that is served already, if one is."""
+    """Serves the wallet of each kind only once."""
     return cache(begin)
 
 

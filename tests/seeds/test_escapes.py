@@ -1,4 +1,4 @@
-"""No way of writing a path leads out of what a folder offers, in a message or in a URL."""
+"""No spelling of a path leads out of a folder's resources, in a message or in a URL."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ SPELLINGS: dict[str, Spelling] = {
 
 
 def escapes(prefixes: tuple[str, ...] = PREFIXES) -> Iterator[str]:
-    """Every target, in every spelling, behind every prefix; nothing twice."""
+    """Every target, in every spelling, behind every prefix; without duplicates."""
     seen = {"resource://open", "resource://deep/inner", "resources/open.txt", "resources/deep/inner.txt"}
     for target in TARGETS:
         for spell in SPELLINGS.values():
@@ -126,7 +126,7 @@ class Line:
         return self.request("POST", "/mcp/small", body)
 
     def request(self, method: str, path: str, body: str | None = None) -> tuple[int, str]:
-        """Ask for a path exactly as it is written; status and body."""
+        """Request a path exactly as written; return status and body."""
         self.asked += 1
         self._connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
         answer = self._connection.getresponse()

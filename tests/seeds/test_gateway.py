@@ -160,7 +160,7 @@ class Zyra(NamedTuple):
 
 
 def make_folder(home: Path) -> Path:
-    """A folder with both programs, whose work is easy to foresee."""
+    """A folder with both programs, whose work has predictable results."""
     return write(
         home / "zyra",
         {
@@ -569,7 +569,7 @@ async def test_cancelling_ends_the_program_and_what_it_started(
 
 
 def running_with(argument: str) -> list[str]:
-    """The processes that were given an argument."""
+    """Processes with this argument."""
     found = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:

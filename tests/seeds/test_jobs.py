@@ -1,4 +1,4 @@
-"""Jobs on real processes: their own limit, whose they are, what is refused at once, what a restart leaves."""
+"""Jobs on real processes: their time limit, their owner, immediate refusals, and effects of a restart."""
 
 from __future__ import annotations
 

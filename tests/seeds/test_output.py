@@ -1,4 +1,4 @@
-"""Long output of programs on a real process: bounded on every endpoint, and the whole of it as a download."""
+"""Long output of programs on a real process: bounded on every endpoint, and complete as a download."""
 
 from __future__ import annotations
 

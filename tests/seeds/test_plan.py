@@ -28,7 +28,7 @@ ALLOWED: dict[str, dict[str, Any]] = {
 
 
 async def use(client: ClientSession, name: str, arguments: dict[str, Any]) -> tuple[str, Any]:
-    """The text of a result and what is structured of it; of a refusal nothing is."""
+    """Text and structured content of a result; of a refusal, only the text."""
     result = await client.call_tool(name, arguments)
     return result.content[0].text, None if result.is_error else result.structured_content  # type: ignore[union-attr]
 

@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Serves the folder with variables of the environment; the command is mcpdesk's, or one that runs it."""
+    """Serve the folder with variables of the environment; the command is mcpdesk's, or a wrapper of it."""
     started: list[Service] = []
 
     def begin(*arguments: str, **environment: str) -> Service:
@@ -211,7 +211,7 @@ async def test_the_folder_has_a_file_for_them(start: Start, folder: Path) -> Non
 
 
 class Forbidden(Service):
-    """A service whose process may open no TCP socket."""
+    """A service whose process must not open TCP sockets."""
 
     def __init__(self, *arguments: str) -> None:
         self.lines = []

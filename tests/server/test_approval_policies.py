@@ -1,4 +1,4 @@
-"""Policies: where they come from, which one counts, and what outlives the process."""
+"""Policies: their sources, their precedence, and their persistence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of clients wait for approval: what the desk sees, and what comes of each of its answers."""
+"""Calls of clients wait for approval: the question at the desk, and the result of each answer."""
 
 from __future__ import annotations
 

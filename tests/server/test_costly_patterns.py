@@ -1,4 +1,4 @@
-"""Patterns that could take long: each check ends in time, and accepts nothing that it did not match."""
+"""Slow patterns: each check ends in time, and accepts only text that was matched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time limits: calls over theirs are ended, waiting for a person is free."""
+"""Time limits: calls over theirs are ended; waiting for a person does not count."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ LIMIT_S, BLOCK_S = 0.05, 0.1
 
 
 async def blocking(*_: Any) -> str:
-    """Hold up the loop, which is what is tested, and finish as if nothing had happened."""
+    """Block the loop (the subject of the test), and finish normally."""
     time.sleep(BLOCK_S)  # noqa: ASYNC251 (hosted code does so)
     return "finished"
 

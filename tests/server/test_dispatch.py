@@ -1,4 +1,4 @@
-"""Requests reach their handlers, or are refused before anything runs."""
+"""Requests reach their handlers, or are refused before any code runs."""
 
 from __future__ import annotations
 

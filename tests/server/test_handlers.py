@@ -49,7 +49,7 @@ async def read_file(uri: str, variables: dict[str, str], context: Context) -> st
 
 
 def filed(folder: Path) -> Peer:
-    """A server with a resource of a file whose name has a blank."""
+    """A server with a resource of a file whose name contains a space."""
     peer = Peer()
     peer.server.folder = folder
     resource = Resource(uri="resource://tide", name="tide", reader=read_file, path="resources/tide table.md")

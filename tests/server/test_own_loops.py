@@ -1,4 +1,4 @@
-"""Loops of a folder: calls that end, and code that would end a loop, leave the loops usable."""
+"""Loops of a folder stay usable after ended calls and after code that would stop a loop."""
 
 from __future__ import annotations
 

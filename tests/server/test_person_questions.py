@@ -1,4 +1,4 @@
-"""AskUserQuestion asks on the desk, of the client, or both, as the setting says; the first answer wins."""
+"""AskUserQuestion asks at the desk, at the client, or at both, by the setting; the first answer wins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CREATE = "elicitation/create"
 
 
 class Both(Asked):
-    """A client and a desk of one server; `said` is what its AskUserQuestion came to."""
+    """A client and a desk of one server; `said` is the result of its AskUserQuestion."""
 
     def __init__(self, home: ServerState) -> None:
         super().__init__()

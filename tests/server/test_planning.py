@@ -1,4 +1,4 @@
-"""The plan of a server: kept, taken up again, and in the way of what is not read-only."""
+"""The plan of a server: stored, resumed, and blocking every tool that is not read-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations of several rounds: parked handlers, answers carried by the client, and what is refused."""
+"""Operations of several rounds: parked handlers, answers sent by the client, and refusals."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.support.patience import until
 
 
 class Table:
-    """A table in memory that may be out of reach, and into which a test looks."""
+    """A table in memory that may be unreachable; tests read its rows."""
 
     def __init__(self) -> None:
         self.kept: dict[str, JobRow] = {}

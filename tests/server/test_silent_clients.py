@@ -30,7 +30,7 @@ GIVEN: dict[str, tuple[Any, ...]] = {
 
 
 async def asks(arguments: dict[str, Any], context: Context) -> Any:
-    """Ask as the arguments say; the error is the result."""
+    """Ask with the method named `how`; return "answered" or the error message."""
     try:
         await getattr(context, arguments["how"])(*GIVEN.get(arguments["how"], ()))
     except ClientError as error:
@@ -44,7 +44,7 @@ async def asks_twice(arguments: dict[str, Any], context: Context) -> Any:
 
 
 def make_peer(how: str, limit_s: float = LIMIT_S, **tool: Any) -> Peer:
-    """A server that waits for a short time for what is asked so, and long for everything else."""
+    """A server with a short limit for this kind of question, and a long one for all others."""
     is_persons = ASKED[how] == "elicitation/create"
     limits = Limits(
         tool_timeout_s=LONG_S if is_persons else limit_s, question_timeout_s=limit_s if is_persons else LONG_S

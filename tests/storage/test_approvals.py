@@ -1,4 +1,4 @@
-"""Standing approvals and chosen policies as they are kept."""
+"""Storage of standing approvals and chosen policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callbacks as they are kept: never drifting, never piling up, fired by one process only."""
+"""Storage of callbacks: no drift, no backlog, and each is fired by one process only."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ async def main():
 
 asyncio.run(main())
 """
-"""Adds rows for ever, and prints each one that was confirmed."""
+"""A program that adds rows without end, and prints each confirmed one."""
 
 
 @pytest.fixture

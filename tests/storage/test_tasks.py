@@ -1,4 +1,4 @@
-"""Tasks and steps as they are kept."""
+"""Storage of tasks and steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mcpdesk load`: calls at a steady rate, how long they took, and what came of the last run."""
+"""`mcpdesk load`: calls at a steady rate, their durations, and comparison with the last run."""
 
 from __future__ import annotations
 

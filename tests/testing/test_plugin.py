@@ -1,4 +1,4 @@
-"""The plugin for pytest, run as authors run it: what it collects, and what its fixtures connect to."""
+"""The plugin for pytest, run as authors run it: its tests, and the targets of its fixtures."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def pytest_run(place: Path, *arguments: str, ini: str = "") -> subprocess.CompletedProcess[str]:
-    """Run pytest as an author would, with what is installed."""
+    """Run pytest as an author would, with the installed packages."""
     (place / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
     environ = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
     return subprocess.run(
@@ -108,7 +108,7 @@ def outcome(finished: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_files_of_other_projects_are_left_alone(tmp_path: Path) -> None:
-    """Data of parametrized tests in a folder `cases`, beside a folder that a server might have."""
+    """Data of parametrized tests in a folder `cases`, beside a folder that resembles a server folder."""
     (tmp_path / "tests" / "cases").mkdir(parents=True)
     (tmp_path / "tests" / "resources").mkdir()
     (tmp_path / "tests" / "cases" / "data.json").write_text('{"input": 1}')

@@ -71,9 +71,9 @@ class ToolContext:
 
 
 async def use(name: str, context: ToolContext, **arguments: Any) -> ToolResult[Any]:
-    """Call a built-in tool as a server would, with arguments that its schema has to accept.
+    """Call a built-in tool as a server would; its schema must accept the arguments.
 
-    Its structured content comes back as JSON values, and has to be what its output schema declares.
+    Its structured content is returned as JSON values, and must match its output schema.
     """
     tool = built_in(name)
     assert fits(tool.input_schema, arguments)

@@ -1,4 +1,4 @@
-"""AskUserQuestion: what the person did is what the caller reads."""
+"""AskUserQuestion: the caller's result for each action of the person."""
 
 from __future__ import annotations
 

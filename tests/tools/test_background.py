@@ -1,4 +1,4 @@
-"""Background commands: begun, read piece by piece, listed, killed; nothing of them survives the server."""
+"""Background commands: started, read piece by piece, listed, killed; none survives the server."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ async def manage(caller: ToolContext, action: str, **more: Any) -> list[dict[str
 
 
 async def passed(home: ServerState, clock: Clock, seconds: float) -> None:
-    """Let time pass, and what is due then happen."""
+    """Advance the clock, and fire due callbacks."""
     version = home.callbacks.version
     clock.now += seconds
     home.callbacks._schedule.poke()

@@ -28,7 +28,7 @@ def save(path: Path, format: str = "png", size: tuple[int, int] = (30, 20), mode
 
 
 async def read(path: Path | str) -> tuple[dict[str, Any], str, Image.Image]:
-    """Facts, text and the picture that was given."""
+    """Facts, text and picture of the result."""
     result = await use("ReadImage", ToolContext(), file_path=str(path))
     told, shown = result.content
     picture = Image.open(io.BytesIO(base64.b64decode(shown["data"])))

@@ -1,4 +1,4 @@
-"""Bash answers with everything a caller needs, whatever the command does."""
+"""Bash returns everything a caller needs, whatever the command does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of the desk in a browser, and who may open them: real sockets, small screens."""
+"""The desk's pages in a browser, and the permission to open them: real sockets, small screens."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PLAN = BrowserDeskPlan("127.0.0.1", 0, OPERATOR, (), {"PATH": os.environ["PATH"]
 
 @contextmanager
 def pages(what: str = "screen", **changes: Any) -> Iterator[str]:
-    """Pages whose screens are small programs; gives their address without the last slash."""
+    """Pages whose screens are small programs; yield their URL without the last slash."""
     desk = BrowserDesk(replace(PLAN, command=[sys.executable, "-m", tab_program.__name__, what], **changes))
     try:
         yield desk.start().rstrip("/")
@@ -44,7 +44,7 @@ def pages(what: str = "screen", **changes: Any) -> Iterator[str]:
 
 
 async def sign_in(url: str, word: str = KEY) -> dict[str, str]:
-    """Sign in as the page does; returns the headers that a program sends in its place."""
+    """Sign in as the page does; return the headers for a program."""
     async with (
         aiohttp.ClientSession(url, headers={"Origin": url}) as browser,
         browser.post("/sign-in", json={"word": word}) as answer,
@@ -344,7 +344,7 @@ async def test_all_screens_end_with_the_pages() -> None:
 
 
 async def admitted(owner: aiohttp.ClientSession) -> aiohttp.ClientWebSocketResponse:
-    """Connect as soon as there is room, which comes a moment after a program has ended."""
+    """Connect as soon as a place is free, a moment after a program has ended."""
     async with within():
         while True:
             with suppress(aiohttp.WSServerHandshakeError):

@@ -1,4 +1,4 @@
-"""Claimed descriptors, in processes of their own: nothing stray reaches the wire or the screen."""
+"""Claimed descriptors, in separate processes: no stray output reaches the wire or the screen."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ STRIPPED = {"HOME": "/", "PATH": os.environ.get("PATH", "")}
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[rendezvous.MeetingSocket]:
-    """The meeting point of the test's folder, taken."""
+    """The meeting point of the test's folder, occupied."""
     taken = rendezvous.occupy(tmp_path, "")
     assert taken is not None
     taken.listener.settimeout(WAIT_S)
@@ -40,7 +40,7 @@ def place(tmp_path: Path) -> Iterator[rendezvous.MeetingSocket]:
 
 
 def accept(place: rendezvous.MeetingSocket) -> tuple[socket.socket, BinaryIO, bytes]:
-    """The next connection that says something: cores starting elsewhere only try who listens."""
+    """Next connection that sends something; cores that start elsewhere only probe for a listener."""
     while True:
         desk, _ = place.listener.accept()
         desk.settimeout(WAIT_S)
@@ -74,13 +74,13 @@ class Pumping:
         self.stdin.flush()
 
     def hang_up(self) -> None:
-        """The desk is gone, all at once."""
+        """Close the desk's connection abruptly."""
         self.desk.shutdown(socket.SHUT_RDWR)
         self.stream.close()
         self.desk.close()
 
     def end(self) -> tuple[int, bytes]:
-        """Wait for its end; returns the exit code and what it said on stderr."""
+        """Wait for its end; return the exit code and its stderr."""
         assert self.process.stderr
         self.process.wait(WAIT_S)
         return self.process.returncode, self.process.stderr.read()

@@ -15,7 +15,7 @@ def line(**message: Any) -> bytes:
 
 
 def opened(**capabilities: Any) -> ClientState:
-    """A client whose handshake is done."""
+    """A client after its handshake."""
     client_state = ClientState()
     client_state.client_sent(line(id=0, method="initialize", params={"protocolVersion": "2025-06-18"}))
     client_state.server_sent(line(id=0, result={"protocolVersion": "2025-06-18"}))

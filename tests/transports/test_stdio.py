@@ -1,4 +1,4 @@
-"""The stdio transport over everything a client may put there: pipes, sockets, plain files, nothing."""
+"""The stdio transport over everything a client may use: pipes, sockets, plain files, closed descriptors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def client() -> Iterator[Client]:
 
 @asynccontextmanager
 async def serving(client: Client) -> AsyncIterator[EchoPipe]:
-    """Serve in the background; the transport is expected to end by itself, or is stopped."""
+    """Serve in the background; the transport must end by itself, or is stopped."""
     serving_aio = asyncio.create_task(client.transport.serve())
     try:
         async with within():

@@ -51,7 +51,7 @@ _started: list[Process] = []
 
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
-    """Nothing that a test started is left."""
+    """End all processes that a test started."""
     yield
     while _started:
         process = _started.pop()
@@ -260,7 +260,7 @@ CLIENT = (
 
 @pytest.fixture
 def family() -> Iterator[list[psutil.Process]]:
-    """Processes of a test, which are gone after it."""
+    """Processes of a test; they have ended after it."""
     seen: list[psutil.Process] = []
     yield seen
     for process in seen:
@@ -275,7 +275,7 @@ def programs_of(tap: int) -> list[psutil.Process]:
 
 
 def started(program: str, step: str) -> subprocess.Popen[bytes]:
-    """A tap on a program that has not said anything, that has, or that was asked and does not answer."""
+    """A tap on a program that has sent nothing, that has answered, or that does not answer a request."""
     tap = start([*PYTHON, program])
     wait_until(lambda: not (step == "begin" and not programs_of(tap.pid)))
     if step != "begin":
@@ -419,7 +419,7 @@ def test_a_whole_conversation_of_the_official_client_is_the_same_on_both_sides_o
 
 
 def has_everything() -> bool:
-    """Whether the registry gives the server, or has given it before."""
+    """True if npm can install the server, or has installed it before."""
     if shutil.which("npx") is None:
         return False
     try:

@@ -22,7 +22,7 @@ def cut(message: bytes) -> TappedMessage:
 
 
 def found(messages: TappedMessages, data: bytes, step: int) -> list[TappedMessage]:
-    """The messages in some data that comes in chunks of `step` bytes."""
+    """Messages in data that arrives in chunks of `step` bytes."""
     chunks = [data[start : start + step] for start in range(0, len(data), step)]
     return [each for chunk in chunks for each in messages.feed(chunk, len(chunk))]
 

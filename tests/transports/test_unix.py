@@ -46,7 +46,7 @@ async def connected(path: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asy
 
 
 async def everything(reader: asyncio.StreamReader) -> bytes:
-    """All until the end, however it came."""
+    """Read all bytes up to the end, clean or not."""
     try:
         return await reader.read()
     except ConnectionError:

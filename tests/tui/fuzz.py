@@ -39,7 +39,7 @@ from tests.support.gallery import gallery
 ROOT = Path(__file__).parents[2]
 SIZES = ((80, 24), (120, 40), (200, 60), (40, 10), (20, 5), (61, 17), (160, 12), (44, 70))
 SILENCE_S = 20.0
-"""A screen that draws nothing for so long, although it got other sizes, has stopped."""
+"""A screen that draws nothing for so long after changes of its size has stopped."""
 START_S = 40.0
 KEPT_ACTIONS = 60
 PROGRAM = """
@@ -116,7 +116,7 @@ BOUND = sorted({key for action in ACTIONS for key in action.keys.split(",")} - N
 
 
 class Actions:
-    """Actions without end, the same for the same seed: what each is called, and what is sent."""
+    """Endless actions, equal for equal seeds: the name of each, and the bytes sent."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -232,7 +232,7 @@ class Actions:
 
 @dataclass
 class Finding:
-    """Something that must not happen, and what was done before."""
+    """An event that must not happen, and the actions before it."""
 
     what: str
     actions: list[str] = field(default_factory=list)
@@ -388,7 +388,7 @@ class Fuzz:
             self._port = int(found[1])
 
     def _drain(self, process: pexpect.spawn) -> None:
-        """Read what is drawn; keep the beginning."""
+        """Read the output; keep the beginning."""
         while not self._over.is_set():
             try:
                 data = process.read_nonblocking(1 << 16, timeout=0.5)
@@ -414,7 +414,7 @@ class Fuzz:
         asyncio.run(self._all_clients())
 
     async def _all_clients(self) -> None:
-        """Callers of several kinds come and go; files are saved. What they are answered does not matter."""
+        """Run callers of several kinds and save files. The answers do not matter."""
         works = (self._calls, self._session, self._asks, self._jobs, self._edits)
         tasks_aio = [asyncio.create_task(self._again(work, number)) for number, work in enumerate(works)]
         await asyncio.to_thread(self._over.wait)
@@ -517,7 +517,7 @@ def report(fuzz: Fuzz) -> str:
 
 
 def main() -> int:
-    """Run what was asked for."""
+    """Run with the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.tui.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=1)

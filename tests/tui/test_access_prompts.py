@@ -56,7 +56,7 @@ class Counter(Bench):
     link: RunningDesk
 
     async def ask(self) -> TokenPrompt:
-        """Open the form with its key, whatever has the focus."""
+        """Open the form with its key, wherever the focus is."""
         await self.pilot.press("f6")
         await self.until(lambda: isinstance(self.app.screen, TokenPrompt))
         prompt = self.app.screen
@@ -78,7 +78,7 @@ class Counter(Bench):
         await self.until(lambda: self.app.screen is self.app.main)
 
     async def call(self, *told: str) -> None:
-        """Call what is open, and see what comes."""
+        """Call the open item, and wait for these texts."""
         await self.pilot.press("ctrl+r")
         await self.until(lambda: all(each in self.shown() for each in told))
 

@@ -1,4 +1,4 @@
-"""The parts of the activity screen: which is up, what the tabs say, and what leads there."""
+"""Parts of the activity screen: the open one, the texts of the tabs, and the keys that lead there."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def colours(listing: TrafficList, text: str) -> set[Color | None]:
-    """The colours of `text`, where it is drawn."""
+    """Colours of the cells that show `text`."""
     strips = [listing.render_line(y) for y in range(listing.size.height)]
     return {part.style.color for strip in strips for part in strip if text in part.text and part.style}
 

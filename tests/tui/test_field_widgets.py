@@ -126,7 +126,7 @@ LETTER = CatalogueItem(
 
 
 class Server:
-    """Suggests words that begin with what was typed, once it is let."""
+    """Suggests words that begin with the typed text, once the test allows it."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

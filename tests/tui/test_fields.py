@@ -41,7 +41,7 @@ SENT = {**VALUES, "named": {COMMANDS: COMMANDS}}
 
 @pytest.mark.slow
 def test_no_other_module_of_the_screen_makes_a_text_field() -> None:
-    """A field of the toolkit would hold what it is given."""
+    """A field of the toolkit would keep control characters."""
     found = []
     for path in Path(mcpdesk.tui.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -107,7 +107,7 @@ async def test_a_paste_is_held_as_stand_ins_and_undone_as_one() -> None:
 
 async def test_a_search_takes_as_much_of_a_paste_as_its_limit_allows_and_reports_the_rest() -> None:
     class Searching(App[None]):
-        """A search field, and a tree that is searched."""
+        """A search field, and a tree to search."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -162,7 +162,7 @@ async def test_what_is_copied_out_of_a_field_is_what_is_meant() -> None:
 
 
 async def test_a_text_field_can_be_drawn_before_its_styles_are_there() -> None:
-    """A theme that changes, or the mouse, may have one drawn that is being mounted."""
+    """A theme change or the mouse may cause a drawing during the mount."""
 
     class Fields(App[None]):
         def compose(self) -> ComposeResult:

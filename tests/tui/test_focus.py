@@ -1,4 +1,4 @@
-"""Keys reach only what is shown: the focus at every size of the terminal, on every screen."""
+"""Keys reach only visible widgets: the focus at every size of the terminal, on every screen."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_in_sight(app: DeskApp) -> bool:
 
 
 async def settle(app: DeskApp, pilot: Pilot[None], where: object) -> None:
-    """Wait until the focus is on a widget that is shown."""
+    """Wait until the focus is on a visible widget."""
     try:
         await until(lambda: is_in_sight(app), pilot)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""The top line: every state it can be in, and what is left of it where there is little room."""
+"""The top line in all of its states, and its parts on narrow terminals."""
 
 from __future__ import annotations
 

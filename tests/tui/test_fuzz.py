@@ -1,4 +1,4 @@
-"""Random hands on the real desk find nothing; at length: `python -m tests.tui.fuzz --minutes 30`."""
+"""Random input on the real desk causes no findings; a long run is `python -m tests.tui.fuzz --minutes 30`."""
 
 from __future__ import annotations
 

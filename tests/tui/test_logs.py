@@ -374,7 +374,7 @@ async def test_a_rejected_call_is_logged_as_its_own() -> None:
 
 @pytest.mark.slow
 async def test_from_a_line_to_its_call_and_back() -> None:
-    """A line that names its call leads to it; one that does not leads to what ran at its time."""
+    """A line that names its call leads to it; any other leads to the exchange that ran at its time."""
     link = quiet_link()
     recording = Recording(None)
     recording.connect(connection(1))

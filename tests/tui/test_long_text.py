@@ -1,4 +1,4 @@
-"""Texts of any size are drawn row by row, searched and gone through."""
+"""Texts of any size are drawn row by row, and can be searched and scrolled."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def dialog(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(app: DeskApp) -> Question | None:
-    """The question whose dialog is open."""
+    """Question of the open dialog."""
     return app.screen.question if isinstance(app.screen, FakeDialog) else None
 
 
@@ -374,13 +374,13 @@ async def test_screen_that_woke_looks_at_once_and_goes_on_looking() -> None:
 
 
 def fall_asleep(refresher: ScreenRefresher) -> None:
-    """Let so many quiet beats pass that the screen rests."""
+    """Let the screen rest after enough beats without changes."""
     while not refresher.is_resting:
         refresher.beat()
 
 
 class Looks:
-    """Counts the looks, each of which takes a millisecond of the processor's time."""
+    """Counts the updates, each of which takes a millisecond of CPU time."""
 
     looks = 0
     now_s = used_s = 0.0
@@ -392,7 +392,7 @@ class Looks:
 
 
 def looks_in(beats: int, frames_a_beat: int, is_calm: bool) -> int:
-    """Number of looks of the screen under such traffic."""
+    """Number of updates of the screen under such traffic."""
     traffic = SimpleNamespace(frame_count=0, paired=1 << 40)
     link = SimpleNamespace(traffic=traffic, is_elsewhere=False, reports_changes=False)
     looks = Looks()

@@ -180,7 +180,7 @@ MEANT = (
     ("5", "approve", "Answer the waiting question"),
     ("6", "secret", "Copy the configuration for a client"),
 )
-"""Screen, what is typed, and the beginning of what is found among the first three."""
+"""Screen, typed text, and the beginning of an entry that must be among the first three."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Calls that were made, and calls that are kept under a name."""
+"""Earlier calls, and calls that are saved under a name."""
 
 from __future__ import annotations
 

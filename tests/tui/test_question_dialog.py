@@ -1,4 +1,4 @@
-"""The dialog that asks: pages, answers, ends elsewhere, keys."""
+"""The dialog of a question: pages, answers, keys, and questions that end at another place."""
 
 from __future__ import annotations
 

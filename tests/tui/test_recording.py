@@ -37,7 +37,7 @@ READS = {"annotations": {"readOnlyHint": True}}
 
 
 class Shop(FakeLink):
-    """A server whose answers a test sets, by the item that is asked for; without one a call stays open."""
+    """A server whose answers a test sets, by item; a call without an answer stays open."""
 
     def __init__(self, **answers: dict[str, Any] | None) -> None:
         super().__init__()

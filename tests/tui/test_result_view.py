@@ -1,4 +1,4 @@
-"""The outcome of a call as it is shown."""
+"""The view of a call's outcome."""
 
 from __future__ import annotations
 

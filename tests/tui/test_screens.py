@@ -11,7 +11,7 @@ from tests.support.screens import DIRECT, SIZES, STOPS, STORED, stored_path, vis
 
 LEAST_CONTRAST = 3.0
 SHOWN_WHOLE = 3
-"""Number of screens whose differences are shown; of the others, only the number of cells."""
+"""Number of screens whose differences are shown; for the others, only the number of cells is."""
 
 
 @pytest.mark.parametrize("name", DIRECT)

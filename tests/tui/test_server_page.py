@@ -33,7 +33,7 @@ READY = UpstreamView(
 
 
 def link_to(upstream: UpstreamView, *problems: str) -> FakeLink:
-    """A link to one server that runs elsewhere."""
+    """A link to one upstream server."""
     link = quiet_link()
     server = replace(
         link.core.servers[0], title="Some server", folder="", url="", problems=problems, upstream=upstream

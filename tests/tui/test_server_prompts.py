@@ -26,7 +26,7 @@ from tests.support.patience import until
 
 
 def done(outcome: bool | ValueError) -> Future[bool]:
-    """A future that is done."""
+    """A completed future."""
     future: Future[bool] = Future()
     if isinstance(outcome, ValueError):
         future.set_exception(outcome)
@@ -158,7 +158,7 @@ async def test_roots_are_edited_and_what_is_none_is_told() -> None:
 
 
 class StrangeLink(ChangingLink):
-    """A link for which the file that is added needs agreement."""
+    """A link whose added file needs agreement."""
 
     agreed: str | None = None
 

@@ -113,7 +113,7 @@ TEXT = COMMANDS.replace("[/x]", "")
 
 
 class Careless(App[None]):
-    """Gives strangers' text to the toolkit's widgets as it is."""
+    """Passes remote text to the toolkit's widgets unchanged."""
 
     GATE = TerminalGate()
 

@@ -1,4 +1,4 @@
-"""The details show both messages, what HTTP said and what came along, with secrets masked."""
+"""The details show both messages, the HTTP headers and the notifications, with secrets masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of traffic fit their columns at every width and say everything without colour."""
+"""Lines of traffic fit their columns at every width and are complete without colour."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from tests.support.traffic import (
 
 
 class ListApp(App[None]):
-    """Only the list; remembers what it posted."""
+    """Only the list; stores its messages."""
 
     def __init__(self, recording: Recording, *, compact: bool = False) -> None:
         super().__init__()

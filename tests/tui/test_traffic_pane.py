@@ -413,7 +413,7 @@ async def test_two_marked_exchanges_are_compared_or_one_with_the_selected() -> N
 async def sending(
     recording: Recording, number: int
 ) -> AsyncIterator[tuple[DeskApp, Pilot[None], TrafficPane, FakeLink]]:
-    """The pane with an exchange selected, and the link that is asked to send."""
+    """The pane with a selected exchange, and the link that receives the request to send."""
     async with running(recording) as (app, pilot, pane):
         pane.listing.select(number)
         await pilot.pause()

@@ -1,4 +1,4 @@
-"""A union is a choice in the form of a tool, and what the form shows is what is sent."""
+"""A union is a choice in the form of a tool, and the shown value is sent."""
 
 from __future__ import annotations
 

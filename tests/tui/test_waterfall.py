@@ -1,4 +1,4 @@
-"""Bars on one time axis show where the time of each exchange went."""
+"""Bars on one time axis show the phases of each exchange."""
 
 from __future__ import annotations
 

@@ -599,7 +599,7 @@ async def test_a_result_that_arrives_while_the_last_one_goes_is_shown_and_the_sc
 
 
 def unavailable(words: int, **more: Any) -> CatalogueItem:
-    """A tool that is left out, with a reason of so many words."""
+    """An omitted tool, with a reason of so many words."""
     reason = "needs " + " ".join(f"<{number}>" for number in range(words))
     return CatalogueItem(ItemKind.TOOL, "mail", "mail", problem=reason, **more)
 

@@ -36,7 +36,7 @@ FILES = {
 
 
 async def said(desk: RunningDesk, server: str, tool: str) -> tuple[str, list[str]]:
-    """The text of a call's result, and what it logged."""
+    """Text of a call's result, and its log lines."""
     call = desk.request(server, "tools/call", {"name": tool, "arguments": {}})
     outcome = await asyncio.wrap_future(call.outcome)
     assert outcome.result is not None, outcome.error

@@ -509,12 +509,12 @@ for line in sys.stdin:
 
 
 def noting(place: Path) -> CommandTarget:
-    """The program, and where it notes."""
+    """The program, and the folder for its notes."""
     return CommandTarget((sys.executable, "-S", "-c", NOTING, str(place)))
 
 
 def pids(place: Path) -> list[int]:
-    """Every run of it so far."""
+    """Process ids of all runs so far."""
     return [int(path.stem) for path in place.glob("*.pid")]
 
 

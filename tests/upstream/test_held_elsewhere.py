@@ -93,7 +93,7 @@ SENT = "method:notifications/progress or method:elicitation/create"
 
 
 async def sent(desk: RunningDesk, *whats: str, after: HeldMessage | None = None) -> HeldMessage:
-    """The message that is held behind another one, which is one of these."""
+    """Wait for the only held message after `after`; it must be of one of these kinds."""
     last = 0 if after is None else after.number
 
     def found() -> list[HeldMessage]:

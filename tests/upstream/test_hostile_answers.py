@@ -66,7 +66,7 @@ class Reached(NamedTuple):
 
 @asynccontextmanager
 async def desk_before(answer: Answer, reach: Reach | None = None, **flags: Any) -> AsyncIterator[Reached]:
-    """A desk whose upstream server answers the test's requests by `answer`."""
+    """A desk with an upstream server that answers the test's requests by `answer`."""
     received: list[dict[str, str]] = []
 
     async def answered(request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""`kill -9` at the steps of a desk's session with a program: what the other side of it notices."""
+"""`kill -9` at the steps of a desk's session with a program: the effect on the other side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that want a token, on a desk: what a person reads, and a login that is begun at the screen."""
+"""Servers that require a token, on a desk: the messages to a person, and a login begun at the screen."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def no_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tokens are kept in the state folder of the test."""
+    """Store tokens in the state folder of the test."""
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
 
 
 def shown(app: DeskApp) -> str:
-    """The text of the pane of a server that is not connected; empty while another one is up."""
+    """Text of the pane of a server that is not connected; empty if another pane is open."""
     found = app.screen.query(FirstToolLesson)
     if not found or not found.first().is_on_screen or not found.first().size.height:
         return ""
@@ -46,12 +46,12 @@ def shown(app: DeskApp) -> str:
 
 
 def states(desk: RunningDesk) -> dict[str, str]:
-    """The state of each server that is not a folder."""
+    """State of each upstream server."""
     return {one.name: one.upstream.state for one in desk.view().servers if one.upstream is not None}
 
 
 def remarked_steps(desk: RunningDesk) -> list[tuple[str, Remark]]:
-    """The requests of logins whose answers have a remark in the traffic, each with its first one."""
+    """Login requests whose answers have a remark in the traffic, each with its first remark."""
     index = desk.traffic
     index.catch_up()
     exchanges = [index.exchange(number) for number in range(len(index.exchanges))]

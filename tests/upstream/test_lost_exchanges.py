@@ -1,4 +1,4 @@
-"""An exchange that gets no response ends in the traffic as lost, whatever ended its connection."""
+"""An exchange without a response ends in the traffic as lost, however its connection ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Almost right answers of a server: clients get the very bytes, and the traffic shows the remark."""
+"""Almost valid answers of a server: clients get the same bytes, and the traffic shows the remark."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ RESULT = rb'"result":{"content":[{"type":"text","text":"x"}],"n":VALUE}}'
 
 
 def answering(habit: str) -> CommandTarget:
-    """A program whose calls are answered so."""
+    """A program that answers calls in this way."""
     return CommandTarget((sys.executable, "-c", SERVER.replace("HABIT", habit)))
 
 

@@ -1,4 +1,4 @@
-"""Clients that reach a server that is not ours through the desk, over real sockets."""
+"""Clients that reach an upstream server through the desk, over real sockets."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ODD = b"{'jsonrpc':'2.0','id':7,'result':{'text':'" + b"x" * QUICK_BYTES + b"'}}
 
 
 class Elsewhere:
-    """A server that keeps what it was sent by others than the desk itself."""
+    """A server that stores the requests of all clients except the desk."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[dict[str, str], bytes]] = []
@@ -54,7 +54,7 @@ class Elsewhere:
         self.left = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Answer by what the client's header asks for."""
+        """Answer as the client's header requests."""
         if request.content_length == 20 << 20:
             self.begun.set()
         try:

@@ -173,7 +173,7 @@ async def test_an_id_that_two_clients_use_is_replaced_and_restored_without_decod
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 async def test_every_line_of_a_message_is_data_of_its_event(end: bytes) -> None:
-    """A line that begins elsewhere would be another field, or would end the event."""
+    """A line without `data: ` would be another field, or would end the event."""
     message = end.join([b'{"jsonrpc": "2.0",', b'"id": 1, "result": {}}'])
     head, *lines = event(in_event(message)).replace(b"\r", b"\n").removesuffix(b"\n\n").split(b"\n")
     assert head == b"event: message"

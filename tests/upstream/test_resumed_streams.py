@@ -1,4 +1,4 @@
-"""Streams of servers elsewhere are resumed through the desk, and headers of clients reach these servers."""
+"""Streams of upstream servers are resumed through the desk, and headers of clients reach these servers."""
 
 from __future__ import annotations
 

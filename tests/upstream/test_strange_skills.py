@@ -1,4 +1,4 @@
-"""Skills of a server that is not ours, on the desk."""
+"""Skills of an upstream server, on the desk."""
 
 from __future__ import annotations
 

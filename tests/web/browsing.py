@@ -1,4 +1,4 @@
-"""A headless Chromium on the dashboard. What the page may not do fails the test that made it do it."""
+"""A headless Chromium on the dashboard. A forbidden action of the page fails the test that caused it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CONTRAST = """
   return poor;
 }
 """
-"""Texts on the page whose contrast is below what WCAG calls AA."""
+"""Texts on the page with less contrast than level AA of WCAG."""
 NAMELESS = """
 () => [...document.querySelectorAll("button, input, textarea, a[href], summary, dialog, [role=group]")]
   .filter(one => one.checkVisibility())
@@ -130,7 +130,7 @@ class Surfer:
         return int(await self.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
     async def check(self) -> None:
-        """Raises: AssertionError when the page did what it may not."""
+        """Raises: AssertionError if the page did something forbidden."""
         self.problems += await self.page.evaluate("window.violations ?? []")
         assert self.problems == []
 
@@ -174,7 +174,7 @@ def debugged_browser() -> str:
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """The browser, in which everything that is opened is closed at the end."""
+    """Run the browser; close all of its pages at the end."""
     async with async_playwright() as playwright:
         running = await playwright.chromium.connect_over_cdp(debugged_browser())
         try:
@@ -187,7 +187,7 @@ async def chromium() -> AsyncIterator[Browser]:
 async def surfing(
     shown: Dashboard, *, width: int = 1280, height: int = 900, is_in: bool = True, **more: Any
 ) -> AsyncIterator[Surfer]:
-    """A page on the dashboard, signed in unless said otherwise. `more` goes to the browser's context."""
+    """A page on the dashboard, signed in by default. `more` are options of the browser's context."""
     async with chromium() as running:
         context = await running.new_context(viewport={"width": width, "height": height}, **more)
         await context.add_init_script(WATCH)

@@ -66,7 +66,7 @@ class Shown:
         self.url = f"http://127.0.0.1:{self.port}"
 
     async def sign_in(self) -> dict[str, str]:
-        """Sign in as the page does; returns the headers that a program sends in its place."""
+        """Sign in as the page does; return the headers for a program."""
         async with (
             aiohttp.ClientSession(self.url, headers={"Origin": self.url}) as browser,
             browser.post("/sign-in", json={"word": self.key}) as answer,
@@ -113,7 +113,7 @@ def show(tmp_path: Path) -> Iterator[Callable[..., Shown]]:
 
 
 class Page:
-    """A terminal that shows what a page is sent."""
+    """A terminal that shows the data sent to a page."""
 
     def __init__(self, ws: aiohttp.ClientWebSocketResponse) -> None:
         self.ws = ws

@@ -61,7 +61,7 @@ async ({url, message}) => {
 
 
 def no_board() -> LinkBoard:
-    """Data of the dashboard, which no test here opens: its page is the only one that may fetch."""
+    """Data of the dashboard, which no test here opens; a dashboard is the only page that may fetch it."""
     raise AssertionError("the dashboard asked for its data")
 
 

@@ -503,7 +503,7 @@ async def busy(shown: Dashboard) -> None:
 
 
 IS_WHOLE = "cell => cell.scrollWidth <= cell.clientWidth || getComputedStyle(cell).textOverflow == 'clip'"
-"""Whether no sign of a time gives way to dots; what is behind the seconds may be cut off."""
+"""Expression: no character of a time is replaced by dots; text after the seconds may be cut off."""
 
 
 @pytest.mark.parametrize("width", [360, 768, 1200, 1280])

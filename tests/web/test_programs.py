@@ -63,7 +63,7 @@ class Looker:
 
 @asynccontextmanager
 async def looking(url: str, state: Path) -> AsyncIterator[Looker]:
-    """An open page of the core whose state folder this is."""
+    """An open page of the core with this state folder."""
     (file,) = (state / "operator").iterdir()
     operator = {"X-Operator-Key": file.read_text().strip()}
     async with (

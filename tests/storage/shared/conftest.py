@@ -8,7 +8,7 @@ from mcpdesk.storage.shared import engine as engines
 from tests.support.patience import WITHIN_S
 
 IMPATIENT = frozenset({"test_engine", "test_failover"})
-"""Modules whose tests wait until an engine is given up."""
+"""Modules whose tests wait until an engine counts as lost."""
 
 
 @pytest.fixture(autouse=True)

@@ -200,7 +200,7 @@ async def test_the_reason_for_refused_writes_is_the_latest_one(server: EngineSer
 async def test_an_engine_that_holds_back_writes_is_away_until_it_takes_them(
     server: EngineServer, probed: Probed
 ) -> None:
-    """It answers everything else: that must not count as being back."""
+    """It answers all other commands, which must not count as recovery."""
     server.ask("CLIENT", "PAUSE", "60000", "WRITE")
     await until(lambda: not probed.engine.status.is_up)
     for _ in range(3):

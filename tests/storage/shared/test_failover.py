@@ -1,4 +1,4 @@
-"""An engine that hands over to its replica in the middle of scripts, and machines whose clocks differ."""
+"""An engine that hands over to its replica during scripts, and machines whose clocks differ."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Holders:
         self._engine = engine
 
     async def die(self, name: str) -> None:
-        """A holder is gone."""
+        """Mark a holder as dead."""
         self.dead.add(name)
         if (engine := self._engine) is not None:
             await engine.run(lambda client: client.zadd(engine.key("leases"), {name: 0}))

@@ -1,4 +1,4 @@
-"""A client comes back to a stream: in the memory of its process, and through the engine, alike."""
+"""A client resumes a stream, in the memory of its process and through the engine, with equal results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LOST = b'{"lost":true}'
 
 
 class Connection:
-    """Takes what a stream sends."""
+    """Receives the data of a stream."""
 
     def __init__(self) -> None:
         self.is_broken = False
@@ -62,7 +62,7 @@ class Place(Protocol):
     store: EventStore[Any]
 
     def reach(self, event_id: str) -> Resumable[Connection]:
-        """A stream, for who got this event last."""
+        """Return the stream for a client that received this event last."""
 
 
 class InMemory:
@@ -109,7 +109,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 def begun(place: Place, *messages: bytes) -> ResumableStream[Any]:
-    """A stream whose client had the first message, and lost its connection then."""
+    """A stream whose client received the first message and then lost its connection."""
     stream, first = place.store.open(MARK), Connection()
     stream.attach(first)
     stream.put(messages[0])

@@ -31,7 +31,7 @@ SECRET = b"s" * 32
 
 @asynccontextmanager
 async def replicas(server: EngineServer, path: Path) -> AsyncIterator[tuple[Engine, Asked, Asked]]:
-    """Two replicas `a` and `b` whose leases hold; the engine is that of `a`."""
+    """Two replicas `a` and `b` with valid leases; the returned engine is that of `a`."""
     engines = [Engine(server.url, deployment(path)) for _ in "ab"]
     peers = [Asked(Stepwise()) for _ in "ab"]
     for mark, engine, peer in zip("ab", engines, peers, strict=True):

@@ -1,4 +1,4 @@
-"""Pages on this machine, and what they were asked for."""
+"""Pages on this machine, and a record of their requests."""
 
 from __future__ import annotations
 

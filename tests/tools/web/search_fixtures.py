@@ -1,4 +1,4 @@
-"""Answers of search engines in the shape theirs have, and a server that gives them on this machine."""
+"""Answers of search engines in their real form, and a server for them on this machine."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def text(body: str, status: int = 200) -> Answer:
 
 
 class Engines:
-    """The engines on this machine. `answers` may be changed by name; `asked` notes what came."""
+    """The engines on this machine. `answers` may be changed by name; `asked` records the requests."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Answer] = {name: text(shape) for name, shape in SHAPES.items()}

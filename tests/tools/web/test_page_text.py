@@ -1,4 +1,4 @@
-"""HTML as a person reads it, whatever state it is in."""
+"""HTML as a person reads it, valid or not."""
 
 from __future__ import annotations
 

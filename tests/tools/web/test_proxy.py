@@ -1,4 +1,4 @@
-"""The proxy a browser goes through: what is allowed passes, what is not is refused."""
+"""The proxy of a browser: allowed requests pass, all others are refused."""
 
 from __future__ import annotations
 

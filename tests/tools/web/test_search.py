@@ -1,4 +1,4 @@
-"""WebSearch: eleven engines at once, and whatever some of them do the others' answers come."""
+"""WebSearch: eleven engines at once; failures of some do not affect the others."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWrite
 async def listening(
     handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], patience_s: float = 1.0
 ) -> AsyncIterator[Connect]:
-    """Listen with this handler; gives what opens a connection that is closed at the end."""
+    """Listen with this handler; yield a function that opens a connection, which is closed at the end."""
     listener, writers = HttpConnections(handler, Rules), list[asyncio.StreamWriter]()
     server = await asyncio.get_running_loop().create_server(listener, "127.0.0.1", 0)
 

@@ -137,7 +137,7 @@ async def test_a_client_that_reads_no_answer_is_given_up(monkeypatch: pytest.Mon
 
 @asynccontextmanager
 async def unread(served: Served) -> AsyncIterator[HttpConnections]:
-    """A client that asks for 16 MiB and reads nothing; what holds its connection."""
+    """A client that requests 16 MiB and reads nothing; yield the object that holds its connection."""
 
     async def much(arguments: dict[str, Any], context: Context) -> Any:
         return "x" * (16 << 20)

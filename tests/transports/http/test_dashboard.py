@@ -49,7 +49,7 @@ async def drawing(tmp_path: Path) -> AsyncIterator[Dashboard]:
 
 
 async def watch(shown: Dashboard, page: Events, filter: str = "", job: str = "") -> tuple[int, Any]:
-    """Status and JSON for a page that wants to watch something else."""
+    """Status and JSON of a page's request to watch other data."""
     return await shown.told("watch", {"page": page.page, "filter": filter, "job": job}, **AS_OPERATOR)
 
 
@@ -413,7 +413,7 @@ async def test_calls_that_became_jobs_are_there_with_what_they_are_at(shown: Das
 
 
 async def ticket(shown: Dashboard, job: str) -> tuple[str, dict[str, str]]:
-    """The address of a job's files as the page makes it, and what a browser sends with the link."""
+    """URL of a job's files as the page makes it, and the headers of a browser that opens it."""
     page = await shown.sign_in()
     told = await shown.told("download", {"job": job}, **page)
     return f"/dashboard/jobs/{job}/download?ticket={told[1]['ticket']}", {"Cookie": page["Cookie"]}

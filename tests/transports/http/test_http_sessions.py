@@ -78,7 +78,7 @@ async def test_ids_cannot_be_guessed_and_are_plain_ascii() -> None:
 
 
 def record(name: str, **more: Any) -> SessionRecord:
-    """One that was used just now."""
+    """A record of a session that was used just now."""
     state = SessionState({"protocolVersion": "2025-11-25"}, True)
     values = {"used": time.time(), "server": "place", "owner": seal(name, "", ""), "restarts": 0}
     return SessionRecord(hashed(name), **{**values, "state": state, **more})

@@ -33,7 +33,7 @@ STATES = ["queued", "running", "succeeded", "failed", "canceled"]
 
 
 async def heard(ws: Any) -> list[dict[str, Any]]:
-    """Everything a job's WebSocket says until it closes."""
+    """All messages of a job's WebSocket until it closes."""
     said = []
     async with within():
         async for came in ws:

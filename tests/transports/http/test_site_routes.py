@@ -56,7 +56,7 @@ async def test_servers_that_are_down_are_listed_beside_the_readiness() -> None:
 
 
 class Away:
-    """Replicas whose engine is away."""
+    """Replicas whose engine is unreachable."""
 
     away = "redis://engine.internal:6379 is away: Connection refused"
     outage = "the engine that the replicas share is away"
