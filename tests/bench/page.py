@@ -53,9 +53,9 @@ def part(name: str, title: str, figures: Iterable[Figure], measured: str) -> str
     lines += [_row(name, row, peers) for name, row in rows.items()]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     worse = "; ".join(
-        f"{each.name}: {each.ratio:.3g} times {each.peer}" for each in figures if _is_worse(each)
+        f"{each.name} (ratio {each.ratio:.2f} to {each.peer})" for each in figures if _is_worse(each)
     )
-    first = f"mcpdesk is worse than a peer in: {worse}." if worse else "mcpdesk is worse than no peer."
+    first = f"A peer is better in these figures: {worse}." if worse else "No peer is better in any figure."
     text = f"\n## {title[:1].upper()}{title[1:]}\n\n{measured}\n\n{first}\n\n{table}\n"
     return PART.format(name, text, name)
 

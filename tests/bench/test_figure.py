@@ -67,7 +67,7 @@ def test_the_page_has_a_row_for_each_figure_and_a_column_for_each_peer() -> None
         "",
         "Today.",
         "",
-        "mcpdesk is worse than a peer in: calls: 0.5 times frame.",
+        "A peer is better in these figures: calls (ratio 0.50 to frame).",
     ]
     assert "|  | mcpdesk | frame | SDK |" in lines
     assert (
@@ -80,8 +80,8 @@ def test_the_page_has_a_row_for_each_figure_and_a_column_for_each_peer() -> None
 def test_the_page_names_figures_in_which_a_peer_is_better() -> None:
     faster = Figure("calls", "/s", [10], "SDK", [2])
     slower = Figure("start", "ms", [3], FRAME, [2])
-    assert "mcpdesk is worse than no peer." in part("http", "calls", [faster], "Today.").splitlines()
-    assert "worse than a peer in: start: 1.5 times frame." in part(
+    assert "No peer is better in any figure." in part("http", "calls", [faster], "Today.").splitlines()
+    assert "better in these figures: start (ratio 1.50 to frame)." in part(
         "cold", "start", [faster, slower], "Today."
     )
 
