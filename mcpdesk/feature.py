@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
-    from mcpdesk.cli.folder_source import FolderSource
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import click
 
 
 class Command(NamedTuple):
@@ -17,6 +20,19 @@ class Command(NamedTuple):
     """Module that defines `<name>_command`."""
     group: str
     """Group of the help that lists the command: a key of `OWN_GROUPS` in `cli.main`."""
+
+
+class FolderSource(NamedTuple):
+    """Source from which `mcpdesk new` can make a folder, with options of its own."""
+
+    options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
+    example: str
+    """Command line for the help."""
+    make: Callable[[Path, str, str, Mapping[str, Any]], int | None]
+    """Makes the folder from its path, its name as given, the parts, and the options.
+
+    Returns the exit code, or None if none of its options was given.
+    """
 
 
 class Feature:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from mcpdesk.cli.core_process import loaded
 from mcpdesk.errors import DeskUserError
+from mcpdesk.feature import FolderSource
 from mcpdesk.features import offering
 
 if TYPE_CHECKING:
@@ -26,20 +26,6 @@ PARTS = {
     "tests": "",
 }
 """Parts of a new folder, each with its sentence in the server's instructions."""
-
-
-@dataclass(frozen=True, slots=True)
-class FolderSource:
-    """Source from which `mcpdesk new` can make a folder, with options of its own."""
-
-    options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
-    example: str
-    """Command line for the help."""
-    make: Callable[[Path, str, str, Mapping[str, Any]], int | None]
-    """Makes the folder from its path, its name as given, the parts, and the options.
-
-    Returns the exit code, or None if none of its options was given.
-    """
 
 
 def folder_sources() -> list[FolderSource]:

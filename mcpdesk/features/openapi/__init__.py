@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcpdesk.feature import Feature
 
 if TYPE_CHECKING:
-    from mcpdesk.cli.folder_source import FolderSource
+    from mcpdesk.feature import FolderSource
 
 
 class OpenApi(Feature):

@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
-from mcpdesk.cli.folder_source import PARTS, FolderSource, as_argument, folder_findings, write_folder
+from mcpdesk.cli.folder_source import PARTS, as_argument, folder_findings, write_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, print_message, print_text
 from mcpdesk.errors import DeskUserError
+from mcpdesk.feature import FolderSource
 
 MOST_OPERATIONS = 80
 """Limit of tools, because Cursor warns of more."""
