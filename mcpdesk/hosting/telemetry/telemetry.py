@@ -40,7 +40,7 @@ SHARES = 1 << 56
 
 
 class Telemetry:
-    """A `CallWatch` that sends records of calls."""
+    """Follows calls and sends records of them. Its methods return quickly and never raise."""
 
     def __init__(
         self,

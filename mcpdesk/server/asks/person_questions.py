@@ -14,7 +14,6 @@ from mcpdesk.errors import ClientError, ClientTimeout, HandlerError
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionKind, QuestionState
 from mcpdesk.protocol.client_questions import FORM
 from mcpdesk.protocol.jsonrpc import JSONObject
-from mcpdesk.server.calls.call_watch import question_span
 
 if TYPE_CHECKING:
     from mcpdesk.server.asks.question_wording import Elicited
@@ -160,7 +159,7 @@ class DeskQuestion:
         try:
             with (
                 services.deadlines.paused(call),
-                question_span(services.watch, call, self._kind, context.server.name, context.tool) as asked,
+                services.question_span(call, self._kind, context.server.name, context.tool) as asked,
             ):
                 question = await self._first(elsewhere)
                 asked.outcome, asked.has_failed = question.word, question.state not in DECIDED

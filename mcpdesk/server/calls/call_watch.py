@@ -1,27 +1,22 @@
-"""Interface of an observer that follows calls, for example to trace them.
+"""Questions of handlers to clients and to people, for an observer of the calls.
 
-`Services.watch` is set only if a collector is configured. This module knows nothing of OpenTelemetry.
+This module knows nothing of OpenTelemetry.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from mcpdesk.errors import ClientTimeout
 
 if TYPE_CHECKING:
-    from mcpdesk.jobs.job import Job
-    from mcpdesk.protocol.client_questions import Terms
-    from mcpdesk.protocol.jsonrpc import JSONObject
-    from mcpdesk.protocol.outlet import Reply
     from mcpdesk.protocol.trace import CallSpan
     from mcpdesk.server.calls.running_call import Call
-    from mcpdesk.server.offer.server import Server
 
 
 class AskedQuestion(Struct):
@@ -39,39 +34,11 @@ class AskedQuestion(Struct):
     has_failed: bool = False
 
 
-class CallWatch(Protocol):
-    """Follows calls. Used on the core's loop. Its methods must return quickly and never raise."""
-
-    def begin(self, call: Call) -> None:
-        """A call begins; sets its `span`."""
-
-    def end(self, server: Server, call: Call, reply: Reply) -> None:
-        """A call was answered or ended."""
-
-    def answered(
-        self,
-        server: Server,
-        message: JSONObject,
-        terms: Terms,
-        transport: str,
-        headers: Mapping[str, str] | None,
-        began: float,
-        code: int,
-    ) -> None:
-        """A request was answered at once, or refused with `code`, without running a handler."""
-
-    def asked(self, question: AskedQuestion) -> None:
-        """A question has ended."""
-
-    def follow(self, server: Server, call: Call, job: Job) -> None:
-        """A call continues as a job."""
-
-
 @contextmanager
 def question_span(
-    watch: CallWatch | None, call: Call, method: str, server: str, tool: str
+    report: Callable[[AskedQuestion], None] | None, call: Call, method: str, server: str, tool: str
 ) -> Iterator[AskedQuestion]:
-    """Report a question to `watch` when the block ends; the block sets `outcome`."""
+    """Pass a question to `report` when the block ends; the block sets `outcome`."""
     question = AskedQuestion(method, server, tool, call.span, monotonic())
     try:
         yield question
@@ -80,6 +47,6 @@ def question_span(
         question.has_failed = True
         raise
     finally:
-        if watch is not None:
+        if report is not None:
             question.ended = monotonic()
-            watch.asked(question)
+            report(question)

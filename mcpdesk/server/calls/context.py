@@ -13,7 +13,6 @@ from msgspec import Struct
 from mcpdesk.errors import ClientError, HandlerError, ServerFailure
 from mcpdesk.protocol import client_questions, codec
 from mcpdesk.protocol.handshake import log_level
-from mcpdesk.server.calls.call_watch import question_span
 from mcpdesk.server.offer.server import RequestView, Server
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 
@@ -350,7 +349,7 @@ class Context(CallContext):
         # Questions for a person have a time limit of their own; those for a program have the tool's.
         is_persons = question.kind == "elicitation"
         limit_s = self.server.limits.question_timeout_s if is_persons else call.limit_s
-        with question_span(self._services.watch, call, question.method, self.server.name, self.tool) as asked:
+        with self._services.question_span(call, question.method, self.server.name, self.tool) as asked:
             answer = await self._answer_to(question, key, limit_s)
             asked.outcome = getattr(answer, "action", asked.outcome)
             return answer

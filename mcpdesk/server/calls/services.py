@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from mcpdesk.protocol.jsonrpc import Id
 from mcpdesk.server.calls.call_starts import CallStarts
+from mcpdesk.server.calls.call_watch import AskedQuestion, question_span
 from mcpdesk.server.calls.left_code import ENDED, LEFT, RUNS
 from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
 
 if TYPE_CHECKING:
+    from mcpdesk.hosting.telemetry.telemetry import Telemetry
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job, JobStore, SharedEnds
     from mcpdesk.server.asks.rounds import Rounds
     from mcpdesk.server.background.job_records import SharedJobRecords
-    from mcpdesk.server.calls.call_watch import CallWatch
     from mcpdesk.server.calls.deadlines import Deadlines
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.storage.shared.engine_rounds import EngineRounds
@@ -74,8 +76,8 @@ class Services:
         """Called with a job that changed, and True if the job was deleted."""
         self.on_session: Callable[[Subscriber], None] | None = None
         """Called with each client session that opens, except those within this process."""
-        self.watch: CallWatch | None = None
-        """Observer of all calls, or None."""
+        self.watch: Telemetry | None = None
+        """Observer of all calls, or None. Set only if a collector is configured."""
         self.mark = ""
         """Mark of this replica in the ids of jobs and rounds; empty without replicas."""
         self.records_of: Callable[[str], SharedJobRecords] | None = None
@@ -140,6 +142,13 @@ class Services:
     def has_made(self, part: str) -> bool:
         """Return True if a lazily created service exists; safe on any thread."""
         return part in self.__dict__
+
+    def question_span(
+        self, call: Call, method: str, server: str, tool: str
+    ) -> AbstractContextManager[AskedQuestion]:
+        """Report a question to the observer when the block ends; the block sets `outcome`."""
+        report = None if self.watch is None else self.watch.asked
+        return question_span(report, call, method, server, tool)
 
     def note_left(self, call: Call, source: str, server: str) -> None:
         """Log that a call has ended but its code still runs, and later that the code has ended."""
