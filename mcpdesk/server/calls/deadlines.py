@@ -15,9 +15,8 @@ from types import TracebackType
 from typing import TypeVar
 
 from mcpdesk.errors import ServerStopping
-from mcpdesk.server.calls.call_phases import Waits
 from mcpdesk.server.calls.outcomes import described
-from mcpdesk.server.calls.running_call import RUNNING, Call
+from mcpdesk.server.calls.running_call import RUNNING, Call, Waits
 
 SWEEP_S = 0.05
 TIMED_OUT = "timed out"
