@@ -6,7 +6,18 @@ from sqlite3 import Connection
 
 import pytest
 
-from mcpdesk.storage.tasks import add, complete, count, count_named, create, current, named, one, switch
+from mcpdesk.storage.tasks import (
+    STEP_COSTS,
+    add,
+    complete,
+    count,
+    count_named,
+    create,
+    current,
+    named,
+    one,
+    switch,
+)
 
 
 def test_steps_are_numbered_within_their_task(connection: Connection) -> None:
@@ -57,7 +68,8 @@ def test_names_match_in_either_case_of_any_script(connection: Connection) -> Non
 def test_no_more_is_read_than_a_reader_can_bear(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcpdesk.storage.tasks.MOST_CHARACTERS", 400)
+    of_two = 2 * (len("a") + 100 + STEP_COSTS)
+    monkeypatch.setattr("mcpdesk.storage.tasks.MOST_CHARACTERS", of_two)
     for name in ("a", "b", "c"):
         add(connection, create(connection, name), "x" * 100)
     assert [task.name for task in named(connection, "", 9)] == ["b", "c"]
