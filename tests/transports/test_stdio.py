@@ -105,8 +105,9 @@ async def test_client_that_reads_no_more_ends_it_at_once(client: Client) -> None
     assert pipe.closed.is_set()
 
 
+@pytest.mark.parametrize("reads", [False, True])
 async def test_client_that_ends_while_answers_wait_is_not_waited_for(
-    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    reads: bool, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "GRACE_S", 3600.0)
     caplog.set_level("INFO", module.__name__)
@@ -115,9 +116,12 @@ async def test_client_that_ends_while_answers_wait_is_not_waited_for(
     pipe.send(b"y" * (1 << 20))
     os.close(client.writes)
     await in_time(pipe.ended.wait())
-    os.close(client.reads)
+    if reads:
+        client.transport.give_up()
+    else:
+        os.close(client.reads)
     await in_time(serving_aio)
-    assert "the client reads no more" in caplog.text
+    assert ("the client reads too slowly" if reads else "the client reads no more") in caplog.text
 
 
 async def test_large_message_passes_both_ways(client: Client) -> None:

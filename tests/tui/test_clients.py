@@ -210,19 +210,6 @@ async def test_many_clients_leave_room_for_the_selected_one(size: tuple[int, int
 
 
 @pytest.mark.slow
-async def test_details_of_another_client_begin_at_their_top() -> None:
-    async with running_frame(size=(80, 16)) as (app, pilot):
-        pane = await shown(app, pilot)
-        detail = pane.query_one(".detail")
-        await until(lambda: detail.max_scroll_y > 0, pilot)
-        before = detail.border_title
-        detail.scroll_end(animate=False)
-        await until(lambda: detail.scroll_y > 0, pilot)
-        await pilot.press("j")
-        await until(lambda: detail.border_title != before and detail.scroll_y == 0, pilot)
-
-
-@pytest.mark.slow
 async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
     link = quiet_link()
     async with running_frame(link) as (app, pilot):

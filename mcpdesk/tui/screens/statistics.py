@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual import on, work
 from textual.binding import BindingType
 from textual.content import Content
-from textual.geometry import Size
 from textual.widget import Widget
 
 from mcpdesk.byte_size import size_text
@@ -119,8 +118,6 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         self._is_stale = False
         """True if something was counted that is not shown yet."""
         self._costs = DefinitionCosts(link)
-        self._room = Size()
-        """Size for which the charts were drawn."""
 
     @property
     def subject(self) -> Subject:
@@ -138,8 +135,6 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
             self._looked = now
             self.update_data(view)
         self._is_stale = self.version_of(view) != self._version
-        if self.query_one(".detail").content_size != self._room:
-            self.show_detail()
         if self.screen.focused is None:
             self.entry.focus()
 
@@ -175,7 +170,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     def detail_of(self, row: StatisticsRow) -> tuple[str, Content]:
         title = row.name if not row.server else f"{one_line(row.name, 60)} · {one_line(row.server, 30)}"
         tally = self._tally(row)
-        self._room = room = self.query_one(".detail").content_size
+        room = self.query_one(".detail").content_size
         width = max(20, (room.width or self.size.width - 2) - 1)
         lines = (flowing(fact.split(" · "), width) for fact in self._facts(row, tally))
         facts = [Content(line) for text in lines for line in text.split("\n")]
