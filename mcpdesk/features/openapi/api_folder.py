@@ -398,14 +398,14 @@ def _about(document: ApiDocument, left_out: Sequence[str]) -> str:
     lines = [
         "---",
         f"title: {json.dumps(title, ensure_ascii=False)}",
-        "description: What the service behind the tools is, and which of its operations are no tools.",
+        "description: About the service that the tools call, and its operations without a tool.",
         "---",
         f"# {title} {one_line(document.version)}",
         "",
-        document.description.strip() or "Nothing is said about this service.",
+        document.description.strip() or "The document does not describe this service.",
     ]
     if left_out:
-        lines += ["", "## Operations that are no tools", "", *(f"* {one_line(each)}" for each in left_out)]
+        lines += ["", "## Operations without a tool", "", *(f"* {one_line(each)}" for each in left_out)]
     return "\n".join(lines) + "\n"
 
 
@@ -421,13 +421,13 @@ def _case(function: str, required: Sequence[ToolParameter]) -> list[str]:
 def _cases(document: ApiDocument, cases: Sequence[str]) -> str:
     """Return test cases that pass without the service."""
     title = json.dumps(one_line(document.title), ensure_ascii=False)
-    first = "- name: what the service is can be read\n  resource: resource://about\n"
+    first = "- name: read about the service\n  resource: resource://about\n"
     first += f"  expect: {{contains: {title}}}\n"
-    head = "# `mcpdesk test` runs these without the service. Add some of yours that call it.\n"
+    head = "# `mcpdesk test` runs these cases without the service. Add cases that call it.\n"
     return "\n".join([head + first, *cases[:3]])
 
 
-CONTEXT = '''"""One HTTP client for all tools, open as long as the server runs."""
+CONTEXT = '''"""One HTTP client for all tools. It is open while the server runs."""
 
 from collections.abc import AsyncIterator
 
@@ -435,7 +435,7 @@ import aiohttp
 
 
 async def lifespan(server: object) -> AsyncIterator[aiohttp.ClientSession]:
-    """Tools find it as `ctx.state`. No cookies are kept: what one caller gets is not for the next."""
+    """Tools use it as `ctx.state`. It keeps no cookies, because callers must not share them."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
         yield session
 '''

@@ -24,7 +24,7 @@ def service_module(document: ApiDocument, url_variable: str, variables: Mapping[
     )
 
 
-TEMPLATE = '''"""@TITLE@: where it is, how it is told who calls, and how it is called."""
+TEMPLATE = '''"""Calls @TITLE@: address, authentication, requests and responses."""
 
 import base64
 import json
@@ -37,16 +37,16 @@ import aiohttp
 from mcpdesk import Context, fail, image
 
 DEFAULT_URL = @URL@
-"""Where the service is, unless the environment variable @URL_VARIABLE@ says otherwise."""
+"""Address of the service, unless the environment variable @URL_VARIABLE@ has another one."""
 KEYS: dict[str, tuple[str, str, str]] = @KEYS@
-"""Name of a key -> where it goes, what it is called there, and the environment variable that has it."""
+"""Name of a key -> its place in the request, its name there, and the environment variable with its value."""
 LONGEST_WAIT_S = 20.0
 MOST_BYTES = 4 * 1024 * 1024
-"""Of an answer; a longer one is an error."""
+"""Maximum size of a response; a larger one is an error."""
 SHOWN = 500
-"""Characters of the service's own words in an error."""
+"""Maximum length of the service's text in an error, in characters."""
 Fields = Mapping[str, Any]
-"""Name -> value; None is left out."""
+"""Name -> value; None is omitted."""
 
 
 async def call(
@@ -65,24 +65,24 @@ async def call(
     content_type: str = "application/json",
     keys: tuple[str, ...] = (),
 ) -> Any:
-    """Call the service and return what it answers: JSON as values, pictures as pictures, the rest as text.
+    """Call the service and return its response: JSON as values, pictures as pictures, anything else as text.
 
-    An answer of 300 and above, one that is too long, and none at all end the call with an error.
+    The call ends with an error if the status is 300 or above, or the response is too large or missing.
 
     Args:
         ctx: The context of the tool's call.
-        method: Of HTTP.
-        path: With `{names}`.
-        values: What stands in the path for the names.
-        query: What follows the path; a list is repeated.
-        headers: Of the request.
-        cookies: Of the request.
-        fields: Members of an object that is sent as JSON.
-        body: Sent as JSON as it is.
-        form: Sent as a form would be.
-        text: Sent as it is.
-        content_type: Of the body.
-        keys: Names of `KEYS` that go along.
+        method: HTTP method.
+        path: Path with `{names}`.
+        values: Values of the names in the path.
+        query: Query parameters; a list is repeated.
+        headers: Headers of the request.
+        cookies: Cookies of the request.
+        fields: Members of an object to send as JSON.
+        body: Value to send as JSON.
+        form: Fields to send as a form.
+        text: Text to send.
+        content_type: Content type of the body.
+        keys: Names of the `KEYS` to send.
     """
     url = (os.environ.get("@URL_VARIABLE@") or DEFAULT_URL).rstrip("/") + _filled(path, values or {})
     sent = {name: _header(name, value) for name, value in _given(headers).items()}

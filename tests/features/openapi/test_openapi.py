@@ -283,7 +283,7 @@ def test_what_hints_say_is_what_clients_are_told(shop: Path) -> None:
 def test_the_folder_passes_the_checks_of_authors(shop: Path) -> None:
     """`check --strict`, its own cases, ruff and mypy, as its maintainer would run them."""
     assert [case.name for case in find_cases(shop / "cases")] == [
-        "what the service is can be read",
+        "read about the service",
         "search-by-form needs words",
         "say needs body",
     ]
