@@ -40,7 +40,7 @@ PIPES = {
 """Advice on passing a token, by transport, for transports that use no HTTP requests."""
 
 
-class Operation(Protocol):
+class ClientRounds(Protocol):
     """Rounds or task that a call belongs to, as far as the call uses them."""
 
     on_task: Callable[[], None] | None
@@ -136,7 +136,7 @@ class Call(Struct, eq=False):
     """Requests of its session, whether or not the client can be asked; None without a session."""
     environment: Mapping[str, str] | None = None
     """Environment of its client's process, or None if it is that of this process."""
-    round: Operation | None = None
+    round: ClientRounds | None = None
     connection: int = 0
     """Connection of its client, by number in the capture."""
     feed: CallFeed | None = None

@@ -7,7 +7,7 @@ import pytest
 from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.transports.http.passing import pass_through_routes, passed_clients
 from mcpdesk.transports.http.passing.pass_through_routes import UnclaimedMessages
-from mcpdesk.transports.http.passing.passed_clients import ClientKey, PassedClient
+from mcpdesk.transports.http.passing.passed_clients import PassedClient, PassedKey
 
 
 def answer(number: int) -> bytes:
@@ -38,7 +38,7 @@ def test_responses_wait_for_the_answer_up_to_a_size(monkeypatch: pytest.MonkeyPa
 def test_calls_whose_answers_are_not_seen_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passed_clients, "MOST_CALLED", 3)
     info = ConnectionInfo(1, "far", "http", "c", "", 1.0)
-    client = PassedClient(ClientKey("far"), info, 1.0)
+    client = PassedClient(PassedKey("far"), info, 1.0)
     for number in range(5):
         client.note_call(number)
     assert client.called == {3, 4} and client.calls == 5

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from mcpdesk.protocol.client_questions import display_name
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.protocol.stateless import CLIENT_KEY, VERSION_KEY
-from mcpdesk.recorder.former_clients import ClientKey as FormerKey
-from mcpdesk.recorder.former_clients import ClientSummary, FormerClients
+from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClients
 from mcpdesk.recorder.record import ConnectionInfo, Recorder
 
 MOST = 1_000
@@ -23,7 +22,7 @@ MOST_CALLED = 1_000
 """Maximum number of tracked calls of a client."""
 
 
-class ClientKey(NamedTuple):
+class PassedKey(NamedTuple):
     """Key of a client: its session, or its name and address if its requests have no session."""
 
     server: str
@@ -49,7 +48,7 @@ class Work:
 class PassedClient(Struct):
     """One client. Times are Unix seconds."""
 
-    key: ClientKey
+    key: PassedKey
     info: ConnectionInfo
     seen: float
     calls: int = 0
@@ -67,7 +66,7 @@ class PassedClient(Struct):
         """Facts about it, as a connection that is open or has ended."""
         info = self.info
         return ClientSummary(
-            FormerKey(info.peer, info.transport),
+            ClientKey(info.peer, info.transport),
             info.number,
             info.revision,
             info.opened,
@@ -102,7 +101,7 @@ class PassedClients:
         self._recorder = recorder
         self._on_left = on_left
         self._ttl_s = ttl_s
-        self._by_key: dict[ClientKey, PassedClient] = {}
+        self._by_key: dict[PassedKey, PassedClient] = {}
         """Clients by key, the longest unused first."""
         self.former: dict[str, FormerClients] = {}
         """Clients that have left, by server."""
@@ -121,7 +120,7 @@ class PassedClients:
     ) -> PassedClient:
         """Return the sender of a message; `number` returns the connection number for a new client."""
         about = _introduction(message)
-        key = ClientKey(server, session) if session else ClientKey(server, "", about.name, address)
+        key = PassedKey(server, session) if session else PassedKey(server, "", about.name, address)
         client = self._by_key.pop(key, None)
         if client is None:
             name = about.name or address
@@ -143,7 +142,7 @@ class PassedClients:
     def begin_session(self, client: PassedClient, session: str) -> None:
         """Identify a client by its session from now on."""
         self._by_key.pop(client.key, None)
-        client.key = ClientKey(client.key.server, session)
+        client.key = PassedKey(client.key.server, session)
         self._by_key[client.key] = client
 
     def end(self, client: PassedClient) -> None:
