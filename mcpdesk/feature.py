@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
     import click
 
+    from mcpdesk.hosting.host import Host
+    from mcpdesk.hosting.host_part import HostPart
+
 
 class Command(NamedTuple):
     """A command of the command line."""
@@ -46,4 +49,8 @@ class Feature:
 
     def folder_sources(self) -> Sequence[FolderSource]:
         """Sources from which `mcpdesk new` can make a server folder."""
+        return ()
+
+    def host_parts(self, host: Host) -> Sequence[HostPart]:
+        """Parts of a core that starts. Called on its loop."""
         return ()

@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "upstream": {"client", "protocol", "recorder", "jobs", "inbox"},
     "hosting": {
         "protocol", "recorder", "jobs", "inbox", "storage", "auth", "server", "tools", "transports", "client",
-        "upstream", "settings", "paths",
+        "upstream", "settings", "paths", "features",
     },
     "link": {
         "client", "upstream", "hosting", "recorder", "inbox", "jobs", "server", "protocol",

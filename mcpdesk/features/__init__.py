@@ -13,6 +13,7 @@ from mcpdesk.feature import Feature
 FEATURES: dict[str, frozenset[str]] = {
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),
+    "telemetry": frozenset({"host_parts"}),
 }
 """Features in the order in which they are asked, each with the members of `Feature` that it overrides.
 

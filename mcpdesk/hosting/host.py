@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcpdesk.auth.operator import Operator
 from mcpdesk.errors import DeskUserError, StorageError, UnknownMode
+from mcpdesk.features import offering
 from mcpdesk.hosting.capture_watch import masked, recording_for, watch_capture
 from mcpdesk.hosting.changes import LoopTurns
 from mcpdesk.hosting.endpoint import HostedEndpoint, hold_all
@@ -43,14 +44,14 @@ if TYPE_CHECKING:
     from mcpdesk.client.trust import UntrustedFile
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.folder.state_peers import FolderPeers
+    from mcpdesk.hosting.host_part import HostPart
     from mcpdesk.hosting.hosted_jobs import HostedJobs
     from mcpdesk.hosting.replicas.host_sharing import HostSharing
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
-    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
-    from mcpdesk.hosting.telemetry.telemetry import Telemetry
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.programs import Program
     from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.record import CaptureHealth
     from mcpdesk.server.calls.subscriptions import Subscriber
     from mcpdesk.server.state.callback_timers import CallbackTimers
@@ -143,15 +144,16 @@ class Host:
         self._names = NamedLocks()
         """Held while a server of the name is added or removed."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._telemetry: Telemetry | None = None
+        self._parts: list[HostPart] = []
+        """Parts of features, in the order of their start."""
         self._began = time.monotonic()
         self._drawn = asyncio.Event()
         self._pending: list[Callable[[], object]] = []
 
     @property
-    def watch(self) -> PassedTraffic | None:
+    def watch(self) -> ExchangeWatch | None:
         """Observer of exchanges with upstream servers, or None."""
-        return None if self._telemetry is None else self._telemetry.passed
+        return next((part.exchange_watch for part in self._parts if part.exchange_watch is not None), None)
 
     @property
     def replicas(self) -> ReplicaGroup | None:
@@ -261,14 +263,18 @@ class Host:
 
     def figures(self) -> Callable[[], list[Figure]]:
         """Return a function that computes the metrics. Call it on a worker thread; counting takes time."""
-        from mcpdesk.hosting.figures import with_traffic
+        from mcpdesk.hosting.metrics.figures import with_traffic
 
-        parts = [part.figures for part in (self._telemetry, self._sharing) if part is not None]
-        known = self._counted() + [figure for part in parts for figure in part]
+        parts: list[HostPart | HostSharing] = [
+            *self._parts,
+            *([] if self._sharing is None else [self._sharing]),
+        ]
+        known = [*self.counted(), *(figure for part in parts for figure in part.figures)]
         return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
 
-    def _counted(self) -> list[Figure]:
-        from mcpdesk.hosting.figures import counted
+    def counted(self) -> list[Figure]:
+        """Metrics that the core counts itself."""
+        from mcpdesk.hosting.metrics.figures import counted
 
         return counted(self.recording, self.services, self.endpoints(), self.uptime_s)
 
@@ -426,12 +432,10 @@ class Host:
             self._refresh_rules()
         self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
         self.stuck_folders.start()
-        if self.plan.reports and self.settings.otel_endpoint:
-            from mcpdesk.hosting.telemetry.telemetry import Telemetry
-
-            self._telemetry = self.services.watch = Telemetry(
-                self.settings, self.journal, self.upstreams, self._counted
-            )
+        for feature in offering("host_parts", self.settings.disabled_features):
+            self._parts += feature.host_parts(self)
+        watches = [part.call_watch for part in self._parts if part.call_watch is not None]
+        self.services.watch = next(iter(watches), None)
         if not self.by_name and not self.upstreams:
             self.load()
         for function in self._pending:
@@ -499,8 +503,8 @@ class Host:
         await asyncio.gather(*(hosted.close() for hosted in self.folders.values()))
         if self._sharing is not None:
             await self._sharing.close()
-        if self._telemetry is not None:
-            await self._telemetry.close()
+        for part in reversed(self._parts):
+            await part.stop()
         self.stuck_folders.heartbeat.stop()
         self.journal.flush()
         await asyncio.to_thread(self.recording.close)
@@ -646,8 +650,8 @@ class Host:
             self.journal.log("error", "callback", str(error), "", subscriber.server)
 
     def _program_over(self, name: str, program: Program) -> None:
-        if self._telemetry is not None:
-            self._telemetry.program_over(name, program)
+        for part in self._parts:
+            part.program_over(name, program)
 
     def _called_back(self, name: str, callback: Callback, has_fired: bool) -> None:
         self.services.subscriptions.resource_updated(name, f"callback://{callback.id}")

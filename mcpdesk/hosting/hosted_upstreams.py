@@ -17,7 +17,7 @@ from mcpdesk.version import __version__
 if TYPE_CHECKING:
     from mcpdesk.client.connection import Questions
     from mcpdesk.client.roots import DeskRoots
-    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
+    from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.record import ConnectionInfo
     from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
     from mcpdesk.upstream.channels import Channels
@@ -36,7 +36,7 @@ class HostedUpstreams:
         services: Services,
         roots: Callable[[], DeskRoots],
         holds: Holds,
-        watch: Callable[[], PassedTraffic | None],
+        watch: Callable[[], ExchangeWatch | None],
         is_served: bool,
     ) -> None:
         """`watch` returns the current observer of upstream exchanges, or None.

@@ -25,7 +25,7 @@ from mcpdesk.upstream.passed_channel import token_of
 if TYPE_CHECKING:
     from mcpdesk.hosting.holding.held_outlet import HeldLine
     from mcpdesk.hosting.holding.holds import Holds
-    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
+    from mcpdesk.recorder.exchange_watch import ExchangeWatch
 
 OnReply = Callable[[str, ServerReply], None]
 """Receives the method of each answered request, and the reply."""
@@ -56,7 +56,7 @@ class RecordedTransport(ClientTransport):
         holds: Holds,
         on_reply: OnReply,
         on_agreed: Callable[[ConnectionInfo], None],
-        watch: Callable[[], PassedTraffic | None],
+        watch: Callable[[], ExchangeWatch | None],
     ) -> None:
         """`holds` lets messages wait for a person.
 

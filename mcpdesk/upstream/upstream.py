@@ -44,7 +44,7 @@ from mcpdesk.upstream.target_transport import (
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.holding.holds import Holds
-    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
+    from mcpdesk.recorder.exchange_watch import ExchangeWatch
 
 LOG_LEVEL = "debug"
 """The desk requests all log messages until a person selects a higher level."""
@@ -136,7 +136,7 @@ class UpstreamSite(NamedTuple):
     """Called with the connection when a revision was agreed."""
     restarted: Callable[[str], None] = lambda name: None
     """Called with the name of a server that is restarted."""
-    watch: Callable[[], PassedTraffic | None] = lambda: None
+    watch: Callable[[], ExchangeWatch | None] = lambda: None
     """Return the observer of requests, if there is one."""
 
 

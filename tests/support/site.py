@@ -30,8 +30,8 @@ from tests.support.served import Peer
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
-    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
     from mcpdesk.link.link_board import LinkBoard
+    from mcpdesk.recorder.exchange_watch import ExchangeWatch
 
 
 class Frames:
@@ -95,7 +95,7 @@ class Served:
         self.down: list[str] = []
         self.state_dir = state_dir
         self.replicas: ReplicaGroup | None = None
-        self.watch: PassedTraffic | None = None
+        self.watch: ExchangeWatch | None = None
         self.capture = CaptureHealth(True)
         self.operator = Operator()
         self.board: Callable[[], LinkBoard] | None = None

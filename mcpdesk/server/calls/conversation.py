@@ -39,7 +39,7 @@ from mcpdesk.server.calls.running_call import LEFT, Call, progress_token
 from mcpdesk.server.calls.subscriptions import Subscriber, check_count, resource_not_found
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.telemetry.telemetry import Telemetry
+    from mcpdesk.server.calls.call_observer import CallWatch
     from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 
@@ -302,7 +302,7 @@ class Conversation:
         watch = self.dispatcher.services.watch
         return self._run(call) if watch is None else self._run_watched(call, watch)
 
-    async def _run_watched(self, call: Call, watch: Telemetry) -> Reply:
+    async def _run_watched(self, call: Call, watch: CallWatch) -> Reply:
         watch.begin(call)
         reply = ACCEPTED
         try:

@@ -15,11 +15,11 @@ from mcpdesk.server.calls.left_code import ENDED, LEFT, RUNS
 from mcpdesk.server.calls.subscriptions import Subscriber, Subscriptions
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.telemetry.telemetry import Telemetry
     from mcpdesk.inbox.inbox import Inbox
     from mcpdesk.jobs.job import Job, JobStore, SharedEnds
     from mcpdesk.server.asks.rounds import Rounds
     from mcpdesk.server.background.job_records import SharedJobRecords
+    from mcpdesk.server.calls.call_observer import CallWatch
     from mcpdesk.server.calls.deadlines import Deadlines
     from mcpdesk.server.calls.running_call import Call
     from mcpdesk.storage.shared.engine_rounds import EngineRounds
@@ -76,7 +76,7 @@ class Services:
         """Called with a job that changed, and True if the job was deleted."""
         self.on_session: Callable[[Subscriber], None] | None = None
         """Called with each client session that opens, except those within this process."""
-        self.watch: Telemetry | None = None
+        self.watch: CallWatch | None = None
         """Observer of all calls, or None. Set only if a collector is configured."""
         self.mark = ""
         """Mark of this replica in the ids of jobs and rounds; empty without replicas."""

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.holding.holds import Holds
     from mcpdesk.hosting.hosted_jobs import HostedJobs
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
-    from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
     from mcpdesk.link.link_board import LinkBoard
     from mcpdesk.protocol.catalogue.publication import Publication
+    from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.recorder.record import CaptureHealth, Recorder
     from mcpdesk.transports.base import PassThrough, Rules
     from mcpdesk.transports.figure import Figure
@@ -115,7 +115,7 @@ class Site(Protocol):
         """Holds for exchanges with upstream servers that wait for a person."""
 
     @property
-    def watch(self) -> PassedTraffic | None:
+    def watch(self) -> ExchangeWatch | None:
         """Observer of exchanges with upstream servers, or None."""
 
     @property

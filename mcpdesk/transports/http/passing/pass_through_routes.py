@@ -56,7 +56,7 @@ from mcpdesk.transports.http.responses import (
 from mcpdesk.transports.http.sending_on import RETRY_AFTER
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.telemetry.passed_traffic import PassedExchange
+    from mcpdesk.recorder.exchange_watch import WatchedExchange
     from mcpdesk.transports.http.site import Site
 
 METHODS = ("POST", "GET", "DELETE")
@@ -145,7 +145,7 @@ class Talk:
         headers: Mapping[str, str],
         body: bytes,
         came: float,
-        followed: PassedExchange | None,
+        followed: WatchedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> None:
         """`came` is its Unix time in seconds. `followed` observes the answers, or is None."""
@@ -277,7 +277,7 @@ class PassThroughRoutes:
         client: PassedClient,
         body: bytes,
         is_streamed: bool,
-        followed: PassedExchange | None,
+        followed: WatchedExchange | None,
         on_unclaimed: Callable[[bytes], None],
     ) -> web.StreamResponse:
         head = head_of(request)

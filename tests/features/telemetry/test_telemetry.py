@@ -20,7 +20,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from mcpdesk.hosting.telemetry.otlp_values import TIMEOUT_S
+from mcpdesk.features.telemetry.otlp_values import TIMEOUT_S
 from mcpdesk.inbox.question import Answer
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
@@ -594,7 +594,7 @@ async def test_nothing_is_loaded_and_nobody_watches_without_an_endpoint(folder: 
 
 
         asyncio.run(run())
-        print(*[name for name in sys.modules if "opentelemetry" in name or "telemetry" in name])
+        print(*[name for name in sys.modules if "opentelemetry" in name or "features.telemetry." in name])
         """
     write(folder, {"run.py": code})
     process = await asyncio.create_subprocess_exec(

@@ -16,9 +16,9 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.transports.figure import Figure
 
 if TYPE_CHECKING:
+    from mcpdesk.features.telemetry.otlp_values import Collector
+    from mcpdesk.features.telemetry.span_records import Delivery, SpanRecord
     from mcpdesk.hosting.journal import Journal
-    from mcpdesk.hosting.telemetry.otlp_values import Collector
-    from mcpdesk.hosting.telemetry.span_records import Delivery, SpanRecord
 
 MOST_WAITING = 16_384
 """Capacity of the queue in records; further ones are lost."""
@@ -84,7 +84,7 @@ class OtlpSender:
 
     def _run(self) -> None:
         try:
-            from mcpdesk.hosting.telemetry.otlp_values import Collector
+            from mcpdesk.features.telemetry.otlp_values import Collector
         except ImportError as error:
             return self._give_up(f"{_missing(error)} Nothing is sent to {self._endpoint} until then.")
         try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.hosting.telemetry.otlp_values import metric_of, read_headers, reason_of
+from mcpdesk.features.telemetry.otlp_values import metric_of, read_headers, reason_of
 from mcpdesk.transports.figure import Figure, FigureKind, Sample
 
 

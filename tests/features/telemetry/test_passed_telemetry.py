@@ -14,9 +14,9 @@ import aiohttp
 import pytest
 
 from mcpdesk.client.targets import CommandTarget, RemoteTarget, UrlTarget
-from mcpdesk.hosting.telemetry.otlp_values import error_type
-from mcpdesk.hosting.telemetry.passed_traffic import MOST, PassedExchange, PassedTraffic
-from mcpdesk.hosting.telemetry.span_records import CallRecord
+from mcpdesk.features.telemetry.otlp_values import error_type
+from mcpdesk.features.telemetry.passed_traffic import MOST, PassedExchange, PassedTraffic
+from mcpdesk.features.telemetry.span_records import CallRecord
 from mcpdesk.protocol.revisions import V2026_07_28
 from mcpdesk.protocol.stateless import request_meta
 from mcpdesk.protocol.trace import NONE, CallSpan
@@ -24,7 +24,7 @@ from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.calls.call_watch import AskedQuestion
 from mcpdesk.upstream.upstream import UpstreamPlan
-from tests.hosting.test_telemetry import CALLER, PARENT, SECRET, TRACE, Client, collector, folder
+from tests.features.telemetry.test_telemetry import CALLER, PARENT, SECRET, TRACE, Client, collector, folder
 from tests.support import odd_server
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.otlp_collector import Line, StandIn

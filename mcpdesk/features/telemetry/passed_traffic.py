@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from time import monotonic, time_ns
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from mcpdesk.hosting.telemetry.span_records import OTHER, CallRecord
+from mcpdesk.features.telemetry.span_records import OTHER, CallRecord
 from mcpdesk.protocol.jsonrpc import Id, JSONObject, is_id
 from mcpdesk.protocol.methods import METHODS, canonical
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.trace import CallSpan
+from mcpdesk.recorder.exchange_watch import ExchangeWatch, WatchedExchange
 from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.server.calls.call_figures import OutcomeKind
 from mcpdesk.server.calls.call_watch import AskedQuestion
@@ -48,28 +49,23 @@ class _Waiting(Struct):
     """Request that it was sent with, if known."""
 
 
-class PassedExchange(Struct):
-    """A message or batch sent to a server, and the messages that come back."""
+class PassedExchange(WatchedExchange):
+    """Calls of one message or batch."""
 
-    traffic: PassedTraffic
-    info: ConnectionInfo
-    calls: list[_PassedCall] = field(default_factory=list)
+    def __init__(self, traffic: PassedTraffic, info: ConnectionInfo) -> None:
+        self.traffic, self.info = traffic, info
+        self.calls: list[_PassedCall] = []
 
     def came_back(self, message: object) -> None:
-        """Handle a message that the server sent in response."""
         self.traffic.came_back(self.info, message, self.calls)
 
     def over(self, status: int, may_go_on: bool) -> None:
-        """End the exchange with the HTTP `status`, or 0 if it was cut off.
-
-        With `may_go_on`, the client can return for the missing answers.
-        """
         if not may_go_on:
             for call in self.calls:
                 self.traffic.ended_unread(call, status)
 
 
-class PassedTraffic:
+class PassedTraffic(ExchangeWatch):
     """Traces of requests to upstream servers. Used on the core's loop."""
 
     def __init__(

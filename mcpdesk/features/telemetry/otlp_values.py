@@ -56,7 +56,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace.span import TraceState
 
-from mcpdesk.hosting.telemetry.span_records import (
+from mcpdesk.features.telemetry.span_records import (
     CallRecord,
     Delivery,
     QuestionRecord,

@@ -8,7 +8,7 @@ from itertools import accumulate, islice
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
-from mcpdesk.hosting.telemetry.upstream_figures import QUANTILES, joined, upstream_figures
+from mcpdesk.hosting.metrics.upstream_figures import QUANTILES, joined, upstream_figures
 from mcpdesk.inbox.question import QuestionState
 from mcpdesk.jobs.programs import ProgramState
 from mcpdesk.protocol.methods import CALLS

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mcpdesk.hosting.telemetry.otlp_sender import OtlpSender
-from mcpdesk.hosting.telemetry.passed_traffic import PassedTraffic
-from mcpdesk.hosting.telemetry.span_records import OTHER, CallRecord, QuestionRecord, WorkKind, WorkRecord
+from mcpdesk.features.telemetry.otlp_sender import OtlpSender
+from mcpdesk.features.telemetry.passed_traffic import PassedTraffic
+from mcpdesk.features.telemetry.span_records import OTHER, CallRecord, QuestionRecord, WorkKind, WorkRecord
+from mcpdesk.hosting.host_part import HostPart
 from mcpdesk.jobs.programs import Program, ProgramState
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.protocol.methods import METHODS, canonical
 from mcpdesk.protocol.task_shapes import TaskStatus
 from mcpdesk.protocol.trace import CallSpan, read_trace, trace_of
+from mcpdesk.server.calls.call_observer import CallWatch
 from mcpdesk.server.calls.call_watch import AskedQuestion
 from mcpdesk.server.offer.server import Server
 from mcpdesk.transports.figure import Figure, Sample
@@ -39,8 +41,8 @@ SHARES = 1 << 56
 """Random part of a trace id, used for sampling (W3C Trace Context, level 2)."""
 
 
-class Telemetry:
-    """Follows calls and sends records of them. Its methods return quickly and never raise."""
+class Telemetry(HostPart, CallWatch):
+    """Sends records of calls to a collector."""
 
     def __init__(
         self,
@@ -55,11 +57,11 @@ class Telemetry:
         self._sampled_below = SHARES * settings.otel_traces_percent // 100
         self._interval_s = settings.otel_metrics_ms / 1000
         self._sender = OtlpSender(settings.otel_endpoint, settings.otel_headers, journal)
-        self.passed = PassedTraffic(self._span, self._sender.put, self.asked, self._passed_target)
-        """Traces requests to upstream servers."""
+        self.call_watch = self
+        self.exchange_watch = PassedTraffic(self._span, self._sender.put, self.asked, self._passed_target)
         self._measuring = asyncio.create_task(self._measure())
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
         """Send the remaining records, within a time limit."""
         self._measuring.cancel()
         self._sender.measure(self._counted())

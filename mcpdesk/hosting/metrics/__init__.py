@@ -1,0 +1,1 @@
+"""Metrics of `/metrics`, the dashboard and collectors."""
