@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 
     import click
 
-    from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_part import HostPart
+    from mcpdesk.hosting.host_part import HostPart, StartedCore
 
 
-class Command(NamedTuple):
+class FeatureCommand(NamedTuple):
     """A command of the command line."""
 
     module: str
@@ -30,7 +29,7 @@ class FolderSource(NamedTuple):
 
     options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
     example: str
-    """Command line for the help."""
+    """FeatureCommand line for the help."""
     make: Callable[[Path, str, str, Mapping[str, Any]], int | None]
     """Makes the folder from its path, its name as given, the parts, and the options.
 
@@ -44,13 +43,13 @@ class Feature:
     Members import their modules when they are called, so that a feature costs nothing until it is used.
     """
 
-    commands: ClassVar[Mapping[str, Command]] = MappingProxyType({})
+    commands: ClassVar[Mapping[str, FeatureCommand]] = MappingProxyType({})
     """Commands by name."""
 
     def folder_sources(self) -> Sequence[FolderSource]:
         """Sources from which `mcpdesk new` can make a server folder."""
         return ()
 
-    def host_parts(self, host: Host) -> Sequence[HostPart]:
+    def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
         """Parts of a core that starts. Called on its loop."""
         return ()

@@ -30,7 +30,7 @@ ALLOWED: dict[str, set[str]] = {
         "cli.printing", "cli.taps",
     },
     "__init__": {"server"},
-    "feature": {"cli.folder_source"},
+    "feature": set(),
     "protocol": set(),
     "recorder": {"protocol"},
     "jobs": {"protocol"},

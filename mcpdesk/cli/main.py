@@ -41,14 +41,14 @@ OWN_GROUPS: dict[str, dict[str, str]] = {
         "logout": "login",
     },
     "Build and test a server": {
-        "new": "new",
+        "new": "authoring.new",
         "check": "checking.check",
         "test": "trials",
         "load": "trials",
-        "schemas": "folders",
+        "schemas": "authoring.folders",
     },
     "Clients and recordings": {
-        "config": "folders",
+        "config": "authoring.folders",
         "wrap": "wrap",
         "unwrap": "wrap",
         "trust": "wrap",

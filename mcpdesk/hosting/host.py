@@ -19,6 +19,7 @@ from mcpdesk.hosting.endpoint import HostedEndpoint, hold_all
 from mcpdesk.hosting.environment import collect_rarely, withhold
 from mcpdesk.hosting.folder.manifest import FILE
 from mcpdesk.hosting.holding.holds import Holds
+from mcpdesk.hosting.host_part import HostPart, StartedCore
 from mcpdesk.hosting.host_plan import HostPlan, ignored_settings, late_settings, rules_of, separate_policies
 from mcpdesk.hosting.hosted_folder import HostedFolder, no_tool
 from mcpdesk.hosting.hosted_upstreams import HostedUpstreams
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from mcpdesk.client.trust import UntrustedFile
     from mcpdesk.hosting.folder.manifest import Manifest
     from mcpdesk.hosting.folder.state_peers import FolderPeers
-    from mcpdesk.hosting.host_part import HostPart
     from mcpdesk.hosting.hosted_jobs import HostedJobs
     from mcpdesk.hosting.replicas.host_sharing import HostSharing
     from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
@@ -432,10 +432,10 @@ class Host:
             self._refresh_rules()
         self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
         self.stuck_folders.start()
+        core = StartedCore(self.settings, self.plan.reports, self.journal, self.upstreams, self.counted)
         for feature in offering("host_parts", self.settings.disabled_features):
-            self._parts += feature.host_parts(self)
-        watches = [part.call_watch for part in self._parts if part.call_watch is not None]
-        self.services.watch = next(iter(watches), None)
+            self._parts += feature.host_parts(core)
+        self.services.watch = next((part.call_watch for part in self._parts if part.call_watch), None)
         if not self.by_name and not self.upstreams:
             self.load()
         for function in self._pending:

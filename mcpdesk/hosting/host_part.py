@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from mcpdesk.hosting.journal import Journal
     from mcpdesk.jobs.programs import Program
     from mcpdesk.recorder.exchange_watch import ExchangeWatch
     from mcpdesk.server.calls.call_observer import CallWatch
+    from mcpdesk.settings import Settings
     from mcpdesk.transports.figure import Figure
+    from mcpdesk.upstream.upstream import Upstream
+
+
+class StartedCore(NamedTuple):
+    """Members of a core that its parts use."""
+
+    settings: Settings
+    reports: bool
+    """True if the core may send records to a collector."""
+    journal: Journal
+    upstreams: Mapping[str, Upstream]
+    counted: Callable[[], list[Figure]]
+    """Returns the metrics that the core counts itself."""
 
 
 class HostPart:

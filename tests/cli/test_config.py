@@ -18,7 +18,7 @@ from mcpdesk.auth.access import Access
 from mcpdesk.auth.keys import CONSTANT, KeySet, KeysMissing, KeySource, constant
 from mcpdesk.auth.principal import Principal, Rejected
 from mcpdesk.auth.tokens import TokenTerms, Verifier
-from mcpdesk.cli.folders import _token_notes
+from mcpdesk.cli.authoring.folders import _token_notes
 from mcpdesk.errors import DeskUserError
 from mcpdesk.hosting.endpoint import HostedEndpoint
 from tests.support.folders import write

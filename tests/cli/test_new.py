@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcpdesk.cli import new
-from mcpdesk.cli.folder_source import as_argument
+from mcpdesk.cli.authoring import new
+from mcpdesk.cli.authoring.folder_source import as_argument
 from mcpdesk.errors import DeskUserError
 from tests.support.terminal import Desk
 

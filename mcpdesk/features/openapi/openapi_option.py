@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mcpdesk.cli.folder_source import PARTS, as_argument, folder_findings, write_folder
+from mcpdesk.cli.authoring.folder_source import PARTS, as_argument, folder_findings, write_folder
 from mcpdesk.cli.printing import OK, TOOL_ERROR, print_message, print_text
 from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import FolderSource

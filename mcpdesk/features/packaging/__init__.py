@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mcpdesk.feature import Command, Feature
+from mcpdesk.feature import Feature, FeatureCommand
 
 
 class Packaging(Feature):
     """The command `pack`."""
 
-    commands = {"pack": Command("mcpdesk.features.packaging.pack_command", "Build and test a server")}
+    commands = {"pack": FeatureCommand("mcpdesk.features.packaging.pack_command", "Build and test a server")}
 
 
 FEATURE = Packaging()

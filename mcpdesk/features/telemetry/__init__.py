@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING
 from mcpdesk.feature import Feature
 
 if TYPE_CHECKING:
-    from mcpdesk.hosting.host import Host
-    from mcpdesk.hosting.host_part import HostPart
+    from mcpdesk.hosting.host_part import HostPart, StartedCore
 
 
 class TelemetryFeature(Feature):
     """A sender of records, if a collector is configured."""
 
-    def host_parts(self, host: Host) -> Sequence[HostPart]:
+    def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
         """Return the sender. Raises: DeskUserError for a wrong configuration."""
-        if not (host.plan.reports and host.settings.otel_endpoint):
+        if not (core.reports and core.settings.otel_endpoint):
             return ()
         from mcpdesk.features.telemetry.telemetry import Telemetry
 
-        return [Telemetry(host.settings, host.journal, host.upstreams, host.counted)]
+        return [Telemetry(core.settings, core.journal, core.upstreams, core.counted)]
 
 
 FEATURE = TelemetryFeature()

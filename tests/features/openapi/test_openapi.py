@@ -20,7 +20,7 @@ import yaml
 from aiohttp import web
 from msgspec.structs import replace
 
-from mcpdesk.cli.new import new_command
+from mcpdesk.cli.authoring.new import new_command
 from mcpdesk.errors import DeskUserError
 from mcpdesk.features.openapi import api_document, api_folder
 from mcpdesk.features.openapi.api_document import read_document

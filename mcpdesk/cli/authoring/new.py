@@ -12,7 +12,13 @@ from typing import Any
 import click
 
 from mcpdesk import paths
-from mcpdesk.cli.folder_source import PARTS, as_argument, folder_sources, source_options, write_folder
+from mcpdesk.cli.authoring.folder_source import (
+    PARTS,
+    as_argument,
+    folder_sources,
+    source_options,
+    write_folder,
+)
 from mcpdesk.cli.printing import OK, print_text
 from mcpdesk.errors import DeskUserError
 

@@ -1,0 +1,1 @@
+"""Commands for authors of server folders: `new`, `schemas` and `config`."""
