@@ -70,5 +70,5 @@ def test_what_is_required_has_to_run_and_prove_something(tmp_path: Path) -> None
 def test_without_node_the_suite_is_not_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("CONFORMANCE_SUITE", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NotHere, match="no npx"):
+    with pytest.raises(NotHere, match=r"npx \(Node\) is not installed"):
         find()
