@@ -1,8 +1,8 @@
 """Matching of texts against the regular expressions of JSON Schemas, with a bound on time.
 
 Schemas come from servers, documents and authors, and texts from callers. Both may be hostile. Small patterns
-are matched in linear time against texts of any length. The larger a pattern, the shorter the longest text. A
-pattern with look-around or back references also has a limit on steps.
+are matched in linear time against texts of any length. Larger patterns have a lower limit on
+the length of a text. A pattern with look-around or back references also has a limit on steps.
 
 jsonschema_rs is imported when the first pattern is compiled.
 """
@@ -81,7 +81,7 @@ class Pattern(Struct, frozen=True):
             return PatternMatch.TOO_LONG
         if self.validator.is_valid(text):
             return PatternMatch.MATCHES
-        # A text that reached the step limit is invalid, too. Only its error says why.
+        # `is_valid` is also False if the step limit was reached. The kind of the error tells the two apart.
         facts = (
             [] if self.tier is TINY else [each.kind.as_dict() for each in self.validator.iter_errors(text)]
         )

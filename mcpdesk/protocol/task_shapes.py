@@ -28,7 +28,7 @@ EXTENSION_CAPABILITY: JSONObject = {EXTENSION: {}}
 POLL_MS = 500
 """Recommended polling interval for clients, in milliseconds."""
 MOST_TTL_MS = (1 << 53) - 1
-"""Longer than any task is kept, and a number that every JSON parser can read."""
+"""Maximum lifetime of a task in milliseconds: the largest integer that every JSON parser can read."""
 
 
 class TaskStatus(StrEnum):
@@ -73,7 +73,7 @@ class TaskView(Struct):
 
     @property
     def told(self) -> str:
-        """Message for the client."""
+        """Status message for the client. Subclasses may add to `message`."""
         return self.message
 
 
@@ -94,7 +94,8 @@ def detailed(view: TaskView, result: bytes, error: ProtocolError | None, request
         case TaskStatus.FAILED if error is not None:
             body["error"] = codec.error_object(error)
         case TaskStatus.COMPLETED | TaskStatus.FAILED:
-            # A failed tool has a result like any other; the core design reports its task as failed.
+            # A tool that fails (`isError`) still has a result, so its task is completed here. In the core
+            # design the same task is failed.
             body |= {"status": TaskStatus.COMPLETED.value, "result": orjson.Fragment(result)}
         case TaskStatus.INPUT_REQUIRED:
             body["inputRequests"] = requests

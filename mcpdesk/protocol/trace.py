@@ -52,7 +52,7 @@ class CallSpan(Struct, frozen=True):
     """Position of a call in a trace."""
 
     trace: Trace
-    """Context that its handler passes on, so that spans it starts are children of the handler's span."""
+    """Context for the handler to propagate. Its parent is the handler's span (`handler_id`)."""
     trace_id: int
     span_id: int
     handler_id: int
@@ -61,7 +61,7 @@ class CallSpan(Struct, frozen=True):
     is_sampled: bool = True
     """False if the trace is not recorded."""
     linked: Trace | None = None
-    """Trace of the HTTP request, if that is another one."""
+    """Trace of the HTTP request, if it differs from that of the message."""
 
 
 NONE = Trace()

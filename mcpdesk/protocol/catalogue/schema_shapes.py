@@ -156,7 +156,7 @@ def _property_shapes(
 
 
 def flat(shape: Schema, root: Schema, depth: int = 0) -> Iterator[Schema]:
-    """Yield the shapes without alternatives that a shape allows, null included."""
+    """Yield one shape for each combination of alternatives. Shapes that allow null are included."""
     shape = resolve(shape, root)
     unions = [] if depth > _DEPTH else [word for word in _UNIONS if _parts(shape, word)]
     if not unions:
