@@ -1,4 +1,7 @@
-"""Answers to servers' questions to the desk. Forms, links and messages wait in the inbox; roots are known."""
+"""Answers to servers' questions to the desk.
+
+Forms, links and requests for a message wait in the inbox for a person. Roots are returned at once.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,9 @@ class PersonAnswers:
         return {"elicitation/create": self.elicit, "sampling/createMessage": self.sample, **known}
 
     async def elicit(self, params: JSONObject, asker: str) -> JSONObject:
-        """Return the result of `elicitation/create`. `asker` is the subject of the call.
+        """Return the result of `elicitation/create`.
+
+        `asker` names the tool, prompt, URI or method whose call caused the question.
 
         Raises: ProtocolError if too many questions are waiting.
         """

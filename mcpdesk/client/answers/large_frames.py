@@ -1,5 +1,6 @@
-"""Reading of large frames that are almost JSON on a thread, since it takes up to half a microsecond a
-byte.
+"""Parsing of large frames that are not valid JSON. It runs on a thread.
+
+Lenient parsing takes up to half a microsecond per byte and would delay other calls.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ OnFrame: TypeAlias = Callable[[bytes, ReadFrame | None], None]
 
 
 async def read_apart(data: bytes, *, is_line: bool = False) -> ReadFrame:
-    """Read a frame like `read_frame`, on a thread if that takes long, so that other calls are not delayed."""
+    """Read a frame like `read_frame`, but on a thread if it is large and not valid JSON."""
     if len(data) <= QUICK_BYTES:
         return read_frame(data, is_line=is_line)
     read = read_strictly(data, is_line=is_line)

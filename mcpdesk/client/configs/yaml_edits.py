@@ -23,7 +23,7 @@ from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault
 NOT_EDITED = "it is written in a form that is not edited"
 _COMMANDS = ("command", "cmd")
 _EMPTY = " "
-"""Distinguishes a list that was empty from one that was missing."""
+"""Blank written before `]` if `args` was there but empty, so that `unwrapped` keeps the key."""
 _Edits = list[tuple[int, int, str]]
 
 
@@ -82,7 +82,7 @@ def unwrapped(text: str) -> ConfigEdit:
 
 
 def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]], bool]) -> ConfigEdit:
-    """In entries that start this program by a command for which `is_dead` is true, use `command` instead."""
+    """Replace the command of each entry that starts this program if `is_dead` returns True for it."""
     changed, left = list[str](), dict[str, str]()
     for server in _servers(text):
         own: Any = server.entry.get(server.command_key)
@@ -233,10 +233,10 @@ def _edited(
 
 
 def _node_at(text: str, keys: Sequence[str | int]) -> Any:
-    """Return the node of an entry, or None if it is not written there, as with a merge key."""
+    """Return the node of an entry, or None if the entry comes from a merge key (`<<`)."""
     import yaml
 
-    # Not libyaml's loader, whose marks count differently.
+    # Not libyaml's loader: its marks are one too small if the text begins with a byte-order mark.
     node: Any = yaml.compose(text, yaml.SafeLoader)
     for key in keys:
         if isinstance(key, int):

@@ -65,7 +65,7 @@ def challenge_in(values: Sequence[str]) -> Challenge | None:
 
 
 def find_resource(server_url: str, challenge: Challenge) -> Flow[ResourceMetadata | None]:
-    """Return the metadata of a server, or None if it has none, as servers of 2025-03-26.
+    """Return the metadata of a server. None if it has none, which is usual for servers of 2025-03-26.
 
     Raises: AuthorizationError if it is invalid or belongs to another server.
     """
@@ -130,7 +130,7 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
 
 
 def _broken(what: str, place: str, answer: Fetched) -> AuthorizationError:
-    """Return the error for a request without a whole answer."""
+    """Return the error for a request whose connection broke. The body of `answer` has the reason."""
     return AuthorizationError(f"{what} at {excerpt(place)}: {excerpt(answer.body)}")
 
 
