@@ -28,9 +28,9 @@ Client: TypeAlias = Any
 """A `redis.asyncio.Redis`, or the client of a cluster, which has the same commands."""
 
 PATIENCE_S = 1.0
-"""Maximum seconds of one command, and of one attempt to connect."""
+"""Time limit of one command, and of one attempt to connect, in seconds."""
 PATIENT_S = 2.0
-"""Seconds the engine may be unreachable before scripts fail at once."""
+"""Seconds for which scripts wait for an unreachable engine, counted from the start of the outage."""
 WATCH_S = 0.5
 """Seconds between two checks whether the engine answers."""
 READ_BLOCK_MS = 1_000
@@ -88,11 +88,11 @@ class EngineStatus(Struct, frozen=True):
     """Whether the engine answers and accepts writes."""
 
     refusal: EngineRefusal | None
-    """None while it does both."""
+    """None while the engine answers and accepts writes."""
     reason: str
-    """Reason in words; empty while it does both."""
+    """Reason in words; empty if `refusal` is None."""
     since: float
-    """Unix time at which the engine began to answer or to fail in this way, whatever the reason."""
+    """Unix time of the latest change of `is_up` or `is_writable`. Another reason does not change it."""
 
     @property
     def is_up(self) -> bool:
@@ -212,7 +212,7 @@ class Engine:
             self.figures.add(time.perf_counter() - began)
 
     async def script(self, source: str, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
-        """Run a Lua script, which must be idempotent. A short outage of the engine is waited for.
+        """Run a Lua script, which must be idempotent. Wait for the end of a short outage, see `PATIENT_S`.
 
         Raises: EngineAway.
         """
@@ -291,9 +291,10 @@ class Engine:
         return self.shown.startswith("rediss")
 
     def _closed_after_handshake(self) -> str:
-        """Return the reason for a first command that ended with the connection.
+        """Return the reason for a connection that the server closed before it answered the first command.
 
-        In TLS 1.3 a server rejects a client's certificate after the handshake. A reset may discard its alert.
+        In TLS 1.3 a server rejects a client's certificate after the handshake. If it then resets the
+        connection, its alert may be lost.
         """
         question = f"does it ask for a client certificate? {CERTIFICATE_HINT}"
         if self._has_certificate:
@@ -377,7 +378,7 @@ def connect(url: str, timeout_s: float) -> Client:
         from redis.exceptions import ConnectionError as ConnectionLost
     except ImportError:
         raise DeskUserError(f"`shared` cannot be used: {MISSING}.") from None
-    # One retry, because a connection that was idle during a restart of the engine is found broken only then.
+    # One retry: the first command on an idle connection fails if the engine was restarted in the meantime.
     options: dict[str, Any] = {
         "socket_timeout": timeout_s,
         "socket_connect_timeout": min(timeout_s, PATIENCE_S),

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ToldEvent(NamedTuple):
-    """One event, as read later from the stream."""
+    """One event, as read from the stream."""
 
     id: str
     replica: str
@@ -100,7 +100,10 @@ class EventBus:
         return {"kind": kind.encode(), "from": self._replica, "facts": msgspec.msgpack.encode(facts)}
 
     def arguments(self, kind: str, **facts: Any) -> list[bytes]:
-        """Return the last arguments of a script with `ANNOUNCE`, which writes and announces atomically."""
+        """Return the last three arguments of a script that contains `ANNOUNCE`.
+
+        Such a script changes data and announces the change in one atomic step.
+        """
         return list(self.fields(kind, facts).values())
 
     async def since(self, identifier: str) -> list[ToldEvent]:
