@@ -158,7 +158,7 @@ class Suggestions(Suggester):
         self._asked = 0
 
     async def get_suggestion(self, value: str) -> str | None:
-        """Return the first suggestion that continues the text; None if typing continues."""
+        """Return the first suggestion that begins with the text. None if the text changes in the meantime."""
         values = await self.values(from_field(value), PAUSE_S)
         typed = value.casefold()
         shown = (to_field(one) for one in values)
@@ -259,13 +259,13 @@ class TextPart(FormPart):
         field = self.node.field
         if self.node.is_null:
             return "null"
-        # A long example of one word would be wrapped after the prefix, out of view.
+        # No prefix before a long example: if it is one word, it would wrap to the next line, which is hidden.
         example = f"e.g. {field.example}" if 0 < len(field.example) <= SHORT_EXAMPLE else field.example
         return one_line(example or limits(field.shape) or _NAMELESS.get(field.kind, field.kind.value), 60)
 
 
 class ChoicePart(FormPart):
-    """One of a few values, or a switch."""
+    """Choice of one value, or a switch."""
 
     node: ChoiceNode
 
@@ -322,7 +322,7 @@ class CheckList(LineList):
 
 
 class ManyPart(FormPart):
-    """Several of a few values."""
+    """Choice of any number of values from a list."""
 
     node: ManyNode
 

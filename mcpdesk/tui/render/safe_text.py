@@ -20,9 +20,9 @@ def one_line(text: str, width: int = 0) -> str:
 
 
 ROOM_FOR_ENDS = 18
-"""Minimum cells of a text that keeps its end, too."""
+"""Minimum width at which a shortened text keeps its end as well as its beginning."""
 REASON_TAIL = 0.5
-"""Share of the space for the end of a text that begins with a name and ends with a reason."""
+"""`tail` of `shortened` for a text that begins with a name and ends with a reason."""
 
 
 def shortened(text: str, width: int, tail: float = 1 / 3) -> str:

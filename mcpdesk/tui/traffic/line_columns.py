@@ -43,15 +43,15 @@ _RAW = tuple(
 )
 """Columns of raw frames: all but those of an exchange, with the bytes instead of the message."""
 _KEEPS_REPLICA = 60
-"""Minimum cells of a line that always shows the replica, with the peer behind it."""
+"""Line width from which a peer column that begins with the replica is never hidden."""
 REPLICA_CELLS = 8
 """Additional cells of the peer column if it begins with the replica."""
 _ROOMY, _ROOMY_RAW = 52, 60
-"""Minimum cells of the message, or the bytes of a raw frame, while the revision is shown in full."""
+"""Cells that the message column must have, or else the revision column shrinks. `_RAW`: the bytes column."""
 _ENOUGH, _ENOUGH_RAW = 40, 44
-"""Minimum cells that they keep while less important columns are hidden."""
+"""Cells that the message or bytes column must have, or else the other columns shrink in order."""
 _FOR_THE_PEER = 4
-"""Cells that they give up before the peer column is hidden."""
+"""Cells by which the message or bytes column may be below that minimum before the peer is hidden."""
 _GIVE_WAY = (
     ("revision", 10, "revision"),
     ("revision", 5, "rev"),
