@@ -69,7 +69,7 @@ class HostedEndpoint:
     def __init__(
         self, server: Server, services: Services, recorder: Recorder, whole: HostedEndpoint | None = None
     ) -> None:
-        """`whole` is the endpoint of the complete server, if this one serves it in a mode."""
+        """`whole` is the endpoint of the server with all items, if this one serves the subset of a mode."""
         self.server = server
         self.recorder = recorder
         self.key = f"{server.name}?mode={server.mode}" if server.mode else server.name
@@ -101,7 +101,10 @@ class HostedEndpoint:
 
     @property
     def refusal(self) -> str:
-        """Message for every caller while the server is withheld, without its author's text; else empty."""
+        """Message for every caller while the server is withheld; empty if it is served.
+
+        It contains no text from the folder, because every caller can read it.
+        """
         return f"{self.name} is not served: {WITHHELD}" if self.server.withheld else ""
 
     def open(
@@ -113,7 +116,11 @@ class HostedEndpoint:
         is_heard: Callable[[], bool] | None = None,
         speaks_gateway: bool = False,
     ) -> HostedDialogue:
-        """Open a dialogue, in the gateway dialect or in standard MCP."""
+        """Open a dialogue, in the gateway dialect or in standard MCP.
+
+        `is_heard` returns True while this replica sends change notifications to the client; None means
+        always.
+        """
         conversation = self._conversation(transport, peer, push, is_heard, speaks_gateway)
         dialogue = HostedDialogue(conversation, self.recorder, self.name, self.forget, principal)
         self.dialogues[dialogue.connection] = dialogue
@@ -219,7 +226,10 @@ class HostedEndpoint:
 
     @property
     def keeps_something(self) -> bool:
-        """True if clients may still ask for work started here: jobs, programs, or operations of rounds."""
+        """True if clients may still request results of work started here.
+
+        Such work is a job, a program, or an operation that waits for a client's answers.
+        """
         services, home = self.dispatcher.services, self.server.hosted
         if home is not None and home.has_made("programs") and home.programs.all():
             return True

@@ -1,4 +1,4 @@
-"""Handlers of the requests that run hosted code or wait, other than tool calls."""
+"""Asynchronous request handlers: resources, completions, prompts and `subscriptions/listen`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_SUGGESTIONS = 100
 
 
 class Handlers:
-    """Answers the requests of one server that run hosted code or wait, other than tool calls."""
+    """Answers the requests of one server that run the author's code or stay open, other than tool calls."""
 
     def __init__(
         self, server: Server, services: Services, offers: OfferListing, tasks: ProtocolTasks

@@ -1,4 +1,4 @@
-"""State of a server's lifetime: the generator `lifespan` in `context.py`, which yields once."""
+"""The generator `lifespan` in a folder's `context.py`, which must yield exactly once."""
 
 from __future__ import annotations
 
