@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpdesk.transports.stdio import StdioTransport
 
 GRACE_S = 4.5
-"""Seconds that the core has to end after a signal, or after the client has left."""
+"""Time limit of an orderly exit after a signal, or after the client has disconnected, in seconds."""
 _log = logging.getLogger(__name__)
 
 
@@ -77,11 +77,12 @@ class _LoneCore:
         background: list[asyncio.Task[None]] = []
 
         def stop(reason: str) -> None:
-            # A client that has left may have left requests behind. The transport finishes them by itself.
+            # After a disconnect the transport finishes pending requests by itself, so it is not stopped.
             if reason != CLIENT_LEFT and self._transport is not None:
                 loop.call_soon_threadsafe(self._transport.stop)
 
-        # That is impossible while a tool blocks the loop, hence `client_fd`.
+        # While a tool blocks the loop, the transport cannot notice a disconnect. Then a thread notices it by
+        # `client_fd`, and the process ends after `grace_s`.
         with StopRequests(stop, grace_s=GRACE_S, client_fd=self._claimed.stdin_fd):
             try:
                 await host.wake()

@@ -41,8 +41,8 @@ _GRAVEST: Final = (
 """Protection levels, least protected first; the merged view shows the first one found."""
 Kept = TypeVar("Kept")
 LASTING: Final = 3
-"""Number of consecutive comparisons after which a difference is reported, as replicas reload folders one
-by one."""
+"""Number of consecutive comparisons after which a difference is reported. Replicas reload a folder at
+different times, so short differences are normal."""
 
 
 def merged_view(
@@ -111,7 +111,7 @@ def merged_questions(own: Iterable[Question], seen: Iterable[Question]) -> tuple
 def merged_jobs(living: Iterable[JobView], former: Iterable[JobView]) -> tuple[JobView, ...]:
     """Return jobs without duplicates.
 
-    Jobs that ran on an ended replica are killed, unless another has them.
+    A job of a replica that has ended is shown as killed, unless a living replica has it.
     """
     every = _distinct([*living, *map(_ended_job, former)], lambda job: job.id)
     return tuple(sorted(every, key=lambda job: job.started))
@@ -163,7 +163,7 @@ class Offer:
 
 
 def difference(offers: Mapping[str, Offer]) -> str:
-    """Return how replicas differ in a server, with their names; empty if they do not differ."""
+    """Describe what each group of replicas offers of one server; empty if all offer the same."""
     alike = defaultdict[str, list[str]](list)
     for replica, offer in offers.items():
         alike[offer.digest].append(replica)
