@@ -1,6 +1,6 @@
 """`python -m tests.bench [NAME ...]`: measure, and print a line for every figure as soon as it is known.
 
-With `--page`, what was measured is also written to `docs/figures.md`.
+With `--page`, what was measured is also written to `docs/figures.md`, on a machine without other work only.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def main() -> None:
     given = parser.parse_args()
     if unknown := [name for name in given.names if name not in FAMILIES]:
         parser.error(f"unknown: {', '.join(unknown)}")
+    if given.page and (refusal := page.refusal(os.getloadavg()[0])):
+        parser.error(refusal)
     peers = tuple(given.beside or PEERS)
     if TYPESCRIPT in peers and (reason := typescript.missing()):
         print(f"not measured: the TypeScript SDK; {reason}")
@@ -56,13 +58,12 @@ def main() -> None:
     effort = Effort(1, 0.7, peers) if given.quick else Effort(max(1, given.rounds), peers=peers)
     print(table.heading(), flush=True)
     for name in given.names or (page.FAMILIES if given.page else FAMILIES):
-        load = os.getloadavg()[0]
-        measured, figures = page.circumstances(effort.rounds, load), []
+        measured, figures = page.circumstances(effort.rounds), []
         for figure in import_module(f"tests.bench.{name}").figures(effort):
             print(table.row(figure), flush=True)
             figures.append(figure)
         if given.page:
-            page.write(name, page.part(name, FAMILIES[name], page.published(figures, load), measured))
+            page.write(name, page.part(name, FAMILIES[name], figures, measured))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -20,25 +20,25 @@ from tests.bench.table import number
 PAGE = ROOT / "docs" / "figures.md"
 FAMILIES = ("http", "cycle", "big", "progress", "catalogue", "ws", "stdio", "cold", "memory")
 """Families on the page by default."""
-QUIET = 0.5
-"""Load average from which a machine counts as shared."""
-ELAPSED = frozenset({"/s", "s", "ms", "us"})
-"""Units of elapsed time. Some measure CPU time; the name of the figure contains "CPU" then."""
+QUIET = 1.0
+"""Load average from which nothing is published: the machine does other work."""
 PART = "<!-- {} -->\n{}\n<!-- end of {} -->\n"
 _PARTS = re.compile(r"(?ms)^<!-- (?P<name>\w+) -->\n.*?^<!-- end of (?P=name) -->\n")
 
 
-def circumstances(rounds: int, load: float) -> str:
-    """Date and conditions of a measurement. `load` is the load average at its start."""
+def refusal(load: float) -> str:
+    """Reason not to publish what is measured at this load average; empty if it may be published."""
+    if load < QUIET:
+        return ""
+    limit = f"the load average is {load:.1f}, and figures are published below {QUIET:.0f} only"
+    return f"{limit}: end other programs, and wait a few minutes"
+
+
+def circumstances(rounds: int) -> str:
+    """Date and conditions of a measurement."""
     day = datetime.now(UTC).date()
-    machine = "without other work" if load < QUIET else f"with other work (load {load:.1f})"
-    what = f"Python {platform.python_version()}, {os.cpu_count()} processors {machine}"
+    what = f"Python {platform.python_version()}, {os.cpu_count()} processors without other work"
     return f"Measured on {day}: {rounds} {'round' if rounds == 1 else 'rounds'}, {what}."
-
-
-def published(figures: Iterable[Figure], load: float) -> list[Figure]:
-    """Figures for the page, without elapsed times and rates if the machine did other work."""
-    return [each for each in figures if load < QUIET or "CPU" in each.name or each.unit not in ELAPSED]
 
 
 def part(name: str, title: str, figures: Iterable[Figure], measured: str) -> str:

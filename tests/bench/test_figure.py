@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+import pytest
+
+from tests.bench.__main__ import main
 from tests.bench.figure import FRAME, OURS, Effort, Figure, Goal, beside, rates
 from tests.bench.measured import Measured
-from tests.bench.page import part, published, renewed
+from tests.bench.page import part, refusal, renewed
 from tests.bench.table import row
 
 
@@ -86,11 +89,15 @@ def test_the_page_names_figures_in_which_a_peer_is_better() -> None:
     )
 
 
-def test_times_of_a_machine_with_other_work_are_not_on_the_page() -> None:
-    rate, cpu = Figure("ws", "/s", [10]), Figure("ws, CPU", "us", [2])
-    memory = Figure("desk", "MB", [3])
-    assert published([rate, cpu, memory], load=0.1) == [rate, cpu, memory]
-    assert published([rate, cpu, memory], load=9) == [cpu, memory]
+def test_nothing_is_published_from_a_machine_with_other_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refusal(0.9) == ""
+    monkeypatch.setattr("os.getloadavg", lambda: (3.14, 0.0, 0.0))
+    monkeypatch.setattr("sys.argv", ["bench", "--page", "ws"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "the load average is 3.1, and figures are published below 1 only" in capsys.readouterr().err
 
 
 def test_a_part_takes_the_place_of_the_last_one_of_its_name_and_nothing_else() -> None:
