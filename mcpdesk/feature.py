@@ -24,6 +24,15 @@ class FeatureCommand(NamedTuple):
     """Group of the help that lists the command: a key of `OWN_GROUPS` in `cli.main`."""
 
 
+class BuiltinTool(NamedTuple):
+    """A tool that a server folder may enable by name."""
+
+    module: str
+    """Module that defines it, by a function with the tool's name."""
+    libraries: Mapping[str, str] = MappingProxyType({})
+    """Libraries of the extra `tools` that it needs: modules with their packages."""
+
+
 class FolderSource(NamedTuple):
     """Source from which `mcpdesk new` can make a folder, with options of its own."""
 
@@ -45,6 +54,8 @@ class Feature:
 
     commands: ClassVar[Mapping[str, FeatureCommand]] = MappingProxyType({})
     """Commands by name."""
+    builtin_tools: ClassVar[Mapping[str, BuiltinTool]] = MappingProxyType({})
+    """Built-in tools by the name in `builtins` of `mcp.json`."""
 
     def folder_sources(self) -> Sequence[FolderSource]:
         """Sources from which `mcpdesk new` can make a server folder."""

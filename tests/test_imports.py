@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "storage": {"protocol"},
     "auth": {"protocol"},
     "server": {"protocol", "jobs", "inbox", "storage", "auth"},
-    "tools": {"server", "jobs", "inbox", "storage", "protocol"},
+    "tools": {"server", "jobs", "inbox", "storage", "protocol", "feature", "features"},
     "transports": {"protocol", "auth", "recorder"},
     "client": {"protocol", "recorder", "auth", "inbox"},
     "upstream": {"client", "protocol", "recorder", "jobs", "inbox"},

@@ -14,6 +14,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),
     "telemetry": frozenset({"host_parts"}),
+    "web_tools": frozenset({"builtin_tools"}),
 }
 """Features in the order in which they are asked, each with the members of `Feature` that it overrides.
 

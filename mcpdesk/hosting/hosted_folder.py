@@ -607,15 +607,19 @@ def _limits(settings: Settings) -> Limits:
 @cache
 def built_in(name: str) -> Tool:
     """Return the built-in tool of that name. Raises: KeyError."""
-    for function, note in _noted(import_module(BUILTINS[name])):
+    for function, note in _noted(import_module(BUILTINS[name].module)):
         if note.kind == "tool" and note.name == name:
             return typed_tool(BuiltIn(), function, note, name)
-    raise KeyError(f"{BUILTINS[name]} has no tool {name}")
+    raise KeyError(f"{BUILTINS[name].module} has no tool {name}")
 
 
 def resources_of(names: Iterable[str]) -> list[Resource | ResourceTemplate]:
     """Return the resources and templates that come with built-in tools, without duplicates."""
-    return [each for module in dict.fromkeys(BUILTINS[name] for name in names) for each in _resources(module)]
+    return [
+        each
+        for module in dict.fromkeys(BUILTINS[name].module for name in names)
+        for each in _resources(module)
+    ]
 
 
 @cache

@@ -10,37 +10,43 @@ from __future__ import annotations
 import unicodedata
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.feature import BuiltinTool
+from mcpdesk.features import offering
 
-BUILTINS = {
-    "Bash": "mcpdesk.tools.shell",
-    "AskUserQuestion": "mcpdesk.tools.ask",
-    "BackgroundBash": "mcpdesk.tools.shell",
-    "InvokeSkill": "mcpdesk.tools.skills",
-    "KillBgTask": "mcpdesk.tools.shell",
-    "ListBgTasks": "mcpdesk.tools.shell",
-    "PlanMode": "mcpdesk.tools.plan",
-    "ReadBgOutput": "mcpdesk.tools.shell",
-    "ReadDocs": "mcpdesk.tools.web.docs",
-    "ReadImage": "mcpdesk.tools.images",
-    "SetCallback": "mcpdesk.tools.callbacks",
-    "TaskManager": "mcpdesk.tools.tasks",
-    "WebSearch": "mcpdesk.tools.web.search",
+OWN_TOOLS = {
+    "Bash": BuiltinTool("mcpdesk.tools.shell"),
+    "AskUserQuestion": BuiltinTool("mcpdesk.tools.ask"),
+    "BackgroundBash": BuiltinTool("mcpdesk.tools.shell"),
+    "InvokeSkill": BuiltinTool("mcpdesk.tools.skills"),
+    "KillBgTask": BuiltinTool("mcpdesk.tools.shell"),
+    "ListBgTasks": BuiltinTool("mcpdesk.tools.shell"),
+    "PlanMode": BuiltinTool("mcpdesk.tools.plan"),
+    "ReadBgOutput": BuiltinTool("mcpdesk.tools.shell"),
+    "ReadImage": BuiltinTool("mcpdesk.tools.images", {"PIL": "pillow"}),
+    "SetCallback": BuiltinTool("mcpdesk.tools.callbacks"),
+    "TaskManager": BuiltinTool("mcpdesk.tools.tasks"),
 }
-"""Module that contains a tool, by the tool's name in `builtins` of `mcp.json`."""
+
+
+def _tools() -> dict[str, BuiltinTool]:
+    tools = dict(OWN_TOOLS)
+    for feature in offering("builtin_tools"):
+        tools |= feature.builtin_tools
+    return tools
+
+
+BUILTINS = _tools()
+"""Tools by the name in `builtins` of `mcp.json`: those of this package, then those of features."""
 EXTRA = "tools"
 INSTALL = f"pip install 'mcpdesk[{EXTRA}]'"
-LIBRARIES = {
-    "ReadDocs": {"bs4": "beautifulsoup4", "markdownify": "markdownify"},
-    "ReadImage": {"PIL": "pillow"},
-}
-"""Libraries of the extra that a tool needs, by the name of the tool: modules with their packages."""
 
 
 def missing_libraries(tool: str) -> str:
     """Return a message about libraries that a built-in tool needs and lacks; empty if there are none."""
     from importlib.util import find_spec
 
-    missing = [package for module, package in LIBRARIES.get(tool, {}).items() if find_spec(module) is None]
+    libraries = BUILTINS[tool].libraries
+    missing = [package for module, package in libraries.items() if find_spec(module) is None]
     if not missing:
         return ""
     what = "which are not installed" if len(missing) > 1 else "which is not installed"

@@ -9,7 +9,7 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from mcpdesk.tools.web.browser import find_browser
+from mcpdesk.features.web_tools.browser import find_browser
 from tests.bench.figure import OURS, Effort, Figure, Goal, beside, values
 from tests.bench.folder import echo_folder
 from tests.bench.load import Job

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
 
-from mcpdesk.tools.web.browser import find_browser
+from mcpdesk.features.web_tools.browser import find_browser
 from tests.support.dashboard import OPERATOR_KEY, Dashboard
 from tests.support.patience import WITHIN_S, until
 

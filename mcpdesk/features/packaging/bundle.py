@@ -24,7 +24,7 @@ from mcpdesk.protocol.catalogue.contract import LOCK_NAME
 from mcpdesk.protocol.jsonrpc import JSONObject
 from mcpdesk.recorder.masking import holds_token
 from mcpdesk.settings import ENV_FILES
-from mcpdesk.tools import EXTRA, LIBRARIES
+from mcpdesk.tools import BUILTINS, EXTRA
 
 MOST_FILES = 5_000
 MOST_BYTES = 64 << 20
@@ -119,7 +119,8 @@ def pack(
 
     `requires` are the requirements of the folder, and `builtins` the built-in tools that it offers.
     """
-    program = f"{NAME}[{EXTRA}]" if LIBRARIES.keys() & set(builtins) else NAME
+    needs_extra = any(BUILTINS[each].libraries for each in builtins if each in BUILTINS)
+    program = f"{NAME}[{EXTRA}]" if needs_extra else NAME
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         _add(archive, "manifest.json", json.dumps(manifest, indent=2, ensure_ascii=False).encode() + b"\n")

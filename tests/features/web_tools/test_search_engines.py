@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tools.web.search import (
+from mcpdesk.features.web_tools.search import (
     ENGINES,
     THREADS,
     USUAL,

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import DeskUserError, HandlerError
+from mcpdesk.features.web_tools.search import ENGINES, USUAL
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ServerState, ToolOptions
 from mcpdesk.settings import resolve
-from mcpdesk.tools.web.search import ENGINES, USUAL
-from tests.tools.support import ToolContext, fields, use
-from tests.tools.web.search_fixtures import (
+from tests.features.web_tools.search_fixtures import (
     CAPTCHA,
     EMPTY,
     SHAPES,
@@ -27,6 +26,7 @@ from tests.tools.web.search_fixtures import (
     engines,
     text,
 )
+from tests.tools.support import ToolContext, fields, use
 
 
 @pytest.fixture

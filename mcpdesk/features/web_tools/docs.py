@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.features.web_tools import page_text
 from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.tools import check_libraries
-from mcpdesk.tools.web import page_text
 
 if TYPE_CHECKING:
-    from mcpdesk.tools.web.fetch import FetchedPage
+    from mcpdesk.features.web_tools.fetch import FetchedPage
 
 MOST_WAIT_MS = 30_000
 HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -87,7 +87,7 @@ async def read_docs(
         format: Output format: text, html, or markdown
         wait_ms: Wait time for page load in ms
     """
-    from mcpdesk.tools.web.fetch import fetch
+    from mcpdesk.features.web_tools.fetch import fetch
 
     fetched = await fetch(url.strip(), private=ctx.hosted.options.read_private_urls)
     if fetched.content_type in HTML or (not fetched.content_type and b"<html" in fetched.body[:2000].lower()):
@@ -126,7 +126,7 @@ async def _page(fetched: FetchedPage, format: Format, wait_ms: int, ctx: Context
 
 async def _html(fetched: FetchedPage, wait_ms: int, ctx: Context) -> tuple[str, str, str]:
     """Return the HTML of the page, how it was loaded, and a note about that."""
-    from mcpdesk.tools.web.browser import BrowserError, draw, find_browser
+    from mcpdesk.features.web_tools.browser import BrowserError, draw, find_browser
 
     program = find_browser()
     if program is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcpdesk.errors import HandlerError
-from mcpdesk.tools.web.fetch import is_allowed, resolve
+from mcpdesk.features.web_tools.fetch import is_allowed, resolve
 
 INTERNET = ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
 OURS = ["127.0.0.1", "127.8.8.8", "::1"]

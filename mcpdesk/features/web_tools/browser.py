@@ -20,8 +20,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.features.web_tools.fetch import resolve
 from mcpdesk.tools.conversion import StdoutBytes
-from mcpdesk.tools.web.fetch import resolve
 
 NAMES = (
     "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge",

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from mcpdesk.errors import HandlerError
+from mcpdesk.features.web_tools import browser, fetch, page_text
+from mcpdesk.features.web_tools.browser import WAYS, find_browser
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import BROWSERS, ServerState, ToolOptions
 from mcpdesk.tools import conversion
-from mcpdesk.tools.web import browser, fetch, page_text
-from mcpdesk.tools.web.browser import WAYS, find_browser
+from tests.features.web_tools.pages import PNG, SENTENCE, Site, site
 from tests.tools.support import ToolContext, fields, use
-from tests.tools.web.pages import PNG, SENTENCE, Site, site
 
 BROWSER = find_browser()
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no browser was found on this machine")

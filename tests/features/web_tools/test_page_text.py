@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tools.web import page_text
-from mcpdesk.tools.web.fetch import decoded
-from mcpdesk.tools.web.page_text import markdown, plain, title_of
+from mcpdesk.features.web_tools import page_text
+from mcpdesk.features.web_tools.fetch import decoded
+from mcpdesk.features.web_tools.page_text import markdown, plain, title_of
 
 
 @pytest.mark.slow

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mcpdesk.tools.web.browser import guarding_proxy
+from mcpdesk.features.web_tools.browser import guarding_proxy
+from tests.features.web_tools.pages import Site, site
 from tests.support.patience import in_time, within
-from tests.tools.web.pages import Site, site
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcpdesk.tools.web.search import Hit, canonical, merge
+from mcpdesk.features.web_tools.search import Hit, canonical, merge
 
 
 def hits(*urls: str) -> list[Hit]:

@@ -1,1 +1,0 @@
-"""ReadDocs and WebSearch: web pages as text, and many search engines queried at once."""
