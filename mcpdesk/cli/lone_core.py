@@ -138,28 +138,28 @@ class _LoneCore:
         with AttachPoint(self._host, "stdio"):
             await self._host.open()
             if not self._is_alone:
-                await self._hear_of_desks()
+                await self._listen_for_desks()
             await asyncio.Event().wait()
 
-    async def _hear_of_desks(self) -> None:
+    async def _listen_for_desks(self) -> None:
         """Listen for desks, and look for one that started earlier."""
         try:
             rendezvous.private_folder()
-            place = rendezvous.listen(rendezvous.waiting_point(self._folder))
+            meeting = rendezvous.listen(rendezvous.waiting_point(self._folder))
         except OSError as error:
             self._host.journal.log("warning", "server", f"no desk will find this client: {error}")
             return
-        if place is None:
+        if meeting is None:
             return
         loop = asyncio.get_running_loop()
-        place.listener.setblocking(False)
+        meeting.listener.setblocking(False)
         try:
             while True:
                 await self._ask_desk()
-                visitor, _ = await loop.sock_accept(place.listener)
+                visitor, _ = await loop.sock_accept(meeting.listener)
                 visitor.close()
         finally:
-            place.leave()
+            meeting.leave()
 
     async def _ask_desk(self) -> None:
         """Connect to the desk, if there is one, and start the handover of the client."""

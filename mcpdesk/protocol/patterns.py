@@ -1,8 +1,8 @@
 """Matching of texts against the regular expressions of JSON Schemas, with a bound on time.
 
 Schemas come from servers, documents and authors, and texts from callers. Both may be hostile. Small patterns
-are matched in linear time against texts of any length. Larger patterns have a lower limit on
-the length of a text. A pattern with look-around or back references also has a limit on steps.
+are matched in linear time against texts of any length. Larger patterns have a lower limit on the length of a
+text. A pattern with look-around or back references also has a limit on steps.
 
 jsonschema_rs is imported when the first pattern is compiled.
 """

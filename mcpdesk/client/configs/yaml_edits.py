@@ -52,8 +52,8 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
         if reason := _reason(server):
             left[server.name] = reason
             continue
-        own = server.entry[server.command_key]
-        args = [*command[1:], *TAP, own, *(server.entry.get("args") or ())]
+        program = server.entry[server.command_key]
+        args = [*command[1:], *TAP, program, *(server.entry.get("args") or ())]
         wanted = {**server.entry, server.command_key: command[0], "args": args}
         edited = _edited(text, server, partial(_with_tap, text, server.command_key, command), wanted)
         if edited is None:
@@ -68,12 +68,12 @@ def unwrapped(text: str) -> ConfigEdit:
     """Remove the tap from all servers."""
     changed: list[str] = []
     for server in _servers(text):
-        if not (ours := server.tap):
+        if not (tap_args := server.tap):
             continue
-        command, *args = server.entry["args"][len(ours) :]
+        command, *args = server.entry["args"][len(tap_args) :]
         restored = {**server.entry, server.command_key: command, "args": args}
         without = {key: value for key, value in restored.items() if key != "args" or args}
-        take_out = partial(_without_tap, text, server.command_key, ours)
+        take_out = partial(_without_tap, text, server.command_key, tap_args)
         edited = _edited(text, server, take_out, restored) or _edited(text, server, take_out, without)
         if edited is not None:
             text = edited
@@ -85,16 +85,20 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
     """Replace the command of each entry that starts this program if `is_dead` returns True for it."""
     changed, left = list[str](), dict[str, str]()
     for server in _servers(text):
-        own: Any = server.entry.get(server.command_key)
+        program: Any = server.entry.get(server.command_key)
         args: Any = server.entry.get("args")
-        ours = own_arguments(own, args)
-        if ours is None or args[len(ours) : len(ours) + 1] != ["stdio"] or not is_dead((own, *ours)):
+        own_args = own_arguments(program, args)
+        if (
+            own_args is None
+            or args[len(own_args) : len(own_args) + 1] != ["stdio"]
+            or not is_dead((program, *own_args))
+        ):
             continue
-        put = partial(_with_program, text, server.command_key, len(ours), command)
+        put = partial(_with_program, text, server.command_key, len(own_args), command)
         wanted = {
             **server.entry,
             server.command_key: command[0],
-            "args": [*command[1:], *args[len(ours) :]],
+            "args": [*command[1:], *args[len(own_args) :]],
         }
         if (edited := _edited(text, server, put, wanted)) is None:
             left[server.name] = NOT_EDITED
@@ -106,8 +110,8 @@ def repaired(text: str, command: Sequence[str], is_dead: Callable[[Sequence[str]
 
 def _with_program(text: str, key: str, count: int, command: Sequence[str], entry: Any) -> _Edits:
     """Return edits that replace a command and the first `count` arguments; empty for an unsupported form."""
-    own, args = _pair(entry, key), _pair(entry, "args")
-    if own is None or args is None or args[1].id != "sequence" or _is_block_text(own[1], text):
+    program, args = _pair(entry, key), _pair(entry, "args")
+    if program is None or args is None or args[1].id != "sequence" or not _is_one_line(program[1], text):
         return []
     elements, words = args[1].value, list(map(json.dumps, command[1:]))
     start, stop = _span(elements[0])[0], _span(elements[count])[0]
@@ -116,7 +120,7 @@ def _with_program(text: str, key: str, count: int, command: Sequence[str], entry
         start, stop = text.rfind("-", 0, start), text.rfind("-", 0, stop)
         gap = _new_line(text, args[1].start_mark.column, start)
         new = "".join(f"- {word}{gap}" for word in words)
-    return [(*_span(own[1]), json.dumps(command[0])), (start, stop, new)]
+    return [(*_span(program[1]), json.dumps(command[0])), (start, stop, new)]
 
 
 def server_names(text: str) -> list[str]:
@@ -149,19 +153,19 @@ def _reason(server: _Server) -> str:
 
 def _with_tap(text: str, key: str, command: Sequence[str], entry: Any) -> _Edits:
     """Return edits that insert the tap into an entry; empty for an unsupported form."""
-    own, args = _pair(entry, key), _pair(entry, "args")
-    if own is None or _is_block_text(own[1], text):
+    program, args = _pair(entry, key), _pair(entry, "args")
+    if program is None or not _is_one_line(program[1], text):
         return []
-    first, last = _span(own[1])
+    first, last = _span(program[1])
     words = [*map(json.dumps, (*command[1:], *TAP)), text[first:last]]
-    return [(first, last, json.dumps(command[0])), *_words_put_in(text, entry, own, args, words)]
+    return [(first, last, json.dumps(command[0])), *_words_put_in(text, entry, program, args, words)]
 
 
-def _words_put_in(text: str, entry: Any, own: Any, args: Any, words: Sequence[str]) -> _Edits:
+def _words_put_in(text: str, entry: Any, program: Any, args: Any, words: Sequence[str]) -> _Edits:
     """Return edits that insert `words` at the start of the arguments."""
-    last = _span(own[1])[1]
+    last = _span(program[1])[1]
     if args is None:
-        new = _new_args(text, entry.flow_style, own, words)
+        new = _new_args(text, entry.flow_style, program, words)
         return [(last, last, new)]
     start, stop = _span(args[1])
     if args[1].id == "scalar":  # null or an empty value
@@ -178,30 +182,30 @@ def _words_put_in(text: str, entry: Any, own: Any, args: Any, words: Sequence[st
     return [(start, start, "".join(f"- {word}{gap}" for word in words))]
 
 
-def _new_args(text: str, is_flow: bool, own: Any, words: Sequence[str]) -> str:
+def _new_args(text: str, is_flow: bool, program: Any, words: Sequence[str]) -> str:
     """Return the text of arguments to add after the command of an entry without arguments."""
     if is_flow:
         return f", args: [{', '.join(words)}]"
-    gap = _new_line(text, own[0].start_mark.column, _span(own[1])[1])
+    gap = _new_line(text, program[0].start_mark.column, _span(program[1])[1])
     return f"{gap}args:" + "".join(f"{gap}- {word}" for word in words)
 
 
-def _without_tap(text: str, key: str, ours: Sequence[str], entry: Any) -> _Edits:
+def _without_tap(text: str, key: str, tap_args: Sequence[str], entry: Any) -> _Edits:
     """Return edits that remove the tap; empty if it does not have the form that `wrapped` writes."""
     command, args = _pair(entry, key), _pair(entry, "args")
     if command is None or args is None or args[1].id != "sequence":
         return []
     elements = args[1].value
-    own = elements[len(ours)]
-    own_text = text[slice(*_span(own))]
+    original = elements[len(tap_args)]
+    original_text = text[slice(*_span(original))]
     first, last = _span(command[1])
-    edits = [(first, last, own_text)]
-    new = _new_args(text, entry.flow_style, command, [*map(json.dumps, ours), own_text])
-    if text.startswith(new, last) and len(elements) == len(ours) + 1:
+    edits = [(first, last, original_text)]
+    new = _new_args(text, entry.flow_style, command, [*map(json.dumps, tap_args), original_text])
+    if text.startswith(new, last) and len(elements) == len(tap_args) + 1:
         return [*edits, (last, last + len(new), "")]
-    start, stop = _span(elements[0])[0], _span(own)[1]
-    if len(elements) > len(ours) + 1:
-        stop = _span(elements[len(ours) + 1])[0]
+    start, stop = _span(elements[0])[0], _span(original)[1]
+    if len(elements) > len(tap_args) + 1:
+        stop = _span(elements[len(tap_args) + 1])[0]
         if not args[1].flow_style:  # from dash to dash
             start, stop = text.rfind("-", 0, start), text.rfind("-", 0, stop)
     elif args[1].flow_style:
@@ -254,9 +258,9 @@ def _pair(node: Any, key: str) -> Any:
     return next(found, None)
 
 
-def _is_block_text(node: Any, text: str) -> bool:
-    """True unless a value is a scalar on a single line."""
-    return node.id != "scalar" or node.style in ("|", ">") or "\n" in text[slice(*_span(node))]
+def _is_one_line(node: Any, text: str) -> bool:
+    """Return True if a value is a scalar on a single line."""
+    return node.id == "scalar" and node.style not in ("|", ">") and "\n" not in text[slice(*_span(node))]
 
 
 def _span(node: Any) -> tuple[int, int]:

@@ -154,8 +154,10 @@ class Offer:
         """`folder` is a digest of the server's files; empty if unknown."""
         self.version = version
         self.items = len(catalogue.items)
-        told = sorted((item.kind.value, item.name, codec.dumps(item.definition)) for item in catalogue.items)
-        self.digest = blake2b(repr((version, told, folder)).encode(), digest_size=4).hexdigest()
+        definitions = sorted(
+            (item.kind.value, item.name, codec.dumps(item.definition)) for item in catalogue.items
+        )
+        self.digest = blake2b(repr((version, definitions, folder)).encode(), digest_size=4).hexdigest()
 
     def __str__(self) -> str:
         version = f"version {self.version}, " if self.version else ""
@@ -169,8 +171,8 @@ def difference(offers: Mapping[str, Offer]) -> str:
         alike[offer.digest].append(replica)
     if len(alike) < 2:
         return ""
-    told = [f"{', '.join(names)}: {offers[names[0]]}" for names in alike.values()]
-    return f"not the same on every replica · {' · '.join(told)}"
+    groups = [f"{', '.join(names)}: {offers[names[0]]}" for names in alike.values()]
+    return f"not the same on every replica · {' · '.join(groups)}"
 
 
 class OfferComparison:
@@ -185,21 +187,21 @@ class OfferComparison:
 
     def problem(self, server: str) -> str:
         """Return a sentence about a persistent difference of a server; empty if there is none."""
-        told, lasted = self._differing.get(server, ("", 0))
-        return told if lasted >= LASTING else ""
+        text, lasted = self._differing.get(server, ("", 0))
+        return text if lasted >= LASTING else ""
 
     def compare(self, offers: Mapping[str, Mapping[str, Offer]]) -> None:
         """Compare the current offers, by server and replica."""
         for name in dict.fromkeys((*self._differing, *offers)):
-            told = difference(offers.get(name, {}))
+            current = difference(offers.get(name, {}))
             before, lasted = self._differing.pop(name, ("", 0))
-            if told:
-                self._differing[name] = told, lasted + 1 if told == before else 1
+            if current:
+                self._differing[name] = current, lasted + 1 if current == before else 1
                 if self._differing[name][1] == LASTING:
-                    self._notify(f"{name} is {told}", Severity.WARNING, "workbench")
+                    self._notify(f"{name} is {current}", Severity.WARNING, "workbench")
             elif lasted >= LASTING:
                 self._notify(f"{name} is the same on every replica again", Severity.INFO, "logs")
-            if told != before or (told and lasted + 1 == LASTING):
+            if current != before or (current and lasted + 1 == LASTING):
                 self.version += 1
 
 

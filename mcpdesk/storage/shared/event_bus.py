@@ -31,7 +31,7 @@ Listener = Callable[[Mapping[str, Any]], object]
 log = logging.getLogger(__name__)
 
 
-class ToldEvent(NamedTuple):
+class BusEvent(NamedTuple):
     """One event, as read from the stream."""
 
     id: str
@@ -106,10 +106,10 @@ class EventBus:
         """
         return list(self.fields(kind, facts).values())
 
-    async def since(self, identifier: str) -> list[ToldEvent]:
+    async def since(self, identifier: str) -> list[BusEvent]:
         """Return all events after an id, of any replica. Raises: EngineAway."""
         return [
-            ToldEvent(
+            BusEvent(
                 each,
                 fields[b"from"].decode(),
                 int(fields.get(b"number", 0)),
@@ -147,9 +147,9 @@ class EventBus:
             for identifier, fields in entries:
                 self.last = identifier
                 if fields[b"from"] != self._replica:
-                    self._hear(fields)
+                    self._deliver(fields)
 
-    def _hear(self, fields: Mapping[bytes, bytes]) -> None:
+    def _deliver(self, fields: Mapping[bytes, bytes]) -> None:
         listener = self._listeners.get(fields[b"kind"].decode())
         if listener is not None:
             try:

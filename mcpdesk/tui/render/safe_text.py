@@ -65,7 +65,7 @@ def ending(text: str, width: int = 0) -> str:
 
 
 _INDENT = "  "
-_GOES_ON = " \\"
+_CONTINUED = " \\"
 
 
 def shown_command(command: str, key: str, width: int) -> list[str]:
@@ -84,11 +84,11 @@ def folded(command: str, width: int) -> list[str]:
     lines = [parts[0]]
     for part in parts[1:]:
         longer = f"{lines[-1]} {part}"
-        if cell_len(longer) + len(_GOES_ON) <= width:
+        if cell_len(longer) + len(_CONTINUED) <= width:
             lines[-1] = longer
         else:
             lines.append(_INDENT + part)
-    return [line + _GOES_ON for line in lines[:-1]] + lines[-1:]
+    return [line + _CONTINUED for line in lines[:-1]] + lines[-1:]
 
 
 def _parts(command: str) -> Iterator[str]:
