@@ -27,8 +27,8 @@ from mcpdesk.server.offer.server import Server
 if TYPE_CHECKING:
     from mcpdesk.hosting.holding.holds import Holds
 
-WITHHELD = "a mistake in an mcp.json has to be mended first; the desk and the log name it"
-MISTAKEN = "there is a mistake in it, which the desk and `mcpdesk check` name"
+WITHHELD = "an mcp.json is invalid; the desk and the log show the error"
+MISTAKEN = "it has an error; the desk and `mcpdesk check` show it"
 
 
 def summary_of(dialogue: HostedDialogue) -> ClientSummary:

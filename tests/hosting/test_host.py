@@ -239,7 +239,7 @@ async def test_a_server_with_a_mistake_in_its_manifest_refuses_everybody_until_i
         base = url.removesuffix("/mcp/gate")
         async with client.post(other, json=CALL) as answer:
             assert answer.status == 200
-        why = "a mistake in an mcp.json has to be mended first; the desk and the log name it"
+        why = "an mcp.json is invalid; the desk and the log show the error"
         said = f"gate is not served: {why}"
         for message in (CALL, CALL | {"method": "initialize"}):
             async with client.post(url, json=message, headers={"Authorization": "Bearer x"}) as answer:

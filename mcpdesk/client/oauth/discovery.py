@@ -126,7 +126,7 @@ def find_authorization_server(issuer: str) -> Flow[AuthorizationServer]:
             raise AuthorizationError(f"{what}: HTTP {answer.status} at {excerpt(place)}")
     if fault is not None:
         raise fault
-    raise AuthorizationError(f"{what} is nowhere: tried {', '.join(map(excerpt, places))}", "RFC 8414, 3")
+    raise AuthorizationError(f"{what} was not found: tried {', '.join(map(excerpt, places))}", "RFC 8414, 3")
 
 
 def _broken(what: str, place: str, answer: Fetched) -> AuthorizationError:
@@ -175,9 +175,9 @@ def authorization_server(found: JSONObject, issuer: str) -> AuthorizationServer:
     """
     own = found.get("issuer")
     if not isinstance(own, str) or own.removesuffix("/") != issuer.removesuffix("/"):
-        said = excerpt(repr(own))
-        told = f"the metadata of the authorization server {excerpt(issuer)} says it is of {said}"
-        raise AuthorizationError(told, "RFC 8414, 3.3")
+        names = f"names the issuer {excerpt(repr(own))}"
+        reason = f"the metadata of the authorization server {excerpt(issuer)} {names}"
+        raise AuthorizationError(reason, "RFC 8414, 3.3")
 
     def endpoint(name: str) -> str:
         return checked_endpoint(found[name], name) if found.get(name) is not None else ""

@@ -194,7 +194,7 @@ def _contents(found: FoundResource, output: Any, revision: Revision) -> list[JSO
             try:
                 content.check_contents(each)
             except ValueError as error:
-                reason = f"Reading {found.uri[:200]} gave what are no contents: entry {number}: {error}"
+                reason = f"Reading {found.uri[:200]} returned invalid contents: entry {number}: {error}"
                 raise ProtocolError(ErrorCode.INTERNAL_ERROR, reason) from None
         return [shaping.contents(each, revision) for each in output]
     if isinstance(output, str | bytes):
