@@ -520,7 +520,7 @@ def _reason(error: BaseException) -> str:
     if FULL.search(text):
         return "its memory is full (OOM command not allowed)"
     if told := DISTRUSTED.search(text):
-        hint = "" if "mismatch" in told[1] else "; ssl_ca_certs=FILE in the URL names whom to trust"
+        hint = "" if "mismatch" in told[1] else "; ssl_ca_certs=FILE in the URL names the CA to trust"
         return f"its certificate is not accepted: {told[1]}{hint}"
     if CERTIFICATE_REQUIRED.search(text):
         return f"it asks for a client certificate: {CERTIFICATE_HINT}"

@@ -169,7 +169,7 @@ async def test_a_certificate_of_somebody_unknown_is_refused_in_a_sentence(encryp
     place = f"rediss://localhost:{encrypted.tls_port}/0"
     assert await refused(f"rediss://:secret@localhost:{encrypted.tls_port}/0") == (
         f"{place} cannot be used: its certificate is not accepted: self-signed certificate in certificate "
-        "chain; ssl_ca_certs=FILE in the URL names whom to trust"
+        "chain; ssl_ca_certs=FILE in the URL names the CA to trust"
     )
 
 
