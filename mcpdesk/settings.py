@@ -364,7 +364,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("shared_mask", SettingKind.SWITCH, False, ("MCPDESK_SHARED_MASK",),
             "If true, secrets are masked in what is sent to desks on other machines."),
     Setting("replica_url", SettingKind.TEXT, "", ("MCPDESK_REPLICA_URL",),
-            "Address for other replicas, such as http://10.0.0.7:3333; by default where it listens.",
+            "Address for other replicas, such as http://10.0.0.7:3333; by default the one it listens on.",
             pattern=r"https?://[^\s/]+", allowed="http://HOST:PORT"),
     Setting("otel_endpoint", SettingKind.TEXT, "", ("MCPDESK_OTEL_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"),
             "Collector of traces and metrics, OTLP over HTTP, such as http://127.0.0.1:4318. "
@@ -378,7 +378,7 @@ SETTINGS: tuple[Setting, ...] = (
             ("MCPDESK_OTEL_METRICS_MS", "OTEL_METRIC_EXPORT_INTERVAL"),
             "Interval of metrics; traces are sent once a second.", least=100),
     Setting("otel_traces_percent", SettingKind.INTEGER, 100, ("MCPDESK_OTEL_TRACES_PERCENT",),
-            "Share of traces that is sent; for a trace of a caller, the caller decides.", most=100),
+            "Share of traces to send. If a caller sends a trace, its sampling flag decides.", most=100),
     Setting("trust", SettingKind.SWITCH, False, ("MCPDESK_TRUST",),
             "Use configuration files without asking whether their content is trusted."),
     Setting("state_dir", SettingKind.PATH, None, ("MCPDESK_STATE_DIR",),
