@@ -83,7 +83,7 @@ _app = partial(Action, scope="app", group="Desk")
 ACTIONS: tuple[Action, ...] = (
     _workbench("call", "ctrl+r", "call",
         "Call the tool, read the resource, get the prompt; a destructive tool asks once more."),
-    _workbench("again", "full_stop", "same again",
+    _workbench("again", "full_stop", "repeat",
         "Call again with the arguments of the last call.", footer=False, wide=True),
     _workbench("replay_recording", "R", "what the save changed",
         "Show the effect on clients, and repeat this session's calls of read-only tools.",
@@ -168,7 +168,7 @@ ACTIONS: tuple[Action, ...] = (
 
     _traffic_list("open", "enter", "details", "Show the messages of the exchange; esc closes.", weight=18),
     _traffic_list("follow", "f", "follow", "Stay at the newest line, or stop.", weight=6),
-    _traffic_list("pause", "p", "pause", "Take in no more lines; nothing is lost.", weight=6),
+    _traffic_list("pause", "p", "pause", "Stop adding lines; nothing is lost.", weight=6),
     _traffic_list("mark", "m", "mark", "Mark the line and move to the next."),
     _traffic_list("unfold", "right", "unfold", "Show the notifications of a call below it.",
         footer=False),
@@ -181,9 +181,9 @@ ACTIONS: tuple[Action, ...] = (
     _traffic_list("next_like('error', 1)", "e", "next error",
         "The next line that failed; wraps around. E goes back.", footer=False, wide=True),
     _traffic_list("next_like('error', -1)", "E", "previous error", footer=False),
-    _traffic_list("next_like('slow', 1)", "s", "next slow one",
+    _traffic_list("next_like('slow', 1)", "s", "next slow call",
         "The next that took twice as long as 9 in 10 of its kind; S goes back.", footer=False, wide=True),
-    _traffic_list("next_like('slow', -1)", "S", "previous slow one", footer=False),
+    _traffic_list("next_like('slow', -1)", "S", "previous slow call", footer=False),
     _traffic_list("waterfall", "w", "waterfall",
         "Where the time of each exchange went, on one time axis: in its handler, waiting, writing.",
         weight=8),
@@ -227,7 +227,7 @@ ACTIONS: tuple[Action, ...] = (
         footer=False, wide=True),
     _traffic("faults", "B", "faults",
         "Inject faults into a share of the messages: delay, loss, cut, error.", footer=False, wide=True),
-    _traffic("back", "escape", "back", "Close the details, then drop the filter.", footer=False),
+    _traffic("back", "escape", "back", "Close the details, then clear the filter.", footer=False),
 
     _traffic_detail("show_tab(-1)", "left_square_bracket", "previous tab", footer=False),
     _traffic_detail("show_tab(1)", "right_square_bracket", "next tab",
@@ -238,7 +238,7 @@ ACTIONS: tuple[Action, ...] = (
     _activity("show_tab(-1)", "left_square_bracket", "previous part", footer=False),
     _activity("show_tab(1)", "right_square_bracket", "next part", "Inbox, jobs, callbacks, tasks, plan."),
     _activity("filter", "slash", "filter", "Show only lines that contain all words."),
-    _activity("back", "escape", "back", "To the list, then drop the filter.", footer=False),
+    _activity("back", "escape", "back", "To the list, then clear the filter.", footer=False),
 
     _inbox("open", "enter", "open", "Answer the question, or read how it ended."),
     _inbox("decline", "d", "decline", "Decline the selected question."),
@@ -249,8 +249,8 @@ ACTIONS: tuple[Action, ...] = (
     _jobs("follow", "f", "follow", "Stay at the end of the output, or stop."),
     _jobs("copy", "y", "copy", "Copy the command, the output, or its path."),
 
-    _callbacks("open", "enter", "message", "Go to the whole message."),
-    _callbacks("fire", "r", "fire now", "Fire the callback before its time."),
+    _callbacks("open", "enter", "message", "Show the full message."),
+    _callbacks("fire", "r", "fire now", "Fire the callback now."),
     _callbacks("cancel", "x", "cancel", "Delete the callback; asks once more."),
     _callbacks("copy", "y", "copy", "Copy the message, or all details."),
 
@@ -261,7 +261,7 @@ ACTIONS: tuple[Action, ...] = (
     _plan("copy", "y", "copy", "Copy the plan, its file or its goal."),
 
     _question("choose", "space,1,2,3,4,5,6,7,8,9,0", "choose",
-        "A digit chooses its option, space the one under the cursor."),
+        "A digit chooses its option, space chooses the one under the cursor."),
     _question("next_page", "enter", "next",
         "Choose the option; if it is chosen, continue, and on the last page answer."),
     _question("previous_page", "backspace", "back"),
@@ -285,7 +285,7 @@ ACTIONS: tuple[Action, ...] = (
     _clients("sort", "s", "sort",
              "Sort by the next column. Calls are tools called, resources read and prompts fetched."),
     _clients("disconnect", "d", "disconnect", "End the session or connection of the client; asks once more."),
-    _clients("back", "escape", "back", "To the list, then drop the filter.", footer=False),
+    _clients("back", "escape", "back", "To the list, then clear the filter.", footer=False),
 
     _statistics("filter", "slash", "filter", "Show only lines that contain all words."),
     _statistics("sort", "s", "sort", "Sort by the next column; a click on a head sorts by it."),
@@ -296,7 +296,7 @@ ACTIONS: tuple[Action, ...] = (
     _statistics("show_tab(1)", "right_square_bracket", "next table",
                 "Tools; clients, by their calls of tools, resources and prompts; methods, by all requests. "
                 "Times do not include waiting for people and clients."),
-    _statistics("back", "escape", "back", "To the list, then drop the filter.", footer=False),
+    _statistics("back", "escape", "back", "To the list, then clear the filter.", footer=False),
 
     _logs("filter", "slash", "filter",
         "Show only lines that contain all words, in text, source or position."),
@@ -314,8 +314,8 @@ ACTIONS: tuple[Action, ...] = (
     _logs("unfold", "right", "unfold", "Show the lines below an entry, as of errors.",
         footer=False, wide=True),
     _logs("fold", "left", "fold", "Hide the lines below an entry.", footer=False),
-    _logs("copy", "y", "copy", "Copy the text, the place or the whole line."),
-    _logs("details", "enter", "whole text", "Show all lines of an entry, and hide them."),
+    _logs("copy", "y", "copy", "Copy the text, the position or the full line."),
+    _logs("details", "enter", "full text", "Show all lines of an entry, and hide them."),
     _logs("reset", "escape", "show all", "Drop filter, level and source.", footer=False),
 
     _main_desk("jump", "ctrl+o", "jump", "Show a letter over every pane; press it to go there."),
@@ -335,7 +335,7 @@ ACTIONS: tuple[Action, ...] = (
         footer=False, weight=60),
     _main_desk("standing_approvals", "A", "standing approvals",
         "Tools that clients may call without approval; enter revokes one.", footer=False),
-    _main_desk("zoom", "z", "maximise", "Give the focused pane the whole screen, and back.", footer=False),
+    _main_desk("zoom", "z", "maximise", "Show only the focused pane, or all panes again.", footer=False),
 
     _main_server("copy_url", "u", "copy URL", "Copy the URL of the server.", footer=False),
     _main_server("client_config", "U", "client configuration",
@@ -367,14 +367,14 @@ ACTIONS: tuple[Action, ...] = (
 
     _app("palette", "ctrl+p", "palette", "Find any action by name.", priority=True, weight=60),
     _app("show_help", "question_mark,f1", "help", "The keys of the focused pane.", weight=61),
-    _app("show_news", "exclamation_mark", "the last news",
-        "Latest notifications in full, and the text that was copied last.",
+    _app("show_news", "exclamation_mark", "messages",
+        "Latest notifications in full, and the text copied last.",
         footer=False, wide=True),
     _app("pick_theme", "t", "theme", "Choose a theme; the screen previews each.",
         footer=False, wide=True),
     _app("ask_quit", "ctrl+q", "quit", "Quit; asks first if something would be lost.", priority=True),
     _app("interrupt", "ctrl+c", "copy or quit",
-        "Copy selected text; without one, press twice within 2 s to quit.", footer=False, priority=True),
+        "Copy the selected text; with none, two presses within 2 s quit.", footer=False, priority=True),
 )
 # fmt: on
 

@@ -383,7 +383,7 @@ class DeskApp(App[None]):
             self._show_fresh(event.size.width)
 
     def action_show_news(self) -> None:
-        """Show the recent news, the newest first, and the text that was copied last."""
+        """Show the recent news, the newest first, and the text copied last."""
         from mcpdesk.tui.screens.overlays import NewsScreen
 
         self.push_screen(NewsScreen(self.told, self.clipboard, self._told_count - len(self.told)))

@@ -51,7 +51,7 @@ class ClientConfigs:
             asked = _Asked(state, self._link.client_config(server.name, client))
             self._asked[server.name, client] = asked
         if not asked.answer.done():
-            return ["… the core is asked for it"]
+            return ["… loading from the core"]
         if (error := asked.answer.exception()) is not None:
             return [one_line(str(error))]
         return shown_command(asked.answer.result(), view.api_key, width)
@@ -64,13 +64,13 @@ async def answer_of(app: App[None], asked: Future[Result], what: str) -> Result 
     """
     try:
         if not asked.done():
-            app.notify(f"The core is asked for {what}.", markup=False)
+            app.notify(f"Requesting {what} from the core.", markup=False)
         return await asyncio.wait_for(asyncio.wrap_future(asked), ANSWER_S)
     except TimeoutError:
         error = "the core does not answer"
     except (ValueError, DeskUserError) as problem:
         error = one_line(str(problem))
-    app.notify(f"No {what}: {error}", severity="warning", markup=False)
+    app.notify(f"{what[:1].upper()}{what[1:]} unavailable: {error}", severity="warning", markup=False)
     return None
 
 
@@ -91,11 +91,11 @@ async def fetch_exchanges(app: App[None], index: Index, numbers: Iterable[int]) 
     ]
     if not frames:
         return
-    app.notify("The core is asked for all bytes of large messages.")
+    app.notify("Requesting all bytes of large messages from the core.")
     try:
         async with asyncio.timeout(ANSWER_S):
             for frame in frames:
                 while not index.is_here(frame):  # noqa: ASYNC110 (a frame may be forgotten and asked for again)
                     await asyncio.sleep(LOOK_S)
     except TimeoutError:
-        app.notify("The core does not answer: large messages are not complete.", severity="warning")
+        app.notify("The core does not answer: large messages are incomplete.", severity="warning")

@@ -81,15 +81,15 @@ def leave_to(app: App[Any], command: list[str], variable: str) -> None:
     `variable` is the environment variable that selects the program.
     """
     if not command:
-        app.notify(f"There is no program for this: set {variable} to one.", severity="warning", markup=False)
+        app.notify(f"No program is configured for this: set {variable}.", severity="warning", markup=False)
         return
     try:
         with app.suspend(), _terminal() as terminal:
             subprocess.run(command, check=False, stdin=terminal, stdout=terminal, stderr=terminal)
     except SuspendNotSupported:
-        app.notify(f"This terminal cannot be left to {command[0]}.", severity="warning", markup=False)
+        app.notify(f"The terminal cannot be handed over to {command[0]}.", severity="warning", markup=False)
     except OSError as error:
-        told = f"{command[0]!r} cannot be started: {error.strerror}. {variable} names another program."
+        told = f"{command[0]!r} cannot be started: {error.strerror}. Set {variable} to another program."
         app.notify(told, severity="error", markup=False)
     app.refresh(layout=True)
 

@@ -43,7 +43,7 @@ def edit_text(app: App[Any], text: str, name: str) -> str:
         try:
             return path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            app.notify(f"What was edited cannot be read: {error}", severity="error", markup=False)
+            app.notify(f"The edited file cannot be read: {error}", severity="error", markup=False)
             return text
 
 

@@ -206,7 +206,7 @@ def _check_colour(key: str, value: str) -> None:
     try:
         Color.parse(value)
     except ColorParseError:
-        raise _WrongValueError(key, f"{value!r} is no colour for {key!r}") from None
+        raise _WrongValueError(key, f"{key!r} must be a colour, not {value!r}") from None
 
 
 def _line_of(text: str, key: str) -> int:
@@ -243,9 +243,9 @@ class ThemeChoice:
         themes, problems = load_themes(self._folders)
         for theme in themes.values():
             app.register_theme(theme)
-        complaints = [f"theme left out: {problem}" for problem in problems]
+        complaints = [f"theme skipped: {problem}" for problem in problems]
         if self._unknown:
-            complaints.insert(0, f"There is no theme called {self._unknown}.")
+            complaints.insert(0, f"Theme {self._unknown} does not exist.")
         for complaint in complaints:
             app.notify(one_line(complaint), severity="warning", markup=False)
 

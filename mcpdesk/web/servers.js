@@ -15,7 +15,7 @@ const PROTECTIONS = {
   loopback: ["○", "muted", "loopback", "No key: only this machine can reach it."],
   open: ["▲", "bad", "OPEN", "A key would be due, and is switched off."],
   socket: ["●", "good", "socket", "Only programs of this user can reach the Unix socket."],
-  offline: ["✕", "warn", "not listening", "Nothing listens for HTTP."],
+  offline: ["✕", "warn", "not listening", "HTTP is not served."],
 };
 const TOKENS = {
   key: ["●", "good", "key", "Callers need the key and a token."],

@@ -174,9 +174,9 @@ function teach() {
   } else if (lesson.startsWith("first") && servers().length) {
     const proof = proofs().map(header => ` -H '${header}'`).join("");
     const command = `curl -sS -H 'Content-Type: application/json'${proof} -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' ${addressOf(servers()[0])}`;
-    place.replaceChildren(el("p", {}, "No message has passed yet. Connect a client, or try by hand:"), el("pre", {}, command),
+    place.replaceChildren(el("p", {}, "No messages yet. Connect a client, or try by hand:"), el("pre", {}, command),
       el("button", { type: "button", onclick: () => copy(command, "the command") }, "Copy the command"));
-  } else place.replaceChildren(el("p", {}, lesson === "reading" ? "Reading what passed so far…" : "No message has passed yet."));
+  } else place.replaceChildren(el("p", {}, lesson === "reading" ? "Reading what passed so far…" : "No messages yet."));
 }
 
 async function apply() {

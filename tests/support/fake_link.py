@@ -526,10 +526,10 @@ class FakeLink(Link):
         return call
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        raise AssertionError("sample servers look at no tokens")
+        raise AssertionError("sample servers accept no tokens")
 
     def drop_token(self, server: str) -> None:
-        raise AssertionError("sample servers look at no tokens")
+        raise AssertionError("sample servers accept no tokens")
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
         self.answers.append((question, tuple(answers)))

@@ -21,7 +21,7 @@ def packet(kind: bytes, payload: bytes) -> None:
 def main(what: str) -> None:
     """Run until the page asks it to leave, unless `what` says otherwise."""
     if what == "broken":
-        sys.exit("mcpdesk: No core of mcpdesk runs on this machine.")
+        sys.exit("mcpdesk: No core of mcpdesk is running on this machine.")
     sys.stdout.buffer.write(b"__GANGLION__\n")
     packet(b"D", f"{os.environ['COLUMNS']}x{os.environ['ROWS']} pid {os.getpid()} ".encode())
     packet(

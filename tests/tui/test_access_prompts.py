@@ -102,10 +102,10 @@ async def test_a_guarded_tool_says_what_it_needs_and_is_called_with_a_token(
 ) -> None:
     async with counter(monkeypatch) as it:
         await it.open("balance")
-        await it.until(lambda: "needs a token with scope wallet:read · T gives one" in it.shown())
-        await it.call("Unauthorized: missing JWT", "T gives the desk a token for this server.")
+        await it.until(lambda: "needs a token with scope wallet:read · T sets one" in it.shown())
+        await it.call("Unauthorized: missing JWT", "T sets a token for this server.")
         prompt = await it.ask()
-        assert "The desk calls wallet as anybody." in it.shown()
+        assert "The desk calls wallet without a token." in it.shown()
         assert "balance needs one with scope wallet:read." in it.shown()
         text = issue("wallet")
         await it.paste(text)
@@ -121,9 +121,9 @@ async def test_a_guarded_tool_says_what_it_needs_and_is_called_with_a_token(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (lambda: issue(lasts_s=-60), "✗ The token does not count: it has expired."),
-        (lambda: issue(secret=SECRET + "!"), "✗ The token does not count: its signature fits no key."),
-        (lambda: "no token", "✗ The token does not count: it does not have the form of a token."),
+        (lambda: issue(lasts_s=-60), "✗ The token was rejected: it has expired."),
+        (lambda: issue(secret=SECRET + "!"), "✗ The token was rejected: its signature matches no key."),
+        (lambda: "no token", "✗ The token was rejected: it does not have the form of a token."),
     ],
     ids=["expired", "signature", "form"],
 )
@@ -149,7 +149,7 @@ async def test_a_scope_that_is_missing_is_told_and_may_be_insisted_on(
         await it.open("send")
         prompt = await it.ask()
         await it.paste(issue("wallet:read"))
-        told = "✗ The token counts, but without scope wallet:send. Enter takes it anyway."
+        told = "✗ The token is valid, but lacks scope wallet:send. Enter uses it anyway."
         await it.until(lambda: str(prompt.query_one("#trouble", Static).content) == told)
         assert it.link.view().servers[0].token is None
         await it.pilot.press("enter")
@@ -168,11 +168,11 @@ async def test_nothing_entered_makes_the_desk_anybody_again(monkeypatch: pytest.
         await it.give(issue("wallet:read"))
         prompt = await it.ask()
         assert "The desk calls wallet as ada, 2 d 0 h left." in it.shown()
-        assert "Scopes: wallet:read. Enter without a token ends that." in it.shown()
+        assert "Scopes: wallet:read. Enter without a token removes it." in it.shown()
         await it.pilot.press("enter")
         await it.until(lambda: it.app.screen is not prompt)
         await it.until(lambda: it.link.view().servers[0].token is None)
-        await it.until(lambda: "needs a token · T gives one" in it.shown())
+        await it.until(lambda: "needs a token · T sets one" in it.shown())
         await it.call("missing JWT")
 
 
@@ -236,7 +236,7 @@ async def test_the_menu_of_the_dashboard_makes_links_that_sign_in_and_signs_brow
             await it.pilot.press(*["down"] * LABELS.index(label), "enter")
 
         await choose(LABELS[0])
-        told = "No browser can be opened from here: copy the sign-in link instead."
+        told = "Cannot open a browser here: copy the sign-in link instead."
         await it.until(lambda: told in toasts(it.app))
         await choose(LABELS[1])
         await it.until(lambda: "#" in it.app.clipboard)
@@ -254,7 +254,7 @@ async def test_a_server_that_looks_at_no_tokens_says_so() -> None:
         await pilot.press("T")
         await pilot.pause()
         assert app.screen is app.main
-        assert toasts(app) == ["profiles: no token counts here: mcp.json has no auth.jwt"]
+        assert toasts(app) == ["profiles: this server accepts no tokens: mcp.json has no auth.jwt"]
 
 
 NOW = 1_700_000_000.0
@@ -269,25 +269,25 @@ ADA = TokenView("ada", frozenset({"wallet:read"}), NOW + 3599)
     ("item", "server", "line"),
     [
         (OPEN_TOOL, {}, ""),
-        (WHOAMI, {}, "● needs a token · T gives one"),
-        (SEND, {}, "● needs a token with scope wallet:send · T gives one"),
+        (WHOAMI, {}, "● needs a token · T sets one"),
+        (SEND, {}, "● needs a token with scope wallet:send · T sets one"),
         (OPEN_TOOL, {"token": ADA}, "called as ada, 59 min left"),
         (OPEN_TOOL, {"token": TokenView("ada", frozenset(), NOW, "it has expired")}, ""),
         (WHOAMI, {"token": ADA}, "✓ called as ada, 59 min left"),
         (
             SEND,
             {"token": ADA},
-            "✕ called as ada, 59 min left, without scope wallet:send · T gives another token",
+            "✕ called as ada, 59 min left, without scope wallet:send · T sets another token",
         ),
         (
             WHOAMI,
             {"token": TokenView("ada", frozenset(), NOW, "it has expired")},
-            "● needs a token · that of ada ended: it has expired · T gives one",
+            "● needs a token · the token of ada ended: it has expired · T sets one",
         ),
         (
             OPEN_TOOL,
             {"wants_token": True, "token_scopes": ("a", "b")},
-            "● needs a token with scopes a, b · T gives one",
+            "● needs a token with scopes a, b · T sets one",
         ),
         (
             SEND,
@@ -297,7 +297,7 @@ ADA = TokenView("ada", frozenset({"wallet:read"}), NOW + 3599)
         (
             WHOAMI,
             {"looks_at_tokens": False},
-            "✕ needs a token, and no token counts here: mcp.json has no auth.jwt",
+            "✕ needs a token, and this server accepts no tokens: mcp.json has no auth.jwt",
         ),
         (WHOAMI, {"token": TokenView("a\x1b[31m", frozenset())}, "✓ called as a␛[31m"),
     ],
@@ -346,6 +346,6 @@ def test_a_name_of_a_client_and_the_holder_of_a_token_are_told_apart() -> None:
     told = [grant_choice(each, NOW).help for each in (CURSOR, ADAS_GRANT)]
     assert told == [
         "Clients called cursor 1.4 may call Bash of profiles.",
-        "Whoever has the token of ada of https://id.example.org may call greet of hello.",
+        "Clients with the token of ada of https://id.example.org may call greet of hello.",
     ]
     assert grant_choice(GrantView("s", "t", "client:\x1b[31mx", 0.0), NOW).label == "t for ␛[31mx"

@@ -293,7 +293,7 @@ async def test_news_have_a_row_of_their_own_above_the_keys(
         assert "first" not in "".join(rows())
         app.clear_notifications()
         await until(lambda: "palette" in rows()[-1] and not app.screen.query("Toast"), pilot)
-        assert "second news" in rows()[at] and "! all news" in rows()[at], "it stays"
+        assert "second news" in rows()[at] and "! messages" in rows()[at], "it stays"
         await pilot.press("exclamation_mark")
         await until(lambda: sum(row.count("first") for row in rows()[:-1]) == 40, pilot)
         await pilot.press("escape")
@@ -305,7 +305,7 @@ async def test_news_have_a_row_of_their_own_above_the_keys(
         for number in range(MOST_TOLD):
             app.notify(f"news {number}", markup=False)
         await pilot.press("exclamation_mark", "end")
-        await until(lambda: "7 older ones are no longer stored" in "".join(rows()), pilot)
+        await until(lambda: "7 older messages are no longer stored" in "".join(rows()), pilot)
 
 
 @pytest.mark.slow
@@ -325,7 +325,7 @@ async def test_news_are_cut_to_the_width_of_the_moment_and_older_ones_do_not_com
         app.tell("long " * 18, "information", timeout_s=0.01)
         await until(lambda: row().count("long") == 18 and not app.screen.query("Toast"), pilot)
         await pilot.resize_terminal(80, 30)
-        await until(lambda: 0 < row().count("long") < 18 and "! all news" in row(), pilot)
+        await until(lambda: 0 < row().count("long") < 18 and "! messages" in row(), pilot)
         assert not app.screen.query("Toast")
 
 

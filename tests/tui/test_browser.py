@@ -31,7 +31,7 @@ async def test_a_link_of_the_web_is_opened(monkeypatch: pytest.MonkeyPatch) -> N
         await pilot.pause()
         assert window.opened == ["https://example.org/"]
         first, second = toasts(app)
-        assert "on its way" in first and second == "Only http and https links are opened."
+        assert "Opening the link" in first and second == "Only http and https links are opened."
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ async def test_a_browser_that_would_take_the_terminal_is_not_started(
     async with running_frame() as (app, pilot):
         await open_link(app, "https://example.org/")
         await pilot.pause()
-        assert toasts(app) == ["No browser can be opened from here: y copies the link."]
+        assert toasts(app) == ["Cannot open a browser here: y copies the link."]

@@ -88,7 +88,7 @@ async def test_what_cannot_be_saved_is_said(tmp_path: Path, monkeypatch: pytest.
     async with bench() as it:
         await it.open("user-profile")
         it.pane.action_save()
-        await it.until(lambda: toasts(it.app) == ["there is no result to save yet"])
+        await it.until(lambda: toasts(it.app) == ["no result to save yet"])
         await it.open("file:///logo.png")
         await it.until(lambda: "ok" in it.title)
         gone = tmp_path / "gone"

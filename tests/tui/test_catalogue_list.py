@@ -111,7 +111,7 @@ def offered(stage: Stage) -> list[str | None]:
 
 @pytest.mark.slow
 async def test_the_tools_of_a_mode_are_shown_and_all_of_them_again() -> None:
-    missing = (("lok", "there is no tool 'lok'"),)
+    missing = (("lok", "no tool 'lok'"),)
     review = ModeView("review", "Look, change nothing.", ("user-profile",), missing)
     async with catalogue(review) as (pane, stage, pilot):
         assert "catalogue.pick_mode" in offered(stage)

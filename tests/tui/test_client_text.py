@@ -34,7 +34,7 @@ def test_a_client_that_said_little() -> None:
         "known as       token of ada",
         "mode           review",
     ]
-    assert title_of(client(revision="")) == "cursor · hello over http · nothing said yet"
+    assert title_of(client(revision="")) == "cursor · hello over http · no message yet"
 
 
 def test_calls_of_other_connections_of_the_name_are_told_apart() -> None:
@@ -61,7 +61,7 @@ def test_everything_a_session_can_have() -> None:
         "calls          3 · 0 errors · p50 1.0 ms · p95 500 ms",
         "tools          last listed: stale",
         "session        open for 2 min · last used 14 min ago, ends in 1 min unless used · session_ttl_s 900",
-        "               no standing stream · 1 carried · 2 kept events, 2.0 kB",
+        "               no GET stream · 1 stream in all · 2 kept events, 2.0 kB",
         "notified of    changes of every list",
         "               file:///b",
         "listens to     toolsListChanged, file:///a",
@@ -73,7 +73,7 @@ def test_everything_a_session_can_have() -> None:
 
 def test_a_session_in_use_does_not_end() -> None:
     detail = ClientDetail({}, SessionView(None, 1, True, 0, 0), 900.0, (), (), False, (), ())
-    assert "kept by a call or a stream" in lines(detail)[3]
+    assert "kept open by a call or a stream" in lines(detail)[3]
 
 
 def test_what_is_very_much_is_counted() -> None:

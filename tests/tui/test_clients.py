@@ -218,10 +218,12 @@ async def test_disconnecting_asks_once_more_and_spares_the_desk() -> None:
         await pilot.pause()
         assert link.disconnected == []
         await pilot.press("d", "d")
-        await until(lambda: toasts(app)[-1:] == ["claude-code 2.1 is disconnected."], pilot)
+        await until(lambda: toasts(app)[-1:] == ["claude-code 2.1 was disconnected."], pilot)
         assert link.disconnected == [1]
         await pilot.press("G", "d")
-        await until(lambda: toasts(app)[-1:] == ["This is the desk itself; it stays."], pilot)
+        await until(
+            lambda: toasts(app)[-1:] == ["This is the desk itself; it cannot be disconnected."], pilot
+        )
         assert link.disconnected == [1]
 
 
@@ -246,7 +248,7 @@ async def test_who_is_quiet_or_left_is_told_in_words_and_not_counted(size: tuple
         header = app.main.query_one(DeskHeader).render().plain
         assert "1 client + 1 quiet" in header or " 1/2⇄ " in header
         await pilot.press("G", "d")
-        await until(lambda: toasts(app) == ["aider 1 has left already."], pilot)
+        await until(lambda: toasts(app) == ["aider 1 is already disconnected."], pilot)
 
 
 def columns_in(width: int, caller: str = "", replica: str = "", connections: int = 1) -> list[str]:

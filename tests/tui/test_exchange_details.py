@@ -76,7 +76,7 @@ def test_only_the_newest_parts_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_pipe_has_no_headers() -> None:
-    assert said(asking_recording(), 3) == "This did not pass over HTTP."
+    assert said(asking_recording(), 3) == "This exchange did not use HTTP."
 
 
 def shown(number: int) -> dict[str, dict[str, object]]:

@@ -68,7 +68,7 @@ def test_an_archive_says_what_it_left_out(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     said = write(link_to(asking_recording()), [0, 3], "har")
     (file,) = tmp_path.iterdir()
-    assert said == f"3 requests written to {file}; 3 did not pass over HTTP"
+    assert said == f"3 requests written to {file}; 3 did not use HTTP"
     assert len(orjson.loads(file.read_bytes())["log"]["entries"]) == 3
 
 

@@ -27,13 +27,13 @@ async def test_rules_are_set_by_keys_and_what_they_strike_is_marked(
         await it.until(lambda: bool(it.app.screen.query("TrafficList")))
         await it.pilot.press("B")
         await it.until(
-            lambda: "delay 2s 10% for tool:NAME" in it.shown() and "ctrl+r sets the rules" in it.shown()
+            lambda: "delay 2s 10% for tool:NAME" in it.shown() and "ctrl+r applies the rules" in it.shown()
         )
         dialog = it.app.screen
         assert isinstance(dialog, FaultDialog)
         dialog.area.load_text('error 7 "no" for tool:add\nbreak')
         await it.pilot.press("ctrl+r")
-        await it.until(lambda: "✗ line 2: 'break' is no fault" in it.shown())
+        await it.until(lambda: "✗ line 2: 'break' is not a fault" in it.shown())
         dialog.area.load_text('error 7 "no" for tool:add')
         await it.pilot.press("ctrl+r")
         await it.until(lambda: bool(desk.held().faults) and it.app.screen is not dialog)

@@ -240,7 +240,7 @@ async def test_a_server_that_announces_no_completions_is_not_asked() -> None:
     async with bench(link) as it:
         await it.open("letter")
         await it.pilot.press("x", "f4")
-        await it.until(lambda: "The server suggests nothing here." in toasts(it.app))
+        await it.until(lambda: "The server has no suggestions for this field." in toasts(it.app))
         assert asked_for(it) == []
 
 
@@ -252,5 +252,5 @@ async def test_a_server_that_refuses_is_not_asked_again() -> None:
         await it.open("letter")
         await it.until(lambda: len(asked_for(it)) == 1)
         await it.pilot.press("f4")
-        await it.until(lambda: "The server suggests nothing here." in toasts(it.app))
+        await it.until(lambda: "The server has no suggestions for this field." in toasts(it.app))
         assert len(asked_for(it)) == 1

@@ -54,10 +54,10 @@ async def test_held_calls_are_changed_dropped_and_answered_by_keys(
         bench(desk, size=size) as it,  # type: ignore[arg-type]
     ):
         await opened(it, desk, "tool:add")
-        assert "none waits" in it.shown()
+        assert "none held" in it.shown()
         changed, answered, passed = add(desk, 1), add(desk, 10), add(desk, 100)
         await it.until(lambda: it.shown().count("→ request") == 3)
-        assert '"a": 1,' in it.shown() and "r goes on" in it.shown()
+        assert '"a": 1,' in it.shown() and "r releases" in it.shown()
         await it.pilot.press("enter")
         screen = it.app.screen
         assert isinstance(screen, HoldDialog)
@@ -99,7 +99,7 @@ async def test_a_captured_answer_stands_in_for_a_tool_until_the_key_ends_it_and_
         await it.until(lambda: "tools/call add" in it.shown())
         await it.pilot.press("G", "M")
         await it.until(lambda: "Answer every tools/call add with this answer?" in it.shown())
-        assert "Whatever the arguments, for every client" in it.shown() and not desk.held().canned
+        assert "For every client and all arguments" in it.shown() and not desk.held().canned
         await it.pilot.press("n")
         await it.until(lambda: "Answer every" not in it.shown())
         await it.pilot.press("M")
@@ -169,7 +169,7 @@ async def test_answers_are_held_and_all_go_on_when_the_rule_is_taken_away(tmp_pa
         calls = [add(desk, number) for number in range(3)]
         await it.until(lambda: it.shown().count("← answer") == 3)
         await it.pilot.press("t")
-        await it.until(lambda: "goes on in" in it.shown())
+        await it.until(lambda: "released in" in it.shown())
         await it.pilot.press("R")
         await it.until(lambda: all(call.outcome.done() for call in calls))
         held = add(desk, 7)
@@ -226,9 +226,9 @@ async def test_keys_are_for_the_first_message_that_comes_unless_the_filter_is_be
         await it.until(lambda: "→ request" in it.shown())
         await it.pilot.press("r")
         assert "3" in text(first)
-        await it.until(lambda: "none waits" in it.shown())
+        await it.until(lambda: "none held" in it.shown())
         await it.pilot.press("escape", "H")
-        await it.until(lambda: isinstance(it.app.screen, HoldDialog) and "none waits" in it.shown())
+        await it.until(lambda: isinstance(it.app.screen, HoldDialog) and "none held" in it.shown())
         await it.pilot.press("slash", "end", "x")
         second = add(desk, 2)
         await it.until(lambda: "→ request" in it.shown())
@@ -252,11 +252,11 @@ async def test_when_nothing_waits_any_more_an_empty_filter_ends_it_by_keys(tmp_p
             call = add(desk, 1)
             await it.until(lambda: "→ request" in it.shown() and isinstance(it.app.focused, HeldList))
             await it.pilot.press(*keys)
-            await it.until(lambda: "none waits" in it.shown())
+            await it.until(lambda: "none held" in it.shown())
             await it.pilot.pause()
             assert call.outcome.done() and isinstance(it.app.focused, HeldList)
         await it.pilot.press("slash", "ctrl+u", "enter")
-        await it.until(lambda: toasts(it.app)[-1:] == ["No message is held now."])
+        await it.until(lambda: toasts(it.app)[-1:] == ["Holding is off."])
         assert not desk.held().rule and isinstance(it.app.focused, LineField)
 
 
@@ -272,15 +272,15 @@ async def test_esc_leaves_the_editor_for_the_list_and_the_keys_named_are_those_o
         await it.pilot.press("2")
         await it.until(lambda: bool(it.app.screen.query("TrafficList")))
         await it.pilot.press("H")
-        await it.until(lambda: "enter begins to hold" in it.shown() and "esc closes" in it.shown())
+        await it.until(lambda: "enter starts holding" in it.shown() and "esc closes" in it.shown())
         await it.pilot.press(*"tool:add", "enter")
-        await it.until(lambda: isinstance(it.app.focused, HeldList) and "none waits" in it.shown())
+        await it.until(lambda: isinstance(it.app.focused, HeldList) and "none held" in it.shown())
         assert "esc closes" in it.shown()
         await it.pilot.press("1")
         held = add(desk, 1)
-        await it.until(lambda: "r goes on" in it.shown())
+        await it.until(lambda: "r releases" in it.shown())
         assert desk.held().rule == "tool:add"
-        for key, sends in (("enter", "ctrl+r lets it go on"), ("a", "ctrl+r sends this answer")):
+        for key, sends in (("enter", "ctrl+r releases it"), ("a", "ctrl+r sends this answer")):
             await it.pilot.press(key)
             await it.until(lambda sends=sends: sends in it.shown())  # type: ignore[misc]
             assert "d drops" not in it.shown() and "esc back to the list" in it.shown()
@@ -307,9 +307,9 @@ async def test_what_is_typed_for_a_held_message_stays_until_the_message_is_gone(
         await it.until(lambda: '"text": "by hand"' in it.shown())
         await it.pilot.press("escape", "escape", "H")
         await it.until(lambda: isinstance(it.app.screen, HoldDialog) and '"a": 10,' in it.shown())
-        assert "r goes on as you changed it" in it.shown()
+        assert "r releases it as changed" in it.shown()
         await it.pilot.press("j")
-        await it.until(lambda: "r goes on ·" in it.shown())
+        await it.until(lambda: "r releases ·" in it.shown())
         await it.pilot.press("a")
         await it.until(lambda: '"text": ""' in it.shown())
         await it.pilot.press("escape", "k", "a")
@@ -317,7 +317,7 @@ async def test_what_is_typed_for_a_held_message_stays_until_the_message_is_gone(
         await it.pilot.press("escape", "r")
         await it.until(first.outcome.done)
         assert "12" in text(first) and not second.outcome.done()
-        await it.until(lambda: "tools/call add went on, changed" in it.app.told[-1][2])
+        await it.until(lambda: "tools/call add was released, changed" in it.app.told[-1][2])
         await it.until(lambda: "→✎request" not in it.shown())
         await it.pilot.press("r")
         await it.until(second.outcome.done)

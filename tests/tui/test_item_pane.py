@@ -86,7 +86,7 @@ async def test_a_problem_says_whether_an_older_version_serves() -> None:
         assert "✕ unavailable: needs MAIL_TOKEN" in stage.shown()
         header.show(ITEMS["resource://clock"])
         await pilot.pause()
-        assert "✕ stale, the previous version serves: resources/clock.py:7" in stage.shown()
+        assert "✕ stale: the previous version is served: resources/clock.py:7" in stage.shown()
 
 
 async def test_a_guarded_item_says_what_token_it_needs() -> None:
@@ -99,7 +99,7 @@ async def test_a_guarded_item_says_what_token_it_needs() -> None:
         assert "needs a token" not in stage.shown()
         header.update_server(server)
         await pilot.pause()
-        assert "● needs a token with scope orders:write · T gives one" in stage.shown().splitlines()[1]
+        assert "● needs a token with scope orders:write · T sets one" in stage.shown().splitlines()[1]
         header.update_server(replace(server, token=TokenView("ada", frozenset({"orders:write"}))))
         await pilot.pause()
         assert "✓ called as ada, with scope orders:write" in stage.shown()

@@ -76,7 +76,7 @@ async def test_output_is_shown_as_it_comes_and_read_to_its_end() -> None:
         assert "following" in str(view.query_one("JobDetail").border_title)
         link.job_list = [job("make", S.SUCCEEDED, message="exit code 0")]
         link.works()
-        await until(lambda: "whole" in str(view.query_one("JobDetail").border_title), pilot)
+        await until(lambda: "complete" in str(view.query_one("JobDetail").border_title), pilot)
         assert "succeeded: exit code 0" in detail(view)
 
 

@@ -454,7 +454,7 @@ async def test_errors_words_and_times_are_gone_to_without_hiding_the_others() ->
         await pilot.press("g", "e")
         assert number() == 5
         await pilot.press("e")
-        assert number() == 5 and toasts(app)[-1] == "There is no other error here."
+        assert number() == 5 and toasts(app)[-1] == "No other error."
         await pilot.press("g", "n")
         assert number() == 0 and "Filter by some words first" in toasts(app)[-1]
         await pilot.press("slash", *"profiles:", "enter", "escape", "g", "slash", *"tools", "enter", "escape")
@@ -467,7 +467,7 @@ async def test_errors_words_and_times_are_gone_to_without_hiding_the_others() ->
             visited.append(number())
         assert visited == [1, 2, 3, 5, 3]
         await pilot.press("n", "n")
-        assert number() == 0 and toasts(app)[-1] == "No line with these words below: on from the top."
+        assert number() == 0 and toasts(app)[-1] == "No line with these words below: continued from the top."
         times = [clock(line.time)[:8] for line in pane.listing.lines]
         for text, found in ((times[2], 2), (times[5], 5), ("2h", 0)):
             await pilot.press("colon", *("colon" if char == ":" else char for char in text), "enter")

@@ -69,5 +69,5 @@ async def test_nothing_is_called_if_the_server_does_not_come_back() -> None:
     async with bench(link) as it:
         await refused(it)
         speaking(link, "", "failed")
-        await it.until(lambda: "nothing was called" in toasts(it.app)[-1])
+        await it.until(lambda: "the call was not made" in toasts(it.app)[-1])
         assert len(it.link.calls) == 1

@@ -175,7 +175,7 @@ MEANT = (
     ("3", "latency", "Go to the statistics"),
     ("3", "share", "Export traffic to a file"),
     ("4", "changed", "Show what the last save changed"),
-    ("4", "breakpoint", "Hold messages that a filter lets pass"),
+    ("4", "breakpoint", "Hold messages that match a filter"),
     ("5", "api key", "Copy the configuration for a client"),
     ("5", "approve", "Answer the waiting question"),
     ("6", "secret", "Copy the configuration for a client"),

@@ -107,15 +107,15 @@ async def test_what_is_entered_is_kept_taken_and_dropped_without_secrets(tmp_pat
     async with bench(link_with(tool("profile", PROFILE)), history=tmp_path / "history.jsonl") as it:
         await it.open("profile")
         await it.pilot.press("a", "tab", "x", "ctrl+s", "K")
-        await it.until(lambda: "Keep what is entered as" in it.shown())
+        await it.until(lambda: "Save the present arguments as" in it.shown())
         await it.pilot.press("m", "e", "enter")
-        await it.until(lambda: toasts(it.app) == ["kept as me"])
+        await it.until(lambda: toasts(it.app) == ["saved as me"])
         assert SavedCalls(tmp_path / SAVED_CALLS_FILE).of("profiles", "tool profile") == {"me": {"id": "a"}}
         await it.pane.action_clear_form()
         await it.pilot.press("ctrl+s", "enter")
         await it.until(lambda: it.pane.arguments.value() == {"id": "a"})
         await it.pilot.press("ctrl+s", "D")
-        await it.until(lambda: toasts(it.app)[-1] == "me is no longer kept")
+        await it.until(lambda: toasts(it.app)[-1] == "me was deleted")
         assert SavedCalls(tmp_path / SAVED_CALLS_FILE).of("profiles", "tool profile") == {}
 
 
@@ -124,7 +124,7 @@ async def test_nothing_is_kept_without_a_name() -> None:
     async with bench(link_with(tool("profile", PROFILE))) as it:
         await it.open("profile")
         await it.pilot.press("ctrl+s", "K")
-        await it.until(lambda: "Keep what is entered as" in it.shown())
+        await it.until(lambda: "Save the present arguments as" in it.shown())
         await it.pilot.press("escape")
-        await it.until(lambda: "Keep what is entered as" not in it.shown())
+        await it.until(lambda: "Save the present arguments as" not in it.shown())
         assert toasts(it.app) == []

@@ -163,7 +163,7 @@ async def test_enter_on_an_empty_field_takes_no_option() -> None:
         await desk.press("3", "enter")
         assert desk.link.answers == [] and "Choose at least one option" in desk.shown()
         await desk.press("escape", "1", "3", "enter")
-        assert desk.link.answers == [] and "Nothing is written here" in desk.shown()
+        assert desk.link.answers == [] and "Your answer is empty" in desk.shown()
         await desk.press("escape", "enter")
         assert desk.marks == "( )(•)( )" and desk.link.answers == []
 
@@ -207,7 +207,7 @@ async def test_keys_that_come_with_a_question_do_nothing(peer: str) -> None:
         await desk.press("d", "2", "down", "enter", "escape", "ctrl+p")
         assert desk.is_open and desk.marks == "( )( )( )" and not desk.dialog.query(".-cursor")
         assert not desk.link.answers and not desk.link.declined and not desk.dialog.has_class("-declining")
-        assert "not taken for an answer" in desk.shown()
+        assert "were ignored" in desk.shown()
         desk.dialog._hands_off = HandsOff(0.0)
         await desk.press("2", "enter")
         assert desk.link.answers == [(desk.question.id, (Answer(("SQLite",)),))]
@@ -232,7 +232,7 @@ async def test_what_is_typed_on_does_nothing_on_the_screen_below() -> None:
         await desk.until(lambda: not desk.is_open)
         await desk.press("t", "2", "enter", "q")
         assert desk.app.screen is desk.app.main and desk.app.main.shown == "workbench"
-        said = "What was typed as the question closed does nothing here."
+        said = "Keys typed while the question closed were ignored."
         assert toasts(desk.app)[-1] == said and toasts(desk.app).count(said) == 1
         await desk.press("f1")
         assert desk.app.screen is not desk.app.main
@@ -469,13 +469,13 @@ async def test_a_fault_in_a_form_is_named_at_its_field(monkeypatch: pytest.Monke
     async with asked(CODE, *FORM[1:], EXTRAS, is_form=True) as desk:
         assert "three letters" in desk.shown() and "ctrl+s answers" in desk.shown()
         await desk.press("ctrl+s")
-        assert "✗ write something" in desk.shown() and "1 field does not fit yet." in desk.shown()
+        assert "✗ write something" in desk.shown() and "1 field is not valid yet." in desk.shown()
         checked.clear()
         await desk.press(*"lis", "tab", "tab", *"100")
         assert checked == [CODE] * 3 + [FORM[2]] * 3, "only the changed field is checked"
         assert "✗ the text must match ^[A-Z]{3}$" in desk.shown() and "✗ at most 99" in desk.shown()
         await desk.press("ctrl+s")
-        assert "2 fields do not fit yet." in desk.shown() and desk.link.answers == []
+        assert "2 fields are not valid yet." in desk.shown() and desk.link.answers == []
         focused = desk.app.focused
         assert isinstance(focused, LineField) and focused.true_text == "lis", "the first fault has the focus"
         await desk.press("home", "delete", "delete", "delete", *"LIS", "enter", "enter", *"10")
@@ -547,8 +547,8 @@ def keys(
         (keys(APPROVAL_PAGE, kind=QuestionKind.APPROVAL, is_declining=True), "enter denies, esc goes back"),
         (keys(CHOICE, WORDS), "digits choose, space toggles, enter next, d decline, esc later"),
         (keys(CHOICE, WORDS, at=1), "enter answers, ⌫ back, d decline, esc later"),
-        (keys(WORDS, is_writing=True), "enter answers, esc d decline, esc stops writing"),
-        (keys(LONG, is_writing=True), "enter answers, ctrl+j new line, esc d decline, esc stops writing"),
+        (keys(WORDS, is_writing=True), "enter answers, esc d decline, esc leaves the text"),
+        (keys(LONG, is_writing=True), "enter answers, ctrl+j new line, esc d decline, esc leaves the text"),
         (
             keys(APPROVAL_PAGE, kind=QuestionKind.APPROVAL),
             "digits choose, space toggles, enter answers, d deny, esc later",

@@ -108,8 +108,8 @@ def test_a_copied_approval_has_its_secrets_masked() -> None:
 
 
 def test_what_is_announced_is_one_line() -> None:
-    assert announced(ASKED) == "AskUserQuestion for client asks: Which?"
-    assert announced(replace(ASKED, replica="web-2")) == "AskUserQuestion for client on web-2 asks: Which?"
+    assert announced(ASKED) == "client asks: Which?"
+    assert announced(replace(ASKED, replica="web-2")) == "client on web-2 asks: Which?"
     assert announced(APPROVED) == "May client call Bash? command: ls⏎-la"
 
 
@@ -162,11 +162,11 @@ def test_no_host_stands_out_in_other_links_and_controls_are_shown() -> None:
     [
         ("https://example.org/", []),
         ("http://localhost:3000/", []),
-        ("http://example.org/", ["read along"]),
+        ("http://example.org/", ["not encrypted"]),
         ("https://xn--e1afmkfd.org/", ["look like others"]),
         ("https://exаmple.org/", ["look like others"]),
-        ("https://bank.org@evil.org/", ["no host"]),
-        ("file:///etc/passwd", ["not a link of the web"]),
+        ("https://bank.org@evil.org/", ["not the host"]),
+        ("file:///etc/passwd", ["not a web link"]),
     ],
 )
 def test_what_is_odd_is_said(link: str, told: list[str]) -> None:
@@ -195,7 +195,7 @@ async def test_banner_says_who_asks_what_and_how_to_answer() -> None:
         assert (
             banner.display
             and "claude-code 2.1 asks: Which database" in text
-            and text.rstrip().endswith("then a")
+            and text.rstrip().endswith("F2 to answer")
         )
         assert banner.announce(replace(QUESTION, id=8, pages=(Page("\x1b[31m[b]?"),)))
         assert "␛[31m[b]?" in banner.render().plain
@@ -219,4 +219,4 @@ async def test_an_approval_is_announced_with_its_arguments_as_far_as_there_is_ro
         await pilot.pause()
         text = banner.render().plain
         assert text.startswith(" ? May cursor 1 call Bash? command: xxx") and "…" in text
-        assert text.rstrip().endswith("then a")
+        assert text.rstrip().endswith("F2 to answer")

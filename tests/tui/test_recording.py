@@ -148,7 +148,7 @@ def test_another_policy_is_no_save() -> None:
     ]
     less = replace(asks, version=4, items=asks.items[:1])
     assert saves.has_changed(less)
-    assert [str(change) for change in saves.latest("profiles").contract] == ["order: is gone"]
+    assert [str(change) for change in saves.latest("profiles").contract] == ["order: was removed"]
 
 
 @pytest.mark.slow
@@ -211,7 +211,7 @@ async def test_a_file_that_fails_to_load_is_told_and_earlier_saves_can_be_looked
         await it.until(lambda: "1 same" in it.shown())
         working = price.read_text()
         for code, told in (
-            (working.replace("The price", "What it costs"), "wording    price: another description"),
+            (working.replace("The price", "What it costs"), "wording    price: the description changed"),
             (working.replace("3", "4"), "+ The price."),
             (f"{working}    if\n", "✕ not loaded: tools/price.py:8: SyntaxError"),
         ):
@@ -220,8 +220,8 @@ async def test_a_file_that_fails_to_load_is_told_and_earlier_saves_can_be_looked
             await it.until(lambda told=told: told in it.shown())  # type: ignore[misc]
             if "wording" in told:
                 assert "- The price." in it.shown() and "+ What it costs." in it.shown()
-        assert "price: the previous version still serves" in it.shown()
-        assert "contract is as it was" not in it.shown()
+        assert "price: the previous version is still served" in it.shown()
+        assert "No change for clients" not in it.shown()
         await it.pilot.press("left_square_bracket")
         await it.until(lambda: "Save 2 of 3" in it.shown() and "not loaded" not in it.shown())
         await it.pilot.press("r")

@@ -61,9 +61,9 @@ async def test_each_link_of_the_web_is_opened_and_copied(monkeypatch: pytest.Mon
         assert "Authorize [b]first[/b]␛[2J" in it.shown() and "finish there, and call again" in it.shown()
         good, bad = it.app.screen.query(LinkActions)[:2]
         assert good.query(".open") and not bad.query(".open"), "only links of the web are opened"
-        assert "it is not opened here" in it.shown()
+        assert "it cannot be opened here" in it.shown()
         await press(it, 0, "open")
-        await it.until(lambda: window.opened == [GOOD] and "on its way" in toasts(it.app)[-1])
+        await it.until(lambda: window.opened == [GOOD] and "Opening the link" in toasts(it.app)[-1])
         await press(it, 1, "copy")
         await it.until(lambda: it.app.clipboard == "file:///etc/passwd")
         await press(it, 0, "copy")

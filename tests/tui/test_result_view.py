@@ -32,7 +32,9 @@ def outcome(
 def test_verdicts_say_it_in_glyph_and_word() -> None:
     assert verdict(outcome({}))[0] == "✓ ok 3.1 ms 36 B"
     assert verdict(outcome({"isError": True}))[0].startswith("✗ tool error 3.1 ms")
-    assert verdict(outcome(None, {"code": -32602, "message": "x"}))[0].startswith("✗ error -32602 3.1 ms")
+    assert verdict(outcome(None, {"code": -32602, "message": "x"}))[0].startswith(
+        "✗ protocol error -32602 3.1 ms"
+    )
     cancelled = CallOutcome(None, {"code": 1}, b"", 2.0, cancelled=True)
     assert verdict(cancelled)[0] == "⊘ cancelled 2.0 s"
     assert verdict(cancelled, is_left=True)[0] == "⊘ stopped waiting 2.0 s"
@@ -91,7 +93,7 @@ async def test_tabs_show_structured_content_and_the_raw_message() -> None:
 async def test_a_refusal_names_the_key_that_gives_a_token() -> None:
     view = ResultView()
     async with staged(view) as (stage, pilot):
-        for code, told in ((-32001, "T gives the desk a token"), (-32003, "T gives the desk another token")):
+        for code, told in ((-32001, "T sets a token"), (-32003, "T sets another token")):
             await view.show(outcome(None, {"code": code, "message": "no"}), {})
             await until(partial(lambda hint: hint in stage.shown(), told), pilot)
         cannot = "Cannot send 'elicitation/create': this transport context has no back-channel."
@@ -169,9 +171,9 @@ async def test_a_tab_without_anything_to_show_says_so_and_does_not_show_null() -
     view = ResultView()
     async with staged(view) as (stage, pilot):
         view.action_show_tab(1)
-        await until(lambda: "There is no message yet." in stage.shown(), pilot)
+        await until(lambda: "No message yet." in stage.shown(), pilot)
         await view.show(outcome({"content": [{"type": "text", "text": "hi"}]}), {})
-        await until(lambda: "There is no structured content." in stage.shown(), pilot)
+        await until(lambda: "No structured content." in stage.shown(), pilot)
         assert "null" not in stage.shown()
         await view.show(outcome({"content": [], "structuredContent": {"a": "there"}}), {})
         await until(lambda: "there" in stage.shown(), pilot)

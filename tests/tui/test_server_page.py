@@ -123,7 +123,7 @@ async def test_another_revision_is_chosen_from_the_page_of_a_server() -> None:
         await until(lambda: isinstance(app.screen, Menu) and app.screen.listing.cursor == 1, pilot)
         await pilot.press("down", "enter")
         await until(lambda: link.spoken == [("profiles", "2025-11-25")], pilot)
-        await until(lambda: toasts(app)[-1:] == ["Connecting to profiles again, in 2025-11-25."], pilot)
+        await until(lambda: toasts(app)[-1:] == ["Reconnecting to profiles with 2025-11-25."], pilot)
 
 
 async def test_of_a_folder_the_setting_of_the_revision_is_named() -> None:

@@ -41,7 +41,7 @@ class ChangingLink(FakeLink):
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
         names: Future[tuple[str, ...]] = Future()
         if text != "-- npx some server":
-            names.set_exception(ValueError(f"There is no folder and no file {text!r}."))
+            names.set_exception(ValueError(f"No folder or file {text!r}."))
             return names
         added = replace(self.core.servers[0], name="profiles-2")
         self.catalogues["profiles-2"] = self.catalogues["profiles"]
@@ -57,7 +57,7 @@ class ChangingLink(FakeLink):
 
     def choose_roots(self, texts: list[str]) -> Future[bool]:
         if "oops" in texts:
-            return done(ValueError("'oops' is no folder."))
+            return done(ValueError("'oops' is not a folder"))
         self.core = replace(self.core, roots=tuple(texts))
         return done(True)
 
@@ -83,7 +83,7 @@ async def test_a_server_is_added_once_what_is_typed_can_be() -> None:
         assert not told.has_class("-shown")
         await pilot.press("enter")
         await until(lambda: app.server == "profiles-2", pilot)
-        await until(lambda: "profiles-2 is on the desk." in toasts(app), pilot)
+        await until(lambda: "Added profiles-2." in toasts(app), pilot)
 
 
 def shows_server(app: DeskApp, name: str) -> bool:
@@ -131,7 +131,7 @@ async def test_the_log_level_is_chosen_and_shown() -> None:
         assert hints == {**dict.fromkeys(LOG_LEVELS, ""), "debug": "everything"}
         await pilot.press("down", "enter")
         await until(lambda: link.core.servers[0].log_level == "warning", pilot)
-        assert "log messages from warning on" in server_text(link.core.servers[0]).plain
+        assert "log messages from level warning up" in server_text(link.core.servers[0]).plain
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ async def test_roots_are_edited_and_what_is_none_is_told() -> None:
         field.move_cursor(field.document.end)
         await pilot.press("enter", *"oops", "ctrl+s")
         told = app.screen.query_one("#trouble", Static)
-        await until(lambda: "'oops' is no folder." in str(told.visual), pilot)
+        await until(lambda: "'oops' is not a folder" in str(told.visual), pilot)
         await pilot.press(*("backspace",) * 4, "slash", "a", "ctrl+s")
         await until(lambda: app.screen is app.main, pilot)
         assert link.core.roots == ("file:///srv", "/a")

@@ -95,14 +95,18 @@ def test_terminal_theme_uses_the_terminals_own_colours_only() -> None:
     [
         ('name = "x"\nprimary = \n', ":2", "Invalid value"),
         ('primary = "#123456"\nsecundary = "#000000"\n', ":2", "unknown key 'secundary'"),
-        ('primary = "no colour"\n', ":1", "no colour for 'primary'"),
+        ('primary = "no colour"\n', ":1", "'primary' must be a colour, not 'no colour'"),
         ('name = "x"\n', ":1", "needs the colour"),
         ('primary = "#123456"\ndark = "yes"\n', ":2", "true or false"),
         ('primary = "#123456"\ntext_alpha = "1"\n', ":2", "number"),
         ('primary = "#123456"\nname = 3\n', ":2", "must be text"),
         ('primary = "#123456"\nvariables = 3\n', ":2", "must be a table"),
         ('primary = "#123456"\n\n[variables]\nborder = 3\n', ":4", "must be text"),
-        ('primary = "#123456"\n\n[variables]\nborder = "#zz"\n', ":4", "no colour for 'border'"),
+        (
+            'primary = "#123456"\n\n[variables]\nborder = "#zz"\n',
+            ":4",
+            "'border' must be a colour, not '#zz'",
+        ),
     ],
 )
 def test_broken_theme_is_named_with_its_line(tmp_path: Path, text: str, line: str, reason: str) -> None:
@@ -227,7 +231,7 @@ async def test_each_theme_the_cursor_passes_is_worn_and_the_chosen_one_remembere
     [
         ("plum", b"paper\n", "plum", []),
         ("nord", b"", "nord", []),
-        ("nonesuch", b"", "night", ["There is no theme called nonesuch."]),
+        ("nonesuch", b"", "night", ["Theme nonesuch does not exist."]),
         (None, b"../../\xff", "night", []),
     ],
 )

@@ -210,7 +210,7 @@ async def test_http_is_shown_masked_with_its_status() -> None:
         assert "POST /mcp/profiles?api_key=•••• HTTP/1.1" in said and "Authorization: Bearer ••••" in said
         assert "HTTP/1.1 200 OK" in said
         app.show("user-profile")
-        assert "did not pass over HTTP" in app.text("#http Static")
+        assert "did not use HTTP" in app.text("#http Static")
 
 
 async def test_progress_is_an_event_of_its_call() -> None:

@@ -367,7 +367,7 @@ async def test_keys_lead_to_the_next_of_a_kind() -> None:
         for key, selected in (("g", 0), ("o", 7), ("O", 0), ("e", 7), ("e", 7), ("E", 7), ("g", 0), ("s", 0)):
             await pilot.press(key)
             assert app.listing.selected == selected, key
-        assert app.told() == ["There is no other error here."] * 2 + ["There is no slow one here."]
+        assert app.told() == ["No other error."] * 2 + ["No slow call."]
 
 
 async def test_after_the_last_of_a_kind_the_first_follows_and_that_is_said() -> None:
@@ -380,14 +380,14 @@ async def test_after_the_last_of_a_kind_the_first_follows_and_that_is_said() -> 
         assert app.listing.following
         await pilot.press("e")
         assert app.listing.selected == 6 and not app.listing.following
-        assert app.told() == ["No error below: on from the top · E goes up"]
+        assert app.told() == ["No error below: continued from the top · E goes up"]
         await pilot.press("e")
         assert app.listing.selected == 8 and len(app.told()) == 1
         await pilot.press("g", "E")
         assert app.listing.selected == 8
-        assert app.told()[1:] == ["No error above: on from the bottom · e goes down"]
+        assert app.told()[1:] == ["No error above: continued from the bottom · e goes down"]
         await pilot.press("b", "e")
-        assert app.told()[-1] == "Frames are of no kind: b shows exchanges again."
+        assert app.told()[-1] == "Raw frames have no kind: b shows exchanges again."
 
 
 def taking(seconds: list[float]) -> Recording:

@@ -266,7 +266,7 @@ async def test_what_is_wrong_with_a_filter_stands_under_it_and_the_last_right_on
     async with running() as (_, pilot, pane):
         await typed(pilot, pane, "tool:Bash (")
         wrong = pane.query_one(".wrong", Static)
-        assert wrong.display and str(wrong.content) == " " * 11 + "↑ something to look for is missing here"
+        assert wrong.display and str(wrong.content) == " " * 11 + "↑ a search term is missing here"
         assert len(pane.listing.view.lines) == 1
         await pilot.press("backspace")
         assert not wrong.display
@@ -291,7 +291,7 @@ async def test_nothing_found_says_how_to_see_all() -> None:
     async with running() as (_, pilot, pane):
         await typed(pilot, pane, "nothing-has-this")
         pane.show_view(pane.link.view())
-        assert any("Esc drops it" in cell for cell, _ in pane.listing.empty_text)
+        assert any("Esc clears it" in cell for cell, _ in pane.listing.empty_text)
 
 
 @pytest.mark.slow
@@ -322,7 +322,7 @@ async def test_an_exchange_can_be_opened_from_elsewhere() -> None:
 async def test_an_empty_pane_teaches_how_to_connect() -> None:
     async with running(Recording(None)) as (_, __, pane):
         words = " ".join(cell for cell, _ in pane.listing.empty_text)
-        assert "No message has passed yet" in words and "http://127.0.0.1:3333/mcp/profiles" in words
+        assert "No messages yet" in words and "http://127.0.0.1:3333/mcp/profiles" in words
 
 
 @pytest.mark.slow
@@ -466,8 +466,8 @@ async def test_a_destructive_tool_runs_again_only_when_it_is_meant(monkeypatch: 
 @pytest.mark.parametrize(
     ("direction", "frame", "server", "reason"),
     [
-        (IN, notification("notifications/initialized"), "profiles", "only what a client asks"),
-        (OUT, request(1, "roots/list"), "profiles", "only what a client asks"),
+        (IN, notification("notifications/initialized"), "profiles", "only requests of a client"),
+        (OUT, request(1, "roots/list"), "profiles", "only requests of a client"),
         (IN, request(1, "initialize", {}), "profiles", "initialize opens something"),
         (IN, request(1, "tools/list"), "elsewhere", "no server called 'elsewhere'"),
         (IN, b'{"jsonrpc":"2.0","id":1,"method":"m","params":[1]}', "profiles", "not an object"),
@@ -559,4 +559,4 @@ def test_without_a_server_there_is_nothing_to_connect_to() -> None:
     link = FakeLink()
     assert any("curl" in text for text, _ in how_to_connect(ClientConfigs(link), link.core, 80))
     alone = how_to_connect(ClientConfigs(link), replace(link.core, servers=()), 80)
-    assert [text.strip() for text, _ in alone if text] == ["No message has passed yet."]
+    assert [text.strip() for text, _ in alone if text] == ["No messages yet."]

@@ -312,7 +312,7 @@ async def test_errors_say_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None
         await it.until(lambda: "the oven is cold" in it.shown())
     async with bench(link_with(tool("nowhere", {}))) as it:
         await it.pilot.press("ctrl+r")
-        await it.until(lambda: "✗ error -32602" in it.title)
+        await it.until(lambda: "✗ protocol error -32602" in it.title)
         await it.until(lambda: "Unknown tool: nowhere" in it.shown())
 
 

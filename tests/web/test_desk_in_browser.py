@@ -33,7 +33,7 @@ from tests.web.test_origins import another_server
 ROOT = Path(__file__).parents[2]
 TOOL = '''
     async def greet(name: str) -> str:
-        """Greet somebody."""
+        """Return a greeting."""
         return f"Hello, {name}!"
     '''
 FOLDER = {"mcp.json": '{"name": "shown"}', "tools/t.py": TOOL}
@@ -144,7 +144,7 @@ async def test_each_page_is_a_screen_on_one_core_which_outlives_it(show: Callabl
             await one.see("greet")
             await other.see("greet")
             await one.type("2")
-            await one.see("No message has passed yet")
+            await one.see("No messages yet")
             await other.type("\x12")  # calls, as ctrl+r does; the argument is missing
             await other.see("name")
             screens = shown.screens()
@@ -285,7 +285,7 @@ async def test_chromium_shows_the_desk_and_what_a_key_changes(show: Callable[...
         await page.wait_for_timeout(500)
         before = await page.screenshot()
         await page.keyboard.press("2")  # without a click into it
-        await until(lambda: "No message has passed yet" in text())
+        await until(lambda: "No messages yet" in text())
         async with within():
             while (after := await page.screenshot()) == before:
                 await page.wait_for_timeout(50)

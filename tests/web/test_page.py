@@ -136,7 +136,7 @@ async def test_what_cannot_be_copied_is_selected_to_be_copied_by_hand(shown: Das
 async def test_traffic_comes_by_itself_and_passes_a_filter(shown: Dashboard) -> None:
     async with surfing(shown) as surfer:
         page, rows = surfer.page, surfer.page.locator("#traffic-list button")
-        await page.get_by_text("No message has passed yet.").wait_for()
+        await page.get_by_text("No messages yet.").wait_for()
         assert "-H 'X-API-Key: YOUR-KEY'" in await surfer.text("#no-traffic")
         await shown.called("echo", text="one")
         await rows.filter(has_text="echo").wait_for()
@@ -385,7 +385,7 @@ async def test_a_form_is_closed_without_an_answer_and_a_link_is_agreed_to(shown:
         assert await link.get_attribute("href") == "https://user@shop.example.org/in"
         assert await link.get_attribute("rel") == "noopener noreferrer"
         assert await link.locator("b").inner_text() == "shop.example.org"
-        assert "what stands before the @ is no host" in await form.inner_text()
+        assert "the part before the @ is not the host" in await form.inner_text()
         await form.get_by_role("button", name="I agree").click()
         outcome = await asyncio.wrap_future(call.outcome)
         assert "accept" in outcome.result["content"][0]["text"]

@@ -76,11 +76,11 @@ class JobPanel(Section[JobView]):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("jobs")
     title = "Jobs"
     lesson = (
-        "Nothing runs in the background",
-        "A command that goes on while its caller does something else is a job, and so is a call that "
-        'outlives its request: a task of the protocol, or a call with `"mode": "async"` at /v1/mcp. '
-        "Their output is shown as it comes.\n\n"
-        'Built in: put "BackgroundBash" into `builtins` of mcp.json, and the three tools around it. '
+        "No background jobs",
+        "A job is a command that continues while its caller does something else, or a call that "
+        'outlives its request: a protocol task, or a call with `"mode": "async"` at /v1/mcp. '
+        "Its output appears here as it is written.\n\n"
+        'Built in: add "BackgroundBash" and its three companion tools to `builtins` in mcp.json. '
         'Your own: `@tool(task="optional")`.\n\n'
         "To see one now, call BackgroundBash in the workbench (1) with the command\n"
         "for n in $(seq 100); do echo line $n; sleep 1; done",
@@ -158,9 +158,9 @@ class JobPanel(Section[JobView]):
         if not row.has_output:
             return "task", facts
         follows = "following" if self.output.following else "not following (f)"
-        kept = "in the file" if row.file else "not kept"
+        kept = "in the file" if row.file else "not stored"
         before = f" · {size_text(self._left_out)} before it, {kept}" if self._left_out else ""
-        return f"output · {'whole' if self._is_whole else follows}{before}", facts
+        return f"output · {'complete' if self._is_whole else follows}{before}", facts
 
     def copies_of(self, row: JobView) -> list[Choice]:
         choices = [Choice("command" if row.number else "tool", row.name, row.name, "c")]
@@ -220,9 +220,9 @@ class JobPanel(Section[JobView]):
         if job is None or job.state.is_final:
             self.notify("No running job is selected.", markup=False)
             return
-        end = Choice("cancel", True, "its caller is told", "x")
+        end = Choice("cancel", True, "its caller is notified", "x")
         if job.kind is JobKind.PROGRAM:
-            end = Choice("kill", True, "with everything it has started", "x")
+            end = Choice("kill", True, "and everything it started", "x")
         question = f"{end.label.capitalize()} {one_line(job.name, 40)}?"
         if await is_confirmed(self.app, question, end, "let it run"):
             self.link.kill_job(job.id)

@@ -62,10 +62,10 @@ class CallbackPanel(Section[CallbackView]):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("callbacks")
     title = "Callbacks"
     lesson = (
-        "No callback was set",
-        "A client that wants to be reminded sets a callback: its message comes back after a while, once or "
-        "several times, also when the server was restarted in between.\n\n"
-        'Built in: put "SetCallback" into `builtins` of mcp.json; clients may call it from then on.\n\n'
+        "No callbacks",
+        "A client sets a callback to be reminded: the server sends the message back after a delay, once or "
+        "several times, even after a restart.\n\n"
+        'Built in: add "SetCallback" to `builtins` in mcp.json; clients can then call it.\n\n'
         "To see one now, call SetCallback in the workbench (1): action set, a message, delay_seconds 60.",
     )
 
@@ -168,9 +168,9 @@ class TodoPanel(Section[TodoRow]):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("todo")
     title = "Tasks"
     lesson = (
-        "No task was noted down",
-        "Clients keep lists of what they have to do, and tick off what is done. The lists outlive them.\n\n"
-        'Built in: put "TaskManager" into `builtins` of mcp.json; clients may call it from then on.\n\n'
+        "No tasks",
+        "Clients keep to-do lists here and tick off finished steps. The lists outlive the clients.\n\n"
+        'Built in: add "TaskManager" to `builtins` in mcp.json; clients can then call it.\n\n'
         "To see one now, call TaskManager in the workbench (1): action create, query Release 1.2; "
         "then action add, query empty, text Write the changelog.",
     )
@@ -285,10 +285,10 @@ class PlanPanel(Section[PlanView]):
     """
     title = "Plan"
     lesson = (
-        "Nothing is being planned",
-        "In plan mode a client may look at everything and change nothing: tools that are not read-only are "
-        "refused until its plan, a Markdown file, is made. It is shown here while it is being written.\n\n"
-        'Built in: put "PlanMode" into `builtins` of mcp.json; clients may call it from then on.\n\n'
+        "No plans",
+        "In plan mode a client can read but not change anything: tools that are not read-only are refused "
+        "until it finishes its plan, a Markdown file. The plan appears here while the client writes it.\n\n"
+        'Built in: add "PlanMode" to `builtins` in mcp.json; clients can then call it.\n\n'
         "To see it now, call PlanMode in the workbench (1): action enter, goal Tidy up. "
         "Action exit ends it.",
     )
@@ -361,7 +361,7 @@ class PlanPanel(Section[PlanView]):
             self.notify("No active plan is selected.", markup=False)
             return
         client = one_line(plan.client, 40) or "its client"
-        end = Choice("end it", True, f"{client} may call tools that change things; the plan stays", "x")
+        end = Choice("end it", True, f"{client} may call tools that change things; the plan is kept", "x")
         if await is_confirmed(self.app, f"End plan mode of {client}?", end, "keep it"):
             self.link.end_plan(plan.server, plan.session)
 

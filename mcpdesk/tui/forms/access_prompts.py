@@ -101,20 +101,20 @@ class TokenPrompt(Dialog[None]):
             yield Static(Content("\n".join(self._facts())))
             yield TokenInput(placeholder="paste a token", password=True, compact=True)
             yield Static(id="trouble", markup=False)
-            yield Static("It is not stored, recorded or shown; it ends with the desk.")
+            yield Static("It is not stored, recorded or shown, and is forgotten when the desk closes.")
 
     def _facts(self) -> Iterator[str]:
         server, token = self._server, self._server.token
         if server.upstream is not None:
-            yield f"{server.name} has no login. The desk sends it this token, also for its clients."
+            yield f"{server.name} has no login. The desk sends this token to it, also with calls of clients."
         elif token is None:
-            yield f"The desk calls {server.name} as anybody."
+            yield f"The desk calls {server.name} without a token."
         elif token.ended:
             yield f"The token of {_subject(token)} is no longer accepted: {token.ended}."
         else:
             allowed = " ".join(one_line(each, 60) for each in sorted(token.scopes))
             yield f"The desk calls {server.name} as {_holder(token, time.time())}."
-            yield f"Scopes: {allowed or 'none'}. Enter without a token ends that."
+            yield f"Scopes: {allowed or 'none'}. Enter without a token removes it."
         if self._item is not None and self._needs is not None:
             yield f"{one_line(self._item.title, 60)} needs one{scope_words(self._needs, ' with ')}."
 
@@ -134,7 +134,7 @@ class TokenPrompt(Dialog[None]):
             return
         if self._server.token is not None:
             self._link.drop_token(self._server.name)
-            self.app.notify(f"{self._server.name} is called as anybody again", markup=False)
+            self.app.notify(f"{self._server.name} is called without a token again", markup=False)
         self.dismiss()
 
     @work(exclusive=True)
@@ -146,12 +146,12 @@ class TokenPrompt(Dialog[None]):
         try:
             lacking = await asyncio.wrap_future(given)
         except ValueError as reason:
-            self._show_message(f"✗ The token does not count: {reason}.")
+            self._show_message(f"✗ The token was rejected: {reason}.")
             return
         if lacking:
             self._insists = True
             self._show_message(
-                f"✗ The token counts, but without {scope_words(lacking)}. Enter takes it anyway."
+                f"✗ The token is valid, but lacks {scope_words(lacking)}. Enter uses it anyway."
             )
             return
         if self._server.upstream is not None:
@@ -168,7 +168,7 @@ class TokenPrompt(Dialog[None]):
         trouble.set_class(bool(text), "-shown")
 
 
-NO_JWT = "no token counts here: mcp.json has no auth.jwt"
+NO_JWT = "this server accepts no tokens: mcp.json has no auth.jwt"
 
 
 def scopes_for(item: CatalogueItem, server: ServerView) -> tuple[str, ...] | None:
@@ -188,11 +188,11 @@ def token_line(item: CatalogueItem, server: ServerView, now: float) -> tuple[str
     if not server.looks_at_tokens:
         return f"✕ needs a token, and {NO_JWT}", "$text-error"
     if token is None or token.ended:
-        ended = f" · that of {_subject(token)} ended: {token.ended}" if token is not None else ""
-        return f"● needs a token{scope_words(needed, ' with ')}{ended} · T gives one", "$text-warning"
+        ended = f" · the token of {_subject(token)} ended: {token.ended}" if token is not None else ""
+        return f"● needs a token{scope_words(needed, ' with ')}{ended} · T sets one", "$text-warning"
     lacking = scope_words((scope for scope in needed if scope not in token.scopes), ", without ")
     if lacking:
-        return f"✕ called as {_holder(token, now)}{lacking} · T gives another token", "$text-warning"
+        return f"✕ called as {_holder(token, now)}{lacking} · T sets another token", "$text-warning"
     return f"✓ called as {_holder(token, now)}{scope_words(needed, ', with ')}", "$text-success"
 
 
@@ -234,7 +234,9 @@ async def open_dashboard(main: MainScreen) -> None:
         main.notify(str(error), severity="warning", markup=False)
 
 
-NO_GRANTS = "Nothing is approved for good. Tools of policy ask offer that with each call of a client."
+NO_GRANTS = (
+    "No standing approvals. A call that waits for approval (policy ask) offers to approve all later ones."
+)
 
 
 async def choose_grant(main: MainScreen) -> None:
@@ -244,7 +246,7 @@ async def choose_grant(main: MainScreen) -> None:
         main.notify(NO_GRANTS, markup=False)
         return
     choices = [grant_choice(grant, time.time()) for grant in granted]
-    grant = await main.app.push_screen_wait(Menu("Approved for good: enter ends it", choices))
+    grant = await main.app.push_screen_wait(Menu("Standing approvals: enter revokes one", choices))
     if grant is not None:
         main.link.revoke(grant)
 
@@ -252,7 +254,7 @@ async def choose_grant(main: MainScreen) -> None:
 def grant_choice(grant: GrantView, now: float) -> Choice:
     """Return the menu line of a standing approval, with a sentence about its effect. `now` is Unix time."""
     kind, _, name = grant.peer.partition(":")
-    who = f"Whoever has the token of {name}" if kind == "token" else f"Clients called {name}"
+    who = f"Clients with the token of {name}" if kind == "token" else f"Clients called {name}"
     allows = one_line(f"{who} may call {grant.tool} of {grant.server}.")
     return Choice(
         f"{grant.tool} for {one_line(name, 40)}", grant, f"{since(now - grant.granted)} ago", help=allows

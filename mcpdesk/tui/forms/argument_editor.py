@@ -212,7 +212,7 @@ class Arguments(Vertical):
             self.editor.complain(self.editor.problem)
             return
         elif not draft.fill_form(self.editor.value()):
-            self.editor.complain("the form cannot show all of this; it stays JSON")
+            self.editor.complain("the form cannot show these arguments; edit them as JSON")
             return
         else:
             draft.text = None

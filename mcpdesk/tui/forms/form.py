@@ -345,7 +345,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
         part = next((one for one in self.query(TextPart) if one.has_focus_within), None)
         values = await part.suggestions() if part is not None else ()
         if part is None or not values:
-            self.notify("The server suggests nothing here.", markup=False)
+            self.notify("The server has no suggestions for this field.", markup=False)
             return
         choices = [Choice(one_line(value, 60), value) for value in values]
         menu = Menu(f"Suggestions for {one_line(part.label, 30)}", choices, filtered=True)

@@ -144,7 +144,7 @@ class QuestionScreen(Dialog[None]):
             return True
         if (isinstance(event, events.Key) and event.key in _QUITTING) or not self._hands_off.ignores_key():
             return False
-        self._note("What was typed as the question came is not taken for an answer.")
+        self._note("Keys typed before you saw this question were ignored.")
         return True
 
     @property
@@ -179,7 +179,7 @@ class QuestionScreen(Dialog[None]):
             self.page.choose()
             return
         if self.page.is_writing and self._is_other_chosen:
-            self._note("Nothing is written here: esc goes back to what is chosen.")
+            self._note("Your answer is empty: esc returns to the options.")
             return
         if problem := self.page.draft.problem:
             self._note(problem[:1].upper() + problem[1:] + ".")
@@ -196,8 +196,8 @@ class QuestionScreen(Dialog[None]):
         """Answer with all fields of a form, or show faults beside the fields."""
         page = self.page
         if isinstance(page, QuestionForm) and (count := page.complain()):
-            verb = "does" if count == 1 else "do"
-            self._note(f"{counted(count, 'field')} {verb} not fit yet.")
+            verb = "is" if count == 1 else "are"
+            self._note(f"{counted(count, 'field')} {verb} not valid yet.")
         else:
             self._send(self.link.answer(self.question.id, [draft.answer for draft in self._drafts]))
 
@@ -477,7 +477,7 @@ def question_keys(
 
 def _last_key(is_writing: bool) -> KeyHint:
     return (
-        KeyHint("esc", "stops writing", "", 7) if is_writing else KeyHint("esc", "later", "screen.later", 7)
+        KeyHint("esc", "leaves the text", "", 7) if is_writing else KeyHint("esc", "later", "screen.later", 7)
     )
 
 

@@ -19,6 +19,8 @@ from mcpdesk.tui.widgets.part_line import LinePart, PartLine
 
 DESK = "desk"
 """Peer name of the desk's own calls."""
+_PLAIN_ASK = "AskUserQuestion"
+"""Built-in tool that only asks."""
 
 
 def in_full(question: Question) -> Content:
@@ -68,9 +70,13 @@ def announced(question: Question) -> str:
 
 
 def asker(question: Question, longest: int = 40) -> str:
-    """Return the tool, client and replica of a question; of an approval, the client of the call."""
+    """Return the tool, client and replica of a question; of an approval, the client of the call.
+
+    The built-in tool that only asks is left out.
+    """
     where = f" on {one_line(question.replica, 24)}" if question.replica else ""
-    has_tool = question.tool and question.kind is QuestionKind.QUESTION and question.peer != DESK
+    is_shown = question.kind is QuestionKind.QUESTION and question.peer != DESK
+    has_tool = is_shown and question.tool not in ("", _PLAIN_ASK)
     tool = f"{one_line(question.tool, 24)} for " if has_tool else ""
     return f"{tool}{one_line(question.asker, longest)}{where}"
 
@@ -156,7 +162,7 @@ class QuestionBanner(PartLine):
         if question is None:
             return False
         fresh, self._announced = question.id != self._announced, question.id
-        keys = Content(" F2 answer · esc, then a ")
+        keys = Content(" F2 to answer ")
         room = self.screen.size.width - keys.cell_length
         said = Content(one_line(f" ? {announced(question)} ", room))
         action = "screen.open_question"
@@ -171,11 +177,11 @@ async def open_link(app: App[None], link: str, instead: str = "y copies the link
     elif app.is_web:
         app.open_url(link)
     elif not _has_window():
-        told = f"No browser can be opened from here: {instead}."
+        told = f"Cannot open a browser here: {instead}."
         app.notify(told, severity="warning", markup=False)
     else:
         app.run_worker(lambda: webbrowser.open(link), thread=True, group="browser")
-        app.notify("The link is on its way to the browser.", markup=False)
+        app.notify("Opening the link in the browser.", markup=False)
 
 
 def _has_window() -> bool:

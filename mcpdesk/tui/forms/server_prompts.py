@@ -94,7 +94,7 @@ class AddServerPrompt(ServerPrompt[tuple[str, ...]]):
             agreed = ""
             if (file := await asyncio.wrap_future(self._link.untrusted(text))) is not None:
                 if not await self.app.push_screen_wait(TrustPrompt(file)):
-                    self.show_message("✗ not trusted, so nothing of it was started")
+                    self.show_message("✗ not trusted: no program was started")
                     return
                 agreed = file.sha256
             names = await asyncio.wrap_future(self._link.add_server(text, agreed))
@@ -116,10 +116,12 @@ class RootsPrompt(ServerPrompt[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "Roots of the desk"
-            box.border_subtitle = "ctrl+s keeps · esc closes"
+            box.border_subtitle = "ctrl+s saves · esc closes"
             yield TextField("\n".join(self._link.view().roots), compact=True)
             yield Static(id="trouble", markup=False)
-            yield Static("A folder a line: file:///FOLDER, or its whole path; servers may ask for it.")
+            yield Static(
+                "One folder a line: file:///FOLDER or an absolute path. Servers may ask for the list."
+            )
 
     @on(TextArea.Changed)
     def _edited(self) -> None:
@@ -134,7 +136,7 @@ class RootsPrompt(ServerPrompt[None]):
         except ValueError as reason:
             self.show_message(f"✗ {reason}")
             return
-        self.app.notify("Servers that ask for the desk's roots hear of these.", markup=False)
+        self.app.notify("Servers that ask for the desk's roots receive these.", markup=False)
         self.dismiss()
 
 
@@ -156,7 +158,7 @@ async def choose_log_level(main: MainScreen) -> None:
     except ValueError as reason:
         main.notify(f"{server.name}: {one_line(str(reason))}", severity="error", markup=False)
     else:
-        main.notify(f"{server.name} is asked for log messages from {level} on.", markup=False)
+        main.notify(f"{server.name} sends log messages from level {level} up.", markup=False)
 
 
 async def choose_revision(main: MainScreen) -> None:
@@ -165,28 +167,28 @@ async def choose_revision(main: MainScreen) -> None:
     if server is None:
         return
     if server.upstream is None:
-        told = "The desk speaks one revision with all folders: the setting desk_revision, read at the start"
+        told = "The desk uses one revision for all folders: the setting desk_revision, read at the start"
         main.notify(f"{told} (MCPDESK_DESK_REVISION=2025-11-25 mcpdesk …).", markup=False)
         return
     now = server.upstream.revision
-    choices = [Choice("the newest that both know", "", "they agree when connecting")]
+    choices = [Choice("the newest that both support", "", "negotiated on connecting")]
     choices += [
-        Choice(each.name, each.name, "spoken now" if each.name == now else _manner(each))
+        Choice(each.name, each.name, "in use" if each.name == now else _manner(each))
         for each in reversed(REVISIONS)
     ]
     cursor = next((at for at, choice in enumerate(choices) if choice.value == now), 0)
-    title = f"Speak another revision with {one_line(server.name, 40)}"
+    title = f"Use another revision with {one_line(server.name, 40)}"
     chosen = await main.app.push_screen_wait(Menu(title, choices, cursor=cursor))
     if chosen is not None:
         main.link.speak(server.name, chosen)
-        main.notify(f"Connecting to {server.name} again, in {chosen or 'the newest revision'}.", markup=False)
+        main.notify(f"Reconnecting to {server.name} with {chosen or 'the newest revision'}.", markup=False)
 
 
 def _manner(revision: Revision) -> str:
     """Return how a server sends requests in a revision."""
     if revision.is_stateless:
-        return "the server asks by results"
-    return "the server asks by requests of its own"
+        return "the server asks through results"
+    return "the server sends its own requests"
 
 
 async def add_server(main: MainScreen) -> None:
@@ -199,20 +201,19 @@ async def add_server(main: MainScreen) -> None:
             while all(one.name != names[0] for one in main.link.view().servers):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
     main.server = names[0]
-    verb = "are" if len(names) > 1 else "is"
-    main.notify(f"{one_line(', '.join(names), 80)} {verb} on the desk.", markup=False)
+    main.notify(f"Added {one_line(', '.join(names), 80)}.", markup=False)
 
 
 async def remove_server(main: MainScreen) -> None:
     """Remove the selected server from the desk after a confirmation. Must run in a worker."""
     name = main.server
     if not name:
-        main.notify("No server is on the desk. N adds one.", markup=False)
+        main.notify("No servers. N adds one.", markup=False)
         return
     losses = _losses(main.link, name)
-    hint = f"and lose {' and '.join(losses)}" if losses else "nothing of it is lost"
-    remove = Choice("remove", True, hint, "r", "Its traffic stays; N adds a server again.")
-    if await is_confirmed(main.app, f"Take {one_line(name, 40)} off the desk?", remove, "keep"):
+    hint = f"and lose {' and '.join(losses)}" if losses else "nothing is lost"
+    remove = Choice("remove", True, hint, "r", "Its traffic is kept; N adds a server again.")
+    if await is_confirmed(main.app, f"Remove {one_line(name, 40)}?", remove, "keep"):
         main.link.remove_server(name)
 
 

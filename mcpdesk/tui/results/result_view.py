@@ -47,11 +47,11 @@ _TABLE = TABS.index("Table")
 MAX_BLOCKS = 100
 """Maximum content blocks that are drawn; the tab Raw has all of them."""
 _TOKEN_HINTS = {
-    ErrorCode.UNAUTHORIZED: "T gives the desk a token for this server.",
-    ErrorCode.FORBIDDEN: "T gives the desk another token for this server.",
+    ErrorCode.UNAUTHORIZED: "T sets a token for this server.",
+    ErrorCode.FORBIDDEN: "T sets another token for this server.",
 }
 """Error code -> advice."""
-_NO_MESSAGE = "There is no message yet."
+_NO_MESSAGE = "No message yet."
 _CALL_VERBS = {ItemKind.TOOL: "Call", ItemKind.PROMPT: "Get"}
 _MARKDOWN_LIMIT = 16_000
 """Maximum characters of rendered Markdown; longer text is shown plain."""
@@ -410,7 +410,7 @@ class ResultView(Vertical):
         self._outcome = self._unread = outcome
         has_message = outcome is not None and bool(outcome.raw)
         self._is_absent = (False, structured is None, not has_message, records is None)
-        absent = "There is no structured content." if has_message else _NO_MESSAGE
+        absent = "No structured content." if has_message else _NO_MESSAGE
         self.query_one("#absent > Static", Static).update(absent)
         strip, switcher = self.query_one(TabStrip), self.query_one(ContentSwitcher)
         count = f" ✗{len(marks)}" if marks else ""
@@ -443,7 +443,7 @@ def verdict(outcome: CallOutcome, *, is_left: bool = False) -> tuple[str, str]:
     if outcome.cancelled:
         return f"⊘ {'stopped waiting' if is_left else 'cancelled'} {tail}", "$text-warning"
     if outcome.error is not None:
-        return f"✗ error {outcome.error.get('code', '')} {tail}", "$text-error"
+        return f"✗ protocol error {outcome.error.get('code', '')} {tail}", "$text-error"
     if outcome.result is not None and outcome.result.get("isError"):
         return f"✗ tool error {tail}", "$text-error"
     return f"✓ ok {tail}", "$text-success"

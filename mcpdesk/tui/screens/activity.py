@@ -58,11 +58,11 @@ class InboxPanel(Section[Question]):
     BINDINGS: ClassVar[list[BindingType]] = bindings_for("inbox")
     title = "Inbox"
     lesson = (
-        "No question was asked yet",
+        "No questions yet",
         "A tool that needs a decision asks here, and waits for the answer. Calls of clients wait here, too, "
         "where the policy of the tool is ask: p in the catalogue (1) changes it.\n\n"
-        'Built in: put "AskUserQuestion" into `builtins` of mcp.json; clients may call it from then on.\n'
-        'Your own: `question = await ctx.ask([Page("Go on?", options=(Option("yes"), Option("no")))])`.\n\n'
+        'Built in: add "AskUserQuestion" to `builtins` in mcp.json; clients can then call it.\n'
+        'Your own: `question = await ctx.ask([Page("Sure?", options=(Option("yes"), Option("no")))])`.\n\n'
         "To see one now, call AskUserQuestion in the workbench (1) with questions_json\n"
         '[{"question": "Tea or coffee?", "options": ["tea", "coffee"]}]',
     )

@@ -32,7 +32,7 @@ from mcpdesk.recorder.record import ConnectionInfo
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import ClientConfigs, answer_of
 from mcpdesk.tui.following import TICK_S
-from mcpdesk.tui.render.amounts import duration, since, since_lasts
+from mcpdesk.tui.render.amounts import counted, duration, since, since_lasts
 from mcpdesk.tui.render.safe_text import clean, one_line, shown_command
 from mcpdesk.tui.screens.latest_calls import latest_lines
 from mcpdesk.tui.widgets.column_section import MUTED, Column, ColumnSection
@@ -86,7 +86,7 @@ def title_of(client: ClientView) -> str:
     """Return the title of a client: `claude-code 2.1 · profiles over http · 2025-11-25 handshake`."""
     if not client.transport:  # the sum of clients that are not kept
         return one_line(f"{client.name} · {client.server}")
-    spoken = with_era(client.revision) or "nothing said yet"
+    spoken = with_era(client.revision) or "no message yet"
     return one_line(f"{client.name} · {client.server} over {client.transport} · {spoken}")
 
 
@@ -187,14 +187,14 @@ def _wrapped(texts: list[str], width: int) -> list[str]:
 
 
 def _session(session: SessionView, ttl_s: float, age_s: float) -> Iterator[str]:
-    left = "kept by a call or a stream"
+    left = "kept open by a call or a stream"
     if session.left_s is not None:
         idle = since(max(0.0, ttl_s - session.left_s))
         left = f"last used {idle} ago, ends in {since(session.left_s)} unless used"
     yield f"open for {since(age_s)} · {left} · session_ttl_s {ttl_s:g}"
-    standing = "standing stream open" if session.has_standing else "no standing stream"
+    standing = "GET stream open" if session.has_standing else "no GET stream"
     kept = f"{session.kept_events} kept events, {size_text(session.kept_bytes)}"
-    yield f"{standing} · {session.streams} carried · {kept}"
+    yield f"{standing} · {counted(session.streams, 'stream')} in all · {kept}"
 
 
 def _running(call: RunningCall) -> str:
@@ -401,12 +401,12 @@ class ClientsPane(ColumnSection[ClientView], Pane):
         name = one_line(client.name, 40)
         disconnect = Choice("disconnect", True, "its calls are cancelled; it may connect again", "d")
         if client.left is not None:
-            self.notify(f"{name} has left already.", markup=False)
+            self.notify(f"{name} is already disconnected.", markup=False)
         elif client.transport == "memory":
-            self.notify("This is the desk itself; it stays.", markup=False)
+            self.notify("This is the desk itself; it cannot be disconnected.", markup=False)
         elif await is_confirmed(self.app, f"Disconnect {name}?", disconnect, "keep"):
             self.link.disconnect(client.connection)
-            self.notify(f"{name} is disconnected.", markup=False)
+            self.notify(f"{name} was disconnected.", markup=False)
 
     def _how_to_connect(self, view: CoreView, server: ServerView, width: int) -> Content:
         if not server.place:

@@ -38,10 +38,10 @@ PROTECTIONS: dict[Protection, tuple[str, str, str]] = {
     Protection.SOCKET: (
         "listening ●",
         "$text-success",
-        "HTTP is served on a Unix socket that only your programs can reach.",
+        "HTTP is served on a Unix socket that only your own programs can reach.",
     ),
     Protection.STARTING: ("starting …", "$text-muted", "The desk does not listen yet."),
-    Protection.OFFLINE: ("not listening ✕", "$text-warning", "Nothing listens for HTTP."),
+    Protection.OFFLINE: ("not listening ✕", "$text-warning", "HTTP is not served."),
 }
 """Text with glyph, style, and meaning."""
 TOKEN = ("token ●", "$text-success", "Callers need a bearer token.")
@@ -116,11 +116,11 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
 def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
     """Yield the current failure; otherwise the URL of the server and who may call it."""
     if view.gone:
-        tip = "What was seen of it stays here; it is looked for again"
+        tip = "Its traffic is kept here; the desk tries to reconnect"
         yield _part(f"✕ {one_line(view.gone, 60)}", "bold $text-error", SHOW_LOGS, tip, "✕ ended", 100)
         return
     if view.silent_s:
-        tip = "The core hangs, or was stopped: what is shown is what it said last"
+        tip = "The core hangs or is stopped; this is its last known state"
         told = f"▲ no answer for {view.silent_s} s"
         yield _part(told, "bold $text-error", SHOW_LOGS, tip, told, 100)
         return
@@ -179,7 +179,7 @@ def _upstream(upstream: UpstreamView) -> Iterator[LinePart]:
     """Yield connection state and location of an upstream."""
     word, style = STATES[upstream.state]
     revision = f" · {upstream.revision}" if upstream.revision and upstream.state == "ready" else ""
-    yield _part(word + revision, style, ABOUT_SERVER, "I says more about it", word, 90)
+    yield _part(word + revision, style, ABOUT_SERVER, "I shows details", word, 90)
     place = Content.styled(f"  {one_line(upstream.place, 60)} ", "$text-muted")
     yield LinePart(place, ABOUT_SERVER, "Where it runs", Content(""), 30)
 
@@ -191,7 +191,7 @@ def _traffic(peers: tuple[int, int], rates: Sequence[float]) -> Iterator[LinePar
     if quiet:
         told = f"{told} + {quiet} quiet" if here else f"{_count(quiet, 'client')}, quiet"
         short = f"{here}/{here + quiet}⇄"
-    action, tip = "screen.show_screen('clients')", f"Who is connected: {here} now, {quiet} quiet"
+    action, tip = "screen.show_screen('clients')", f"Connected clients: {here}, of which {quiet} quiet"
     yield _part(told, "", action, tip, short, 40, right=True)
     now = rates[-1] if rates else 0.0
     bars = sparkline(rates[-SPARK_SECONDS:])
@@ -206,17 +206,17 @@ def _holding(held: HoldView) -> Iterator[LinePart]:
     if held.rule or held.messages:
         count = len(held.messages)
         told, short = (f"‖ {count} held", f"‖{count}") if count else ("‖ holding", "‖")
-        tip = f"Messages that a filter lets pass wait for you: H in the traffic\n{one_line(held.rule, 200)}"
+        tip = f"Messages that match a filter are held for you: H in Traffic\n{one_line(held.rule, 200)}"
         yield _part(told, "bold $text-warning", action, tip, short, 78, right=True)
     if count := len(held.canned):
         which = "\n".join(one_line(f"{one.method} {one.name} of {one.server}", 80) for one in held.canned)
-        tip = f"Answered as once recorded, whatever the arguments: M in the traffic ends it\n{which}"
+        tip = f"Answered with a recorded response, whatever the arguments: M in Traffic ends it\n{which}"
         yield _part(f"M {count} mocked", "bold $text-warning", action, tip, f"M{count}", 77, right=True)
     if held.faults:
         told, short = (
             (f"↯ {_count(held.struck, 'fault')}", f"↯{held.struck}") if held.struck else ("↯ faults", "↯")
         )
-        tip = f"Messages meet faults by rule: B in the traffic\n{one_line(held.faults, 200)}"
+        tip = f"Faults are injected by rule: B in Traffic\n{one_line(held.faults, 200)}"
         yield _part(told, "bold $text-warning", action, tip, short, 76, right=True)
 
 
@@ -228,10 +228,10 @@ def _work(work: WorkView, left: str, waiting: int) -> Iterator[LinePart]:
         yield _part("● plan mode", "bold $text-warning", action, tip, "●plan", 75, right=True)
     if jobs := work.running_jobs:
         text, action = f"▸ {_count(jobs, 'job')}", "screen.show_part('jobs')"
-        yield _part(text, "$text-primary", action, "What runs in the background", f"▸{jobs}", 60, right=True)
+        yield _part(text, "$text-primary", action, "Jobs in the background", f"▸{jobs}", 60, right=True)
     if left:
         action = "screen.show_part('callbacks')"
-        yield _part(f"◷ {left}", "", action, "Until the next callback", f"◷{left}", 55, right=True)
+        yield _part(f"◷ {left}", "", action, "Time until the next callback", f"◷{left}", 55, right=True)
     if waiting:
         text, style = f"? {_count(waiting, 'question')}", "bold $text-warning"
         yield _part(text, style, "screen.open_question", "Answer (a)", f"?{waiting}", 80, right=True)
@@ -306,7 +306,7 @@ class NewsRow(PartLine):
             return
         when, severity, text, hint = self._told
         sign, style = NEWS_SIGNS.get(severity, ("·", ""))
-        more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " all news ")
+        more = Content.assemble(" ", ("!", "bold $footer-key-foreground"), " messages ")
         room = self.size.width - more.cell_length - cell_len(hint) - len(" 12:03:40 ! ")
         told = shortened(text, max(20, room), REASON_TAIL) + hint
         said = Content.assemble(f" {clock(when)[:8]} ", (f"{sign} ", style), told)

@@ -273,10 +273,10 @@ class LogList(RowList[LogLine]):
                 self.cursor = at % count
                 self.cursor_was_moved()
                 if not 0 <= at < count:
-                    end = "below: on from the top" if by > 0 else "above: on from the bottom"
+                    end = "below: continued from the top" if by > 0 else "above: continued from the bottom"
                     self.notify(f"No {noun} {end}.", markup=False)
                 return
-        self.notify(f"There is no other {noun} here.", markup=False)
+        self.notify(f"No other {noun}.", markup=False)
 
     def cursor_was_moved(self) -> None:
         """Follow new lines if the cursor is on the last entry; otherwise stop."""
@@ -583,10 +583,10 @@ def _status(rows: LogList) -> Content:
 def _empty(rows: LogList) -> Content:
     level = rows.filter.level
     if rows.lines and level != LEVELS[0]:
-        told = f"No line passes the filter, which shows level {level} and above."
+        told = f"No line matches the filter, which shows level {level} and above."
         return Content(f"{told}\nEsc shows all, l the lines of the next level.")
     if rows.lines:
-        return Content("No line passes the filter. Esc shows all.")
+        return Content("No line matches the filter. Esc shows all.")
     return Content(
         "No log lines yet.\nprint(), logging and ctx.log() in a tool, and stderr of children, appear here."
     )

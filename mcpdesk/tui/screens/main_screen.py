@@ -236,7 +236,7 @@ class MainScreen(Screen[None]):
             return False
         if not self._has_told_of_keys:
             self._has_told_of_keys = True
-            self.notify("What was typed as the question closed does nothing here.", markup=False)
+            self.notify("Keys typed while the question closed were ignored.", markup=False)
         return True
 
     def question_closes(self) -> None:
@@ -468,9 +468,9 @@ class MainScreen(Screen[None]):
             around = (one for one in self.focused.ancestors_with_self if isinstance(one, Widget))
             part = next((one for one in around if one.allow_maximize), None)
             if part is None:
-                self.notify("This part has no larger view.", markup=False)
+                self.notify("This pane has no larger view.", markup=False)
             elif self.maximize(part):
-                self.notify("z brings the other parts back.", markup=False)
+                self.notify("z shows the other panes again.", markup=False)
 
     @work
     async def action_jump(self) -> None:
@@ -559,7 +559,7 @@ class MainScreen(Screen[None]):
         if server is not None and server.url:
             self.desk.copy(server.url, server.url)
         else:
-            self.notify("Nothing listens: there is no URL to copy.", severity="warning", markup=False)
+            self.notify("HTTP is not served: no URL to copy.", severity="warning", markup=False)
 
     @work
     async def action_client_config(self) -> None:

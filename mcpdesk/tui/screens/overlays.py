@@ -129,14 +129,14 @@ _MOST_COPIED = 10_000
 
 
 class NewsScreen(PageDialog):
-    """Recent news, the newest first, and the text that was copied last."""
+    """Recent news, the newest first, and the text copied last."""
 
     def __init__(self, told: Iterable[tuple[float, str, str]], copied: str = "", dropped: int = 0) -> None:
         """Create the dialog; `told` has Unix time in seconds, severity and text, the oldest first.
 
         `dropped` is the number of older news items that are no longer stored.
         """
-        super().__init__("The last news")
+        super().__init__("Messages")
         self._told = list(told)
         self._copied = copied
         self._dropped = dropped
@@ -148,10 +148,12 @@ class NewsScreen(PageDialog):
             time = (f"{clock(when)[:8]} ", "$text-muted")
             lines.append(Content.assemble(time, (f"{sign} {clean(text)}", style)))
         if self._dropped:
-            lines.append(Content.styled(f"{self._dropped:,} older ones are no longer stored", "$text-muted"))
+            lines.append(
+                Content.styled(f"{self._dropped:,} older messages are no longer stored", "$text-muted")
+            )
         if self._copied:
             lines.append(
-                Content.styled("\nCopied last, should the terminal not have taken it:", "$text-muted")
+                Content.styled("\nCopied last, in case the terminal did not accept it:", "$text-muted")
             )
             lines.append(Content(clean(self._copied[:_MOST_COPIED])))
             if (more := len(self._copied) - _MOST_COPIED) > 0:

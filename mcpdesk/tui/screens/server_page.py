@@ -19,11 +19,13 @@ def server_text(server: ServerView) -> Content:
     title = f"{server.title} {server.version}".strip()
     parts = [Content.styled(clean(title), "bold"), *_where(server)]
     if server.log_level:
-        parts.append(Content.styled(f"log messages from {clean(server.log_level)} on · L", "$text-muted"))
+        parts.append(
+            Content.styled(f"log messages from level {clean(server.log_level)} up · L", "$text-muted")
+        )
     parts += [Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems]
     parts += [Content.styled(f"· {clean(helper)}", "$text-muted") for helper in server.helpers]
     if server.replicas:
-        parts += [Content(""), Content.styled("Its replicas", "bold $text-primary")]
+        parts += [Content(""), Content.styled("Replicas", "bold $text-primary")]
         parts += [_replica(each) for each in server.replicas]
     upstream = server.upstream
     if upstream is None:
@@ -31,13 +33,13 @@ def server_text(server: ServerView) -> Content:
     if upstream.hint:
         parts.append(Content.styled(clean(upstream.hint), "$text-muted"))
     if upstream.steps and upstream.state != "ready":
-        parts += [Content(""), Content.styled("What was tried", "bold $text-primary")]
+        parts += [Content(""), Content.styled("Connection attempts", "bold $text-primary")]
         parts += [Content(f"  {clean(step)}") for step in upstream.steps]
     if upstream.capabilities:
-        parts += [Content(""), Content.styled("It says it can", "bold $text-primary")]
+        parts += [Content(""), Content.styled("Capabilities", "bold $text-primary")]
         parts += [Content(f"  {line}") for line in _capabilities(upstream.capabilities)]
     if upstream.instructions:
-        parts += [Content(""), Content.styled("Its instructions for models", "bold $text-primary")]
+        parts += [Content(""), Content.styled("Instructions for models", "bold $text-primary")]
         parts += [Content(clean(upstream.instructions.strip()))]
     return Content("\n").join(parts)
 
@@ -80,7 +82,7 @@ def _where(server: ServerView) -> Iterator[Content]:
     if upstream is not None:
         word, style = STATES[upstream.state]
         state = Content.styled(word, style)
-        other = (" · V speaks another revision", "$text-muted")
+        other = (" · V selects another revision", "$text-muted")
         yield Content.assemble(state, f" · {upstream.revision}" if upstream.revision else "", other)
     for text in (server.place, server.url, "" if upstream is None else upstream.login):
         if text:

@@ -97,11 +97,10 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
     StatisticsPane TabStrip { background: $surface; }
     """
     lesson = (
-        "Nothing was called yet",
-        "Calls are counted here by tool and by client: how many, how many failed, how long they took, their "
-        "bytes, and about how many tokens definitions and results cost a model. A call is a tool that is "
-        "called, a resource that is read or a prompt that is fetched; the table of methods counts all other "
-        "requests, too.\n\n"
+        "No calls yet",
+        "Calls are counted here by tool and by client: number, errors, duration, bytes, and the approximate "
+        "number of tokens that definitions and results cost a model. A call is a tool call, a resource read "
+        "or a prompt fetch; the table of methods counts all other requests as well.\n\n"
         "Call a tool in the workbench (1), or connect a client (4).",
     )
     beside_from = math.inf
@@ -259,7 +258,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         if self._more:
             titles.append(f"counted {self._statistics.done:.0%}")
         if gone := self.link.traffic.gone:
-            titles.append(f"{counted(gone, 'frame')} gone uncounted")
+            titles.append(f"{counted(gone, 'frame')} deleted before they were counted")
         self.query_one(TabStrip).show(titles)
 
     def _tally(self, row: StatisticsRow) -> CallTally | None:
@@ -274,7 +273,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
                 if row.definition_tokens is None
                 else f" · definition about {row.definition_tokens:,} tokens"
             )
-            return [f"called nothing{tokens}" if row.by is Subject.CLIENT else f"never called{tokens}"]
+            return [f"no calls{tokens}" if row.by is Subject.CLIENT else f"never called{tokens}"]
         share = f" ({row.errors / row.calls:.1%})" if row.errors else ""
         took = (
             f" · p50 {_took(row.p50_s)} · p95 {_took(row.p95_s)} · p99 {_took(row.p99_s)}"

@@ -51,7 +51,7 @@ _SLIM_BELOW = 110
 """Width in cells below which the catalogue is narrow."""
 _STRIP_FROM = 29
 """Minimum height in rows for showing the traffic strip."""
-_NO_TRAFFIC = "  No message has passed yet. ctrl+r calls; U copies what a client needs to connect."
+_NO_TRAFFIC = "  No messages yet. ctrl+r calls; U copies what a client needs to connect."
 _ALONE_S = 0.5
 """Maximum seconds for which only the catalogue is shown, if it is empty."""
 _REST_S = 0.2
@@ -343,7 +343,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             return
         past = self._drafts.history.of(*draft.key)
         if draft.arguments is None and not past:
-            self.app.notify("nothing was called here yet", markup=False)
+            self.app.notify("no calls yet", markup=False)
             return
         arguments = draft.arguments if draft.arguments is not None else past[0].arguments
         draft.insisted = compact(arguments)
@@ -371,7 +371,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         await replay.run(self._saves.changed)
         if self._saves.update_page is None:
             is_broken = save.is_broken
-            told = f"recording of {replay.server}: {replay.told}{', the contract is broken' * is_broken}"
+            told = f"recording of {replay.server}: {replay.told}{', breaking change' * is_broken}"
             severity: SeverityLevel = "warning" if replay.is_bad or is_broken else "information"
             self.app.main.refresher.refresh()  # show the news of the save itself first
             self.app.notify(one_line(f"{told} · R shows it"), severity=severity, markup=False)
@@ -385,7 +385,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             return
         place = None if draft is None else draft.place
         if place is None:
-            self.app.notify("There is no file of this item here.", markup=False)
+            self.app.notify("This item has no file here.", markup=False)
             return
         edit(self.app, *place)
 
@@ -396,7 +396,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
     def action_page_result(self) -> None:
         """Show the result in the user's pager."""
         if (shown := self.item_pane.result.shown_text()) is None:
-            self.app.notify("There is no result yet; ctrl+r calls.", markup=False)
+            self.app.notify("No result yet; ctrl+r calls.", markup=False)
         else:
             page(self.app, *shown)
 
@@ -435,14 +435,14 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
 
         event.stop()
         server, item = self.server, self.item
-        self.app.notify(one_line(f"Connecting to {server} again, in {OLDER}."), markup=False)
+        self.app.notify(one_line(f"Reconnecting to {server} with {OLDER}."), markup=False)
         if not await speak_older(self._link, server):
-            told = f"{server} is not ready in {OLDER}: nothing was called"
+            told = f"{server} is not ready with {OLDER}: the call was not made"
             self.app.notify(one_line(told), severity="warning", markup=False)
         elif item is not None and self._shows(server, item):
             self.action_again()
         else:
-            self.app.notify(one_line(f"{server} speaks {OLDER} now; call again with ctrl+r"), markup=False)
+            self.app.notify(one_line(f"{server} now uses {OLDER}; call again with ctrl+r"), markup=False)
 
     def _shows(self, server: str, item: CatalogueItem) -> bool:
         return server == self.server and self.item is not None and is_same_item(item, self.item)
@@ -483,7 +483,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
         draft = self.draft
         past = self._drafts.history.of(*draft.key) if draft else []
         if draft is None or not past:
-            self.app.notify("nothing was called here yet", markup=False)
+            self.app.notify("no calls yet", markup=False)
             return
         chosen = await self.app.push_screen_wait(history_menu(draft.item.title, past))
         if chosen is not None:
@@ -549,7 +549,7 @@ class WorkbenchPane(KnowsFirstSize, Vertical, Pane):
             self.app.notify("read a resource first, then watch it", severity="warning", markup=False)
         elif draft.changes is None:
             draft.watch()
-            self.app.notify("watched: it is read again when the server says that it changed", markup=False)
+            self.app.notify("watched: it is read again when the server reports a change", markup=False)
         else:
             draft.unwatch()
             self.app.notify("no longer watched", markup=False)

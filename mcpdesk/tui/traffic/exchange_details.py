@@ -79,10 +79,10 @@ def frame_heading(index: Index, number: int) -> str:
     """Return a heading for the shown part of a frame."""
     frame = index.frame(number)
     if frame is None:
-        return "this frame is no longer in memory and in no file"
+        return "this frame is no longer in memory, nor in a file"
     heading, kept = f"frame {number} as it passed, {size_text(frame.size)}", len(index.whole(number))
     if kept < frame.size and not index.is_here(number):
-        return f"{heading}: the rest is on its way from its core"
+        return f"{heading}: loading the rest from its core"
     if kept < frame.size:
         heading += f", of which {size_text(kept)} were kept"
     return heading + (": its beginning · v shows all, y copies it" if kept > SHOWN_BYTES else "")
@@ -119,7 +119,7 @@ def http_text(index: Index, whole: Exchange, schema: Any = None) -> Content:
         if texts and len(ones) > 1:
             texts.insert(0, Content.styled(one_line(f"{one.method} #{one.id}"), "bold $text-primary"))
         blocks += texts
-    return Content("\n\n").join(blocks) if blocks else Content("This did not pass over HTTP.")
+    return Content("\n\n").join(blocks) if blocks else Content("This exchange did not use HTTP.")
 
 
 def _blocks(index: Index, one: Exchange, schema: Any) -> Iterator[Content]:

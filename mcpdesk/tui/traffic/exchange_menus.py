@@ -42,7 +42,7 @@ _FORMATS = (
     ("capture", "capture", "opens again: mcpdesk open", "o"),
     ("md", "Markdown report", "to read", "m"),
     ("jsonl", "JSON Lines", "for programs", "j"),
-    ("har", "HTTP archive", "for tools of browsers", "h"),
+    ("har", "HTTP archive", "for browser tools", "h"),
     ("cases", "test cases", "for mcpdesk test", "c"),
 )
 """Suffix, name, purpose and key."""
@@ -113,7 +113,7 @@ def write(link: Link, numbers: Sequence[int], ending: str) -> str:
             file.writelines(_WITH_LOGS[ending](index, whole, logs_of(link)))
     if ending == "har":
         written = len(export.posted(index, whole))
-        left = f"; {len(whole) - written:,} did not pass over HTTP" if written < len(whole) else ""
+        left = f"; {len(whole) - written:,} did not use HTTP" if written < len(whole) else ""
         return f"{counted(written, 'request')} written to {path}{left}"
     parts = f" ({len(whole):,} with their parts)" if len(whole) > len(numbers) else ""
     where = f" · mcpdesk open {shlex.quote(str(path))}" if ending == "capture" else f" to {path}"
@@ -148,7 +148,7 @@ def _write_cases(link: Link, numbers: Sequence[int]) -> str:
     for number in numbers:
         by_server.setdefault(link.traffic.exchange(number).server, []).append(number)
     told = [_write_cases_of(link, server, calls) for server, calls in by_server.items()]
-    none = "There is no answered call of a client among them to make a case of"
+    none = "No test case was written: none of these is an answered call of a client"
     return "; ".join(filter(None, told)) or none
 
 
@@ -243,7 +243,7 @@ def repeatable(link: Link, number: int) -> tuple[str, Request]:
         or exchange.request is None
         or exchange.direction is Direction.OUT
     ):
-        raise ValueError("only what a client asks can be sent again")
+        raise ValueError("only requests of a client can be sent again")
     if exchange.server not in {one.name for one in link.view().servers}:
         raise ValueError(f"no server called {exchange.server!r} is hosted here")
     return exchange.server, repeated(unmasked(link.traffic, exchange, exchange.request))
@@ -313,9 +313,9 @@ def filters_menu(saved: SavedFilters, current: str) -> Menu:
     kept = saved.all()
     choices = [Choice(one, ("use", one), "in use" if one == current else "") for one in kept]
     if current and current not in kept:
-        choices.insert(0, Choice(f"keep {current}", ("keep", current), "for later", "K"))
+        choices.insert(0, Choice(f"save {current}", ("keep", current), "for later", "K"))
     elif current:
-        choices.append(Choice(f"drop {current}", ("drop", current), "from this list", "D"))
+        choices.append(Choice(f"delete {current}", ("drop", current), "from this list", "D"))
     if not choices:
-        choices = [Choice("nothing is kept", ("use", ""), "type a filter with /, then come back", "")]
+        choices = [Choice("no saved filters", ("use", ""), "type a filter with /, then come back", "")]
     return Menu("Filters", choices)

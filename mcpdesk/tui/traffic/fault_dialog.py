@@ -20,8 +20,8 @@ from mcpdesk.tui.widgets.text_field import TextField
 
 _HELP = """\
 delay 2s 10% for tool:echo     delay 0.5s..3s for peer:claude     lose 5%     cut 10% for tool:echo
-error -32000 "busy" 20%     session 2% (404 over HTTP)     seed 7 (another run of the dice)
-ctrl+r sets the rules; without any there are no faults · esc leaves them as they were"""
+error -32000 "busy" 20%     session 2% (404 over HTTP)     seed 7 (another random sequence)
+ctrl+r applies the rules; an empty field ends all faults · esc changes nothing"""
 
 
 class FaultDialog(Dialog[None]):

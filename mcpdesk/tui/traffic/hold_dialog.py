@@ -44,7 +44,7 @@ _SHARE = 0.3
 _LESSON = (
     "What the filter lets pass waits here until you let it go on: look at it, change it, drop it, delay it,"
     " or answer it by hand. The capture keeps what was changed, and what it was.\n\n"
-    "tool:Bash · method:tools/call peer:claude · kind:notification · an empty filter ends it"
+    "tool:Bash · method:tools/call peer:claude · kind:notification · an empty filter ends holding"
 )
 Draft = tuple[int, float, bool]
 """Number of a held message, Unix time since which it is held, True for a manual answer."""
@@ -55,8 +55,8 @@ class HeldList(RowList[HeldMessage]):
     """Held messages, oldest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("r", "screen.go_on", "Go on", show=False),
-        Binding("R", "screen.all_go_on", "All go on", show=False),
+        Binding("r", "screen.go_on", "Release", show=False),
+        Binding("R", "screen.all_go_on", "Release all", show=False),
         Binding("d", "screen.drop", "Drop", show=False),
         Binding("t", "screen.delay", "Delay", show=False),
         Binding("a", "screen.answer", "Answer by hand", show=False),
@@ -82,7 +82,7 @@ class HeldList(RowList[HeldMessage]):
         if is_wide:
             yield f" #{one_line(str(one.id), 8):8}", "lines--muted"
         yield f" {column(f'{one.replica} {one.peer}'.lstrip(), 18)}", ""
-        left = f" goes on in {countdown(one.due - now)}" if one.due else f" for {since(now - one.since)}"
+        left = f" released in {countdown(one.due - now)}" if one.due else f" for {since(now - one.since)}"
         yield left, "lines--warn"
 
 
@@ -107,7 +107,7 @@ class HoldDialog(Dialog[bool]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+r", "go_on", "Go on", show=False, priority=True),
+        Binding("ctrl+r", "go_on", "Release", show=False, priority=True),
         Binding("escape", "back", "Back", show=False, priority=True),
         Binding("f2", "question", "Answer", show=False, priority=True),
     ]
@@ -201,7 +201,7 @@ class HoldDialog(Dialog[bool]):
         if self._answers:
             self._let_go(one, Verdict.ANSWER, text, f"{what} was answered by hand")
         elif one.text and text != self._loaded:
-            self._let_go(one, Verdict.CHANGE, text, f"{what} went on, changed")
+            self._let_go(one, Verdict.CHANGE, text, f"{what} was released, changed")
         else:
             self._let_go(one, Verdict.GO_ON)
 
@@ -303,7 +303,7 @@ class HoldDialog(Dialog[bool]):
 
         def tell() -> None:
             if not rule.strip():
-                self.app.notify("No message is held now.", markup=False)
+                self.app.notify("Holding is off.", markup=False)
             if then is not None:
                 then()
 
@@ -380,35 +380,35 @@ class HoldDialog(Dialog[bool]):
         """Yield the keys that have an effect on the focused widget."""
         view, one = self._shown, self._one
         if self.editor.has_focus_within:
-            yield "ctrl+r sends this answer" if self._answers else "ctrl+r lets it go on as it stands here"
+            yield "ctrl+r sends this answer" if self._answers else "ctrl+r releases it as shown"
             yield "esc back to the list"
             return
         if self.query_one(WayStrip).has_focus:
             yield "← → choose the direction"
             yield "enter to the list"
         elif self.query_one(SearchField).has_focus:
-            yield "enter holds what it lets pass" if view.rule else "enter begins to hold"
+            yield "enter holds matching messages" if view.rule else "enter starts holding"
             if view.rule:
-                yield "an empty filter ends it"
+                yield "an empty filter ends holding"
             yield "tab, then ← → choose the direction"
         elif one is not None:
             yield from self._keys_of(one)
             yield "/ filter"
         else:
-            yield f"holding {view.ways}; none waits" if view.rule else "nothing is held"
-            yield "/ changes the filter, an empty one ends it" if view.rule else "/ filter"
+            yield f"holding {view.ways}; none held" if view.rule else "holding is off"
+            yield "/ changes the filter, an empty one ends holding" if view.rule else "/ filter"
         yield "esc closes"
 
     def _keys_of(self, one: HeldMessage) -> Iterable[str]:
         """Yield the keys that have an effect on a held message."""
         is_changed = (one.number, one.since, False) in self._drafts
-        yield "r goes on as you changed it" if is_changed else "r goes on"
+        yield "r releases it as changed" if is_changed else "r releases"
         if len(self._shown.messages) > 1:
-            yield "R all as they came"
+            yield "R releases all unchanged"
         if one.text:
             yield "enter edits"
         yield "d drops"
-        yield "t as it came in 5 s" if is_changed else "t in 5 s"
+        yield "t releases it unchanged in 5 s" if is_changed else "t releases in 5 s"
         if _can_be_answered(one):
             yield "a answers by hand"
 
@@ -454,7 +454,7 @@ def canned_answer(index: Index, one: Exchange) -> str:
     Raises: ValueError if the exchange has no usable answer.
     """
     if one.response is None or one.direction is not Direction.IN or one.kind is not ExchangeKind.REQUEST:
-        raise ValueError("this is no request of a client that was answered")
+        raise ValueError("only an answered request of a client can be mocked")
     return json.dumps(unmasked(index, last_round(index, one), last_round(index, one).response or 0))
 
 

@@ -67,6 +67,7 @@ _STYLES = {
 }
 _OTHER_STYLE = "$text-warning reverse"
 _WORDS = {
+    Status.ERROR: "protocol error",
     Status.TOOL_ERROR: "tool error",
     Status.LEFT: "stopped waiting: its code still runs",
     Status.LATE: "late: the caller no longer waited for it",
@@ -439,7 +440,7 @@ class TrafficDetail(KnowsFirstSize, Vertical):
         self._show_place()
         log = self.query_one(".log", VerticalScroll)
         is_own = any(line.call is not None for line in logged)
-        log.border_title = "log of this call" if is_own else "stderr of the server meanwhile"
+        log.border_title = "log of this call" if is_own else "stderr of the server during the call"
         log.remove_children()
         log.mount_all(log_blocks(logged))
         self.call_after_refresh(self._show_failed_line)

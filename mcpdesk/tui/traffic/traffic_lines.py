@@ -180,7 +180,7 @@ def frame_cells(
 ) -> list[Cell]:
     """Return the line of a raw frame; None is a deleted frame. `revision` is that of its exchange."""
     if frame is None:
-        return [("  this frame is no longer in memory and in no file", "traffic--muted")]
+        return [("  this frame is no longer in memory, nor in a file", "traffic--muted")]
     replica = connection.replica if connection else ""
     cells: dict[str, Cell] = {
         "replica": replica_cell(replica, former),

@@ -357,15 +357,15 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
         """
         lines, table = self._ordered.lines, self.index.table
         if self.view.raw:
-            self.notify("Frames are of no kind: b shows exchanges again.")
+            self.notify("Raw frames have no kind: b shows exchanges again.")
             return
         if self._line is None or self._line < table.base:
             return
         label = table.label[self._line]
         kinds: dict[str, tuple[Callable[[int], bool], str, str]] = {
-            "same": (lambda line: table.label[line] == label, "one of its kind", "oO"),
+            "same": (lambda line: table.label[line] == label, "line of its kind", "oO"),
             "error": (lambda line: table.status[line] in _FAILED, "error", "eE"),
-            "slow": (self.index.is_slow, "slow one", "sS"),
+            "slow": (self.index.is_slow, "slow call", "sS"),
         }
         fits, noun, keys = kinds[what]
         here = self._ordered.position(self.index.line_of(self._line))
@@ -373,12 +373,12 @@ class TrafficList(KnowsFirstSize, Widget, can_focus=True):
             if fits(lines[at % len(lines)]):
                 self.select(lines[at % len(lines)])
                 if by > 0 and at >= len(lines):
-                    self.notify(f"No {noun} below: on from the top · {keys[1]} goes up")
+                    self.notify(f"No {noun} below: continued from the top · {keys[1]} goes up")
                 elif at < 0:
-                    self.notify(f"No {noun} above: on from the bottom · {keys[0]} goes down")
+                    self.notify(f"No {noun} above: continued from the bottom · {keys[0]} goes down")
                 return
         is_one = fits(self._line)
-        self.notify(f"There is no other {noun} here." if is_one else f"There is no {noun} here.")
+        self.notify(f"No other {noun}." if is_one else f"No {noun}.")
 
     def action_raw(self) -> None:
         """Toggle between raw frames and exchanges."""

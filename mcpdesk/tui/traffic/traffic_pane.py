@@ -342,7 +342,7 @@ class TrafficPane(FilterPane, Pane):
                 await self._fetch(chosen)
                 ends = canned_answer(index, one)
                 question = f"Answer every {one.method} {one_line(one.name, 30)} with this answer?"
-                help = "Whatever the arguments, for every client, until M on one ends it."
+                help = "For every client and all arguments, until M ends it."
                 if not await is_confirmed(self.app, question, Choice("mock", True, key="y", help=help), "no"):
                     return
             await asyncio.wrap_future(self.link.can(what, ends))
@@ -522,9 +522,9 @@ class TrafficPane(FilterPane, Pane):
         folder = next((one.folder for one in servers if one.name == event.exchange.server), "")
         place = source_place(folder, event.wheres[-1]) if event.wheres else None
         if event.exchange.status not in FAILED:
-            self.notify("This call did not fail: there is no line to open.", markup=False)
+            self.notify("This call did not fail: no line to open.", markup=False)
         elif place is None:
-            self.notify("The log of this call names no file that is here.", markup=False)
+            self.notify("The log of this call names no file on this machine.", markup=False)
         else:
             edit(self.app, *place)
 
@@ -537,7 +537,7 @@ class TrafficPane(FilterPane, Pane):
     def _show_empty_text(self, view: CoreView) -> None:
         """Show instructions in an empty list."""
         if self.listing.view.total:
-            text: list[Cell] = [("", ""), ("  Nothing passes the filter. Esc drops it.", "traffic--muted")]
+            text: list[Cell] = [("", ""), ("  Nothing matches the filter. Esc clears it.", "traffic--muted")]
         else:
             text = how_to_connect(self._configs, view, self.listing.size.width)
         if text != self.listing.empty_text:
@@ -595,7 +595,7 @@ def counts(listing: TrafficList) -> str:
     if index.removed:
         parts.append(f"{counted(index.removed, 'frame')} removed from the capture")
     if index.gone:
-        parts.append(f"{counted(index.gone, 'frame')} gone")
+        parts.append(f"{counted(index.gone, 'frame')} deleted")
     if index.remarks_left_out:
         parts.append(f"{counted(index.remarks_left_out, 'remark')} left out")
     return " · ".join(parts)
@@ -604,17 +604,17 @@ def counts(listing: TrafficList) -> str:
 def mode(listing: TrafficList) -> str:
     """Return the mode: following, paused or sorted, with the key to change it."""
     if listing.paused:
-        return f"paused · {listing.view.held_back:,} waiting · p goes on"
+        return f"paused · {listing.view.held_back:,} waiting · p resumes"
     if (order := listing.sorted) is not None:
         sorts = "sorted" if order.done >= 1 else "sorting"
         column = f"{_SORTED_TITLES.get(order.column, order.column)} {'↓' if order.is_falling else '↑'}"
-        return f"{sorts} by {column} · < turns it · f as they came"
+        return f"{sorts} by {column} · < reverses · f by arrival"
     return "following" if listing.following else "f follows"
 
 
 def how_to_connect(configs: ClientConfigs, view: CoreView, width: int) -> list[Cell]:
     """Return instructions to produce traffic, on lines of at most `width` cells."""
-    lines: list[Cell] = [("", ""), ("  No message has passed yet.", "traffic--name"), ("", "")]
+    lines: list[Cell] = [("", ""), ("  No messages yet.", "traffic--name"), ("", "")]
     if not view.servers:
         return lines
     if width <= 0:  # not laid out yet

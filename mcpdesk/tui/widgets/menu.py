@@ -248,7 +248,7 @@ class Menu(Dialog[Any]):
         if not is_typed(event) or is_enter_alone or not self._hands_off.ignores_key():
             return False
         self._was_typed = True
-        self.query_one(".box").border_subtitle = "what was typed as this came chooses nothing · esc close"
+        self.query_one(".box").border_subtitle = "keys typed before you saw this were ignored · esc close"
         return True
 
     @property

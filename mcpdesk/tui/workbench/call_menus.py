@@ -115,27 +115,29 @@ async def choose_saved(app: App[None], drafts: Drafts, draft: Draft, entered: Ca
     try:
         now = entered()
     except ValueError as error:
-        app.notify(f"cannot be kept yet: {one_line(str(error))}", severity="warning", markup=False)
+        app.notify(f"cannot be saved yet: {one_line(str(error))}", severity="warning", markup=False)
         return None
     saved = drafts.saved_calls.of(*draft.key)
     choices = [
         Choice(one_line(name, 40), ("use", name), one_line(preview(arguments, 60)))
         for name, arguments in reversed(saved.items())
     ]
-    choices.append(Choice("keep what is entered …", ("keep", ""), one_line(preview(now, 60)), "K"))
+    choices.append(Choice("save the present arguments …", ("keep", ""), one_line(preview(now, 60)), "K"))
     name = next((name for name, arguments in saved.items() if same(arguments, now)), None)
     if name is not None:
-        choices.append(Choice(f"drop {one_line(name, 40)}", ("drop", name), "is what is entered", "D"))
+        choices.append(
+            Choice(f"delete {one_line(name, 40)}", ("drop", name), "equals the present arguments", "D")
+        )
     menu = Menu(f"Saved calls of {one_line(draft.item.title, 40)}", choices)
     what, name = await app.push_screen_wait(menu) or ("", "")
     if what == "use":
         return saved[name]
-    if what == "keep" and (name := await app.push_screen_wait(LinePrompt("Keep what is entered as"))):
+    if what == "keep" and (name := await app.push_screen_wait(LinePrompt("Save the present arguments as"))):
         drafts.saved_calls.add(*draft.key, name, draft.without_secrets(now))
-        app.notify(f"kept as {one_line(name, 40)}", markup=False)
+        app.notify(f"saved as {one_line(name, 40)}", markup=False)
     elif what == "drop":
         drafts.saved_calls.remove(*draft.key, name)
-        app.notify(f"{one_line(name, 40)} is no longer kept", markup=False)
+        app.notify(f"{one_line(name, 40)} was deleted", markup=False)
     return None
 
 
@@ -147,7 +149,7 @@ async def compare_result(app: App[None], draft: Draft) -> None:
     now = next((one for one in found if one.peer == DESK), None)
     others = sorted((one for one in found if one is not now), key=lambda one: one.peer != DESK)
     if now is None or not others:
-        app.notify("There are no two answered calls of this item to compare.", markup=False)
+        app.notify("Comparing needs two answered calls of this item.", markup=False)
         return
     choices = [Choice(_told(traffic, one), one.number) for one in others[:MOST_OFFERED]]
     chosen = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
@@ -187,7 +189,7 @@ def answered_calls(draft: Draft) -> list[Exchange]:
 async def save_result(app: App[None], draft: Draft) -> None:
     """Let the person choose a part of a result, and write it to the working folder."""
     if draft.outcome is None or draft.outcome.result is None:
-        app.notify("there is no result to save yet", severity="warning", markup=False)
+        app.notify("no result to save yet", severity="warning", markup=False)
         return
     choices = [
         Choice(one_line(part.name, 50), part, f"{one_line(part.kind, 30)}, {size_text(len(part.data))}")

@@ -301,7 +301,7 @@ class CatalogueList(LineList):
 
         every = sum(item.kind is ItemKind.TOOL and not item.problem for item in self._items)
         modes = (None, *self._modes)
-        choices = [Choice("all tools", 0, _tools(every), "0", help="What clients see without ?mode=.")]
+        choices = [Choice("all tools", 0, _tools(every), "0", help="Tools that clients see without ?mode=.")]
         for number, mode in enumerate(self._modes, 1):
             missing = f", {len(mode.missing)} missing" if mode.missing else ""
             key = str(number) if number < 10 else ""

@@ -343,5 +343,5 @@ def _status(draft: Draft) -> str:
     if outcome.cancelled:
         return "stopped waiting" if draft.is_left else "cancelled"
     if outcome.error is not None:
-        return f"error {outcome.error.get('code', '')}"
+        return f"protocol error {outcome.error.get('code', '')}"
     return "tool error" if (outcome.result or {}).get("isError") else "ok"

@@ -318,7 +318,7 @@ class ItemHeader(Widget):
         )
         lines = [top]
         if item.problem:
-            word = "stale, the previous version serves" if item.stale else "unavailable"
+            word = "stale: the previous version is served" if item.stale else "unavailable"
             # The pane below shows the full problem of an item that cannot be called.
             problem = f"✕ {word}: {item.problem}"
             told = one_line(problem) if item.stale else shortened(problem, max(10, self._width))
@@ -343,7 +343,7 @@ class ItemHeader(Widget):
 
 _EXAMPLE = '''\
 async def hello(name: str, times: int = 1) -> str:
-    """Greet somebody."""
+    """Return a greeting."""
     return f"Hello, {name}! " * times
 '''
 
@@ -354,18 +354,18 @@ class FirstToolLesson(Static):
     def teach(self, server: ServerView | None) -> None:
         """Show an example with the folder of this server, or the state of an upstream."""
         if server is None:
-            self.update("No server is on the desk.\n\nN adds one: a folder, a URL, a program or a file.")
+            self.update("No servers.\n\nN adds one: a folder, a URL, a program or a file.")
             return
         if server.upstream is not None:
             self.update(server_text(server))
             return
         parts = [
-            Content.styled(f"{clean(server.title)} offers nothing yet.", "bold"),
+            Content.styled(f"{clean(server.title)} has no tools, resources or prompts yet.", "bold"),
             *(Content.styled(f"✕ {clean(problem)}", "$text-error") for problem in server.problems),
             Content(""),
             Content.assemble("Save this as ", (f"{clean(server.folder)}/tools/hello.py", "$text-accent")),
             Content(""),
             Content.styled(_EXAMPLE, "$text-primary"),
-            Content("It appears here as soon as the file is saved. F5 looks again at once."),
+            Content("It appears here as soon as the file is saved. F5 reloads at once."),
         ]
         self.update(Content("\n").join(parts))

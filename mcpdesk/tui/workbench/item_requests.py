@@ -130,7 +130,7 @@ def item_of(method: str, params: dict[str, Any]) -> tuple[ItemKind, str, Any]:
     kind, named = _ITEMS.get(method, (None, ""))
     name = params.get(named)
     if kind is None or not isinstance(name, str):
-        raise ValueError(f"there is no form for {method}: r sends it as it is")
+        raise ValueError(f"{method} has no form: r sends it unchanged")
     return kind, name, params.get("arguments", {})
 
 

@@ -96,7 +96,7 @@ class RecordingReplay:
         """Summary of the results: `12 same, 1 fails now`."""
         counted = {one: sum(row.verdict is one for row in self.rows) for one in ReplayVerdict}
         parts = [f"{count} {one.value[1]}" for one, count in counted.items() if count]
-        return ", ".join(parts) or "none yet · those of tools with readOnlyHint are made again here"
+        return ", ".join(parts) or "none yet · calls of tools with readOnlyHint are repeated here"
 
     @property
     def is_bad(self) -> bool:
@@ -215,7 +215,7 @@ def _not_loaded(catalogue: Catalogue) -> Iterator[str]:
         if item.problem and not item.is_fit:
             names.setdefault((item.source, item.problem, item.stale), []).append(item.name)
     for (source, problem, is_stale), found in names.items():
-        serves = "the previous version still serves" if is_stale else "not offered"
+        serves = "the previous version is still served" if is_stale else "not offered"
         yield f"{source}: {problem} · {', '.join(found)}: {serves}"
 
 

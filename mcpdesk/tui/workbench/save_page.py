@@ -204,5 +204,5 @@ def _contract(save: Save) -> Content:
     if len(changes) > MOST_CHANGES:
         lines.append(Content(f"… {len(changes) - MOST_CHANGES:,} more"))
     if not lines:
-        lines.append(Content.styled("The contract is as it was.", "$text-muted"))
+        lines.append(Content.styled("No change for clients.", "$text-muted"))
     return Content("\n").join(lines)
