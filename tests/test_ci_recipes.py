@@ -59,7 +59,7 @@ def test_the_action_checks_compares_tests_and_writes_a_report(shop: Path) -> Non
         [place] = result["locations"]
         assert (shop / place["physicalLocation"]["artifactLocation"]["uri"]).is_file()
     missing = run_step("Check", shop, target="hello", lock="true")
-    assert missing.returncode == 2 and "There is no lock" in missing.stderr
+    assert missing.returncode == 2 and "No lock" in missing.stderr
     made = run_step("Check", shop, target="hello", options="--update", lock="hello.lock.json")
     assert made.returncode == 0, made.stderr
     assert run_step("Check", shop, target="hello", lock="hello.lock.json").returncode == 0

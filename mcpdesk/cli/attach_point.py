@@ -60,7 +60,7 @@ class AttachPoint:
             rendezvous.sweep(rendezvous.private_folder())
             place = rendezvous.listen(rendezvous.attach_point(self._host.chosen_state))
         except OSError as error:
-            return self._host.journal.log("warning", "server", f"no screen can be attached: {error}")
+            return self._host.journal.log("warning", "server", f"screens cannot attach: {error}")
         if place is None:
             return
         with self._lock:

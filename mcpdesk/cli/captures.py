@@ -32,14 +32,14 @@ Examples:
   mcpdesk export capture.jsonl --as mermaid --filter 'peer:cursor'
   mcpdesk export capture.jsonl --redact --output to-share.jsonl
 
-`mcpdesk settings` says where captures lie.
+`mcpdesk settings` prints the folder of the captures.
 """
 DIFF_EXAMPLES = """\b
 Examples:
   mcpdesk diff before.jsonl after.jsonl
   mcpdesk diff before.jsonl after.jsonl --json
 
-Exit codes: 0 the same calls, 1 some differ. A call that only takes longer is told, and is no difference.
+Exit codes: 0 the same calls, 1 some differ. A call that only takes longer is listed, but is not a difference.
 """
 PRUNE_EXAMPLES = """\b
 Examples:
@@ -55,8 +55,14 @@ LONGEST = 120
 
 @click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--as", "ending", type=click.Choice(FORMATS), help="The format; with --redact else: capture.")
-@click.option("--output", type=click.Path(path_type=Path), help="New file to write; by default stdout.")
+@click.option(
+    "--as", "ending", type=click.Choice(FORMATS), help="Format. With --redact the default is capture."
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write, which must not exist; by default stdout.",
+)
 @click.option(
     "--filter",
     "query",
@@ -64,7 +70,9 @@ LONGEST = 120
     metavar="QUERY",
     help="Only exchanges that match this filter, as in Traffic.",
 )
-@click.option("--with-secrets", is_flag=True, help="Mask nothing: tokens, keys and passwords appear as sent.")
+@click.option(
+    "--with-secrets", is_flag=True, help="Do not mask secrets: tokens, keys and passwords appear as sent."
+)
 @click.option(
     "--redact",
     is_flag=True,
@@ -94,16 +102,18 @@ def export_command(
     from mcpdesk.recorder.sequence_diagram import mermaid
 
     if ending is None and not redact:
-        raise DeskUserError("Which format?", f"Say --as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+        raise DeskUserError("Which format?", f"Use --as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
     if with_secrets and (redact or ending == "capture"):
-        raise DeskUserError("--with-secrets does not go with a redacted capture.", "Copy the file as it is.")
+        raise DeskUserError("--with-secrets and --redact cannot be used together.", "Copy the file as it is.")
     writers = {
         "har": export.har, "mermaid": mermaid, "curl": export.curl_commands,
     }  # fmt: skip
     with_logs = {"jsonl": export.json_lines, "md": export.report}
     ending = ending or "capture"
     if ending in ("csv", "json") and query:
-        raise DeskUserError(f"--filter does not go with --as {ending}.", "Statistics are of all calls.")
+        raise DeskUserError(
+            f"--filter cannot be used with --as {ending}.", "Statistics always include all calls."
+        )
     with _redacted_copy(file) if redact and ending != "capture" else nullcontext(file) as source:
         if ending in ("csv", "json"):
             return _export_statistics(source, ending, output)
@@ -128,14 +138,14 @@ def export_command(
             _write(pieces, output)
             left = len(numbers) - len(export.posted(index, numbers)) if ending == "har" else 0
             print_message(
-                f"{len(numbers) - left:,} exchanges{f'; {left:,} did not pass over HTTP' if left else ''}"
+                f"{len(numbers) - left:,} exchanges{f'; {left:,} did not use HTTP' if left else ''}"
             )
 
 
 def _tell_of_servers(names: set[str]) -> None:
     if len(names) > 1:
         told = ", ".join(sorted(names))
-        print_message(f"These are calls of {told}; --filter server:NAME takes those of one.")
+        print_message(f"These are calls of {told}; --filter server:NAME selects one server.")
 
 
 @contextmanager
@@ -220,7 +230,7 @@ def _to_file(path: Path, pieces: Iterator[bytes]) -> None:
         with os.fdopen(private_files.create(path), "wb") as file:
             file.writelines(pieces)
     except FileExistsError:
-        raise DeskUserError(f"{path} is there already.", "Choose another name, or remove it first.") from None
+        raise DeskUserError(f"{path} already exists.", "Choose another name, or remove it first.") from None
     except OSError as error:
         raise DeskUserError(f"{path} cannot be written: {error.strerror}.") from None
 
@@ -287,8 +297,8 @@ def _short(value: Any) -> str:
 
 @click.command(name="prune", epilog=PRUNE_EXAMPLES, short_help="Remove old captures.")
 @click.option("--older-than", "age", metavar="AGE", help="Those not written to since, such as 12h, 7d or 4w.")
-@click.option("--keep", type=click.IntRange(0), metavar="N", help="Let the N newest stay.")
-@click.option("--dry-run", is_flag=True, help="List the captures to remove, and remove nothing.")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="Keep the N newest.")
+@click.option("--dry-run", is_flag=True, help="List the captures that would be removed, but keep them.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove captures from the folder that `mcpdesk settings` names. One that is being written stays."""
@@ -297,7 +307,7 @@ def prune_command(age: str | None, keep: int | None, dry_run: bool, as_json: boo
     from mcpdesk.settings import resolve
 
     if age is None and keep is None:
-        raise DeskUserError("Which captures are to go?", "Say --older-than 7d, --keep 20, or both.")
+        raise DeskUserError("No condition was given.", "Use --older-than 7d, --keep 20, or both.")
     oldest = time.time() - _seconds(age)
     folder = paths.captures_folder(resolve({}, os.environ).settings.state_dir)
     chosen = [one for one in stored_captures(folder)[keep or 0 :] if age is None or one.changed < oldest]

@@ -73,12 +73,10 @@ LINE_BYTES = 65_536
 DECLINE = "!"
 HELP = f"{DECLINE} declines, with a reason if one follows; ctrl+c ends the call"
 SLOW = (
-    "Is it an MCP server, and does it wait for something? "
-    "MCPDESK_CONNECT_TIMEOUT_S gives it longer, as a first `npx` or `uvx` may need."
+    "Check that it is an MCP server and does not wait for input. "
+    "MCPDESK_CONNECT_TIMEOUT_S allows more time, which a first `npx` or `uvx` may need."
 )
-TALKS = (
-    "It prints on stdout what is no message: a server must log to stderr, and speak the protocol on stdout."
-)
+TALKS = "It prints other text on stdout: a server must log to stderr, and use stdout for messages only."
 PRINTED = ("print", "stdout")
 TROUBLE = ("warning", "error", "critical")
 
@@ -106,11 +104,11 @@ def client(
     found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
     if not isinstance(found, FolderTarget):
         if is_alone:
-            raise DeskUserError("--alone is for a folder.", "Another server is reached as its target says.")
+            raise DeskUserError("--alone is for a folder.", "For other servers the target decides.")
         return _remote(found, reach, watches, connect_s, lists)
     if reach.is_remote:
-        message = "A folder needs no key, no header, no revision and no packages."
-        raise DeskUserError(message, "They are for a server that is reached as a client.")
+        message = "Keys, headers, revisions and packages cannot be used with a folder."
+        raise DeskUserError(message, "Use them with a URL, a command or a file.")
     from mcpdesk.hosting.host_plan import effective_settings
 
     folder = server_folder(target)
@@ -413,7 +411,7 @@ def _connected(
 
 async def _refuse(params: dict[str, Any], subject: str) -> dict[str, Any]:
     """Refuse a question because no person can be asked. Raises: ProtocolError."""
-    raise ProtocolError(ErrorCode.METHOD_NOT_FOUND, "Nobody is there to answer")
+    raise ProtocolError(ErrorCode.METHOD_NOT_FOUND, "No person can answer here")
 
 
 def _open(
@@ -518,7 +516,7 @@ def _identify(desk: HostedDesk, endpoint: HostedEndpoint, token: str) -> None:
     try:
         desk.token.give(token).result()
     except ValueError as reason:
-        message = f"The token does not count for {endpoint.name}: {reason}."
+        message = f"The token is not valid for {endpoint.name}: {reason}."
         raise DeskUserError(message, "See --token-env.", CANNOT_CONNECT) from None
 
 
@@ -534,7 +532,7 @@ def _left_waiting(host: Host, folder: Path, count: int) -> str:
     """Message about callbacks that outlive this process, because a call has scheduled them."""
     told = f"mcpdesk: {count} {'callbacks wait' if count > 1 else 'callback waits'} in the state folder"
     if others := host.peers.pids(host.endpoints()[0].name):
-        return f"{told}; process {min(others)}, which hosts {folder} as well, fires what is due"
+        return f"{told}; process {min(others)}, which also hosts {folder}, fires those that are due"
     return f"{told} until a process hosts {folder}: the desk, `mcpdesk serve` or a client over stdio"
 
 
@@ -596,7 +594,7 @@ class TerminalQuestions:
             reason = str(declined)
             self._run_and_wait(lambda: self._inbox.decline(question.id, reason, "the terminal"))
         except TimeoutError:
-            print_message("It needs no answer any more.")
+            print_message("It no longer needs an answer.")
         else:
             self._run_and_wait(lambda: self._inbox.answer(question.id, answers, "the terminal"))
 
@@ -667,7 +665,7 @@ def page_lines(page: Page) -> list[str]:
     if default:
         lines.append(f"An empty line means: {default}")
     elif not page.is_required and not page.link:
-        lines.append("An empty line passes it over.")
+        lines.append("An empty line skips it.")
     return [clean(line) for line in lines]
 
 

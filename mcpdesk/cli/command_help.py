@@ -72,7 +72,7 @@ def help_command(ctx: click.Context, command: str | None, shows_all: bool) -> in
         return OK
     found = group.get_command(parent, command)
     if found is None:
-        raise click.UsageError(f"There is no command {command!r}. See `mcpdesk help`.")
+        raise click.UsageError(f"Unknown command {command!r}. See `mcpdesk help`.")
     with click.Context(found, info_name=command, parent=parent) as about:
         about.meta[_ALL] = shows_all
         click.echo(about.get_help())

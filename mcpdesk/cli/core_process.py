@@ -224,7 +224,7 @@ class JournalPrinter:
             while (line := self._lines.get()) is not None:
                 left_out, self._left_out = self._left_out, 0
                 if left_out:
-                    told = f"[{left_out} lines left out: nobody read them in time]"
+                    told = f"[{left_out} lines left out: stderr was not read in time]"
                     sys.stderr.write(f"{self._line(told) if self._in_json else told}\n")
                 sys.stderr.write(f"{line}\n")
                 sys.stderr.flush()

@@ -54,7 +54,7 @@ DESK_EXAMPLES = """\b
 Examples:
   mcpdesk                              the bundled sample
   mcpdesk ~/servers/profiles           a folder of yours
-  mcpdesk https://example.com/mcp      a server somewhere else
+  mcpdesk https://example.com/mcp      a remote server
   mcpdesk .mcp.json                    every server of a client's configuration
   mcpdesk server.py                    a server of FastMCP or of the official SDK
   mcpdesk -- npx -y @modelcontextprotocol/server-everything
@@ -62,8 +62,8 @@ Examples:
 """
 OPEN_EXAMPLES = """\b
 Examples:
-  mcpdesk open                         what the newest running tap carries, live; else lists captures
-  mcpdesk open --live                  which taps run
+  mcpdesk open                         follows the newest running tap; else lists captures
+  mcpdesk open --live                  lists running taps
   mcpdesk open ~/.local/state/mcpdesk/captures/20260728-101500.jsonl
 """
 THEME = click.option("--theme", metavar="NAME", help="Theme; by default the last one.")
@@ -152,14 +152,14 @@ def _list_captures() -> int:
     there = stored_captures(folder)
     if not there:
         hint = "Start `mcpdesk`, or see `mcpdesk wrap --help`."
-        raise DeskUserError("No tap runs at present, and there is no capture.", hint)
+        raise DeskUserError("No tap is running, and no captures exist.", hint)
     times = (time.strftime("%Y-%m-%d %H:%M", time.localtime(one.changed)) for one in there)
     shown = zip(there[:MOST_LISTED], times, strict=False)
     rows = [(written, size_text(one.size), str(one.path)) for one, written in shown]
     print_text("\n".join(aligned([("written", "size", "capture"), *rows])))
     more = len(there) - len(rows)
-    older = f"There are {more:,} older ones in {folder}. " if more else ""
-    print_message(f"{older}No tap runs at present. Show a capture with `mcpdesk open FILE`.")
+    older = f"{more:,} older captures are in {folder}. " if more else ""
+    print_message(f"{older}No tap is running. Show a capture with `mcpdesk open FILE`.")
     return OK
 
 
@@ -172,7 +172,7 @@ def show_capture(file: Path, theme: str | None, told: str = "") -> int:
     from mcpdesk.recorder.archive import Archive
 
     archive = Archive(file, FIRST_S)
-    require_terminal("Only a terminal can show a capture; its lines are JSON for other programs.")
+    require_terminal("A capture can only be shown in a terminal. For other programs, its lines are JSON.")
     from mcpdesk.cli.screen_runs import ScreenRuns, Terminal
     from mcpdesk.paths import state_folder
     from mcpdesk.tui.app import CaptureApp
@@ -210,16 +210,16 @@ def require_terminal(instead: str = "Without one, `mcpdesk serve FOLDER` runs th
     if find_spec("textual") is None:
         raise DeskUserError(
             "The desk needs textual, which is not installed.",
-            "Install mcpdesk itself: the mcpdesk in a bundle only serves the bundle.",
+            "Install mcpdesk; the copy in a bundle can only serve the bundle.",
         )
     is_typed, is_shown, is_drawn = (
         each is not None and each.isatty() for each in (sys.stdin, sys.stdout, sys.stderr)
     )
     if is_typed and is_shown and not is_drawn:
         # Also printed on stdout, where the person looks, because stderr is redirected to a file.
-        told = "The desk draws on stderr, which is not a terminal: leave the redirection out."
+        told = "The desk draws on stderr, which is not a terminal: do not redirect it."
         print(f"mcpdesk: {told}")
-        raise DeskUserError(told, "Its log is on the screen, under 5.")
+        raise DeskUserError(told, "Its log is on screen 5.")
     if not (is_typed and is_drawn):
         raise DeskUserError("The desk needs a terminal.", instead)
     if os.environ.get("TERM") == "dumb":
@@ -257,7 +257,7 @@ def run_desk(plan: HostPlan, theme: str | None = None) -> int:
         core.started.result()
     if (capture := host.recording.path) is not None and host.recording.frames:
         command = f"mcpdesk open {shlex.quote(str(capture))}"
-        print_message(f"The traffic is in a capture, secrets included: {command}")
+        print_message(f"The traffic was written to a capture, secrets included: {command}")
     return code
 
 
@@ -276,7 +276,7 @@ def _show(app: MakeApp, core: CoreThread, claimed: ClaimedDescriptors, state: Pa
 
     def serving() -> str:
         urls = [server.url for server in link.view().servers if server.url]
-        return f"The server goes on at {', '.join(urls)}." if urls else "The server goes on."
+        return f"The server continues at {', '.join(urls)}." if urls else "The server continues."
 
     runs = ScreenRuns(app, state, terminal, keys_fd=claimed.stdin_fd, begin=begin, what_goes_on=serving)
     with StopRequests(runs.stop, grace_s=GRACE_S, last=terminal.restore, with_parent=True):
@@ -288,12 +288,12 @@ Examples:
   mcpdesk attach            the one core that runs, or a list of those that do
   mcpdesk attach profiles   the core that has the server `profiles`
   mcpdesk attach 4711       the core, or the tap, with that process id
-  mcpdesk attach 4711 4712  both on one screen; names of servers do as well
+  mcpdesk attach 4711 4712  both on one screen; server names work as well
   mcpdesk attach --list     what runs: name, pid, kind, since when, address
-  mcpdesk attach redis://10.0.0.5:6379   every replica that shares what lies there
-  mcpdesk attach --shared   the same, with the URL and its password from MCPDESK_SHARED
+  mcpdesk attach redis://10.0.0.5:6379   every replica that shares this engine
+  mcpdesk attach --shared   the same, with the URL and password from MCPDESK_SHARED
 
-With a state folder chosen by MCPDESK_STATE_DIR, only cores with the same one are seen.
+If MCPDESK_STATE_DIR is set, only cores with the same state folder are found.
 """
 
 
@@ -308,23 +308,25 @@ def attach_command(who: tuple[str, ...], is_list: bool, shared: bool, theme: str
     (`mcpdesk stdio -- COMMAND`) the screen shows and holds messages."""
     require_unix("`mcpdesk attach`", "termios and Unix sockets")
     if shared or (len(who) == 1 and "://" in who[0]):
-        require_terminal("The status page of any replica, /status, needs none.")
+        require_terminal("Use the status page of any replica, /status, instead.")
         return run_replicas(who[0] if who else "", theme)
     there = running()
     if not there:
-        raise DeskUserError("No core of mcpdesk runs on this machine.", "Start one: mcpdesk serve FOLDER")
+        raise DeskUserError(
+            "No core of mcpdesk is running on this machine.", "Start one: mcpdesk serve FOLDER"
+        )
     if is_list or (not who and len(there) > 1):
         print("\n".join(listed(there)))
         return 0
     if len(who) > 1:
         refuse_unknown(there, who)
-        require_terminal("`mcpdesk attach --list` needs none.")
+        require_terminal("`mcpdesk attach --list` works without one.")
         return run_named(who, theme)
     found = chosen(there, next(iter(who), ""))
     if not os.environ.get("TEXTUAL_DRIVER"):  # otherwise it is drawn in a browser
-        require_terminal("`mcpdesk attach --list` needs none.")
+        require_terminal("`mcpdesk attach --list` works without one.")
     if isinstance(found.at, RunningTap):
-        told = f"attached to {found.title}: it goes on when you leave"
+        told = f"attached to {found.title}: it continues when you leave"
         return show_capture(Path(found.at.capture), theme, told)
     return run_screen(found.at, theme)
 
@@ -375,7 +377,7 @@ def chosen(there: list[Attachable], who: str) -> Attachable:
         hint = f"Name one by its pid: {', '.join(pids)}; or all: mcpdesk attach {' '.join(pids)}"
         raise DeskUserError(f"{len(found)} cores have a server {who!r}.", hint)
     titles = ", ".join(each.title for each in there)
-    raise DeskUserError(f"No core that runs has a server {who!r} or that pid.", f"There is {titles}.")
+    raise DeskUserError(f"No running core has a server {who!r} or that pid.", f"Running: {titles}.")
 
 
 def refuse_unknown(there: list[Attachable], named: Sequence[str]) -> None:
@@ -383,7 +385,7 @@ def refuse_unknown(there: list[Attachable], named: Sequence[str]) -> None:
     for who in named:
         if not any(who in each.names or who == str(each.pid) for each in there if each.kind != "tap"):
             tap = chosen(there, who)  # raises if there is none
-            raise DeskUserError(f"{tap.title} is shown alone.", f"mcpdesk attach {tap.pid}")
+            raise DeskUserError(f"{tap.title} must be shown alone.", f"mcpdesk attach {tap.pid}")
 
 
 def listed(there: list[Attachable]) -> list[str]:
@@ -448,10 +450,10 @@ def _show_attached(link: Link, journal: Journal, title: Callable[[], str], theme
     from mcpdesk.tui.app import DeskApp
 
     state = state_folder()
-    journal.notify(f"attached to {title()}: it goes on when you leave", Severity.INFO)
+    journal.notify(f"attached to {title()}: it continues when you leave", Severity.INFO)
     with logging_to(journal, lambda: ()):
         app = partial(DeskApp, link, theme, history=state / "calls.jsonl")
         terminal = Terminal(sys.stderr.fileno())
-        runs = ScreenRuns(app, state, terminal, what_goes_on=lambda: f"{title()} goes on.")
+        runs = ScreenRuns(app, state, terminal, what_goes_on=lambda: f"{title()} continues.")
         with StopRequests(runs.stop, grace_s=CAPTURE_GRACE_S, last=terminal.restore, with_parent=True):
             return runs.run()

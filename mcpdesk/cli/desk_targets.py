@@ -74,7 +74,7 @@ def typed_targets(text: str, taken: Collection[str], settings: Settings, agreed:
 @click.pass_obj
 def _typed(given: _Typing, targets: tuple[str, ...], reach: Reach) -> DeskTargets:
     if not targets:
-        raise DeskUserError("A folder, a URL, a file or `-- COMMAND ARGS` is missing.")
+        raise DeskUserError("Missing target: a folder, a URL, a file or `-- COMMAND ARGS`.")
 
     def agree(config: ConfigFile) -> None:
         store = TrustStore(given.settings.state_dir)
@@ -107,7 +107,7 @@ def _refuse_input(variable: InputVariable) -> str:
     if variable.default:
         return variable.default
     hint = "Start mcpdesk with that file, or write the value into it."
-    raise DeskUserError(f"${{input:{variable.name}}} has to be typed in a terminal.", hint)
+    raise DeskUserError(f"${{input:{variable.name}}} must be typed in a terminal.", hint)
 
 
 def _words(text: str) -> list[str]:
@@ -122,7 +122,7 @@ def _words(text: str) -> list[str]:
         return words
     place = words.index("--")
     if not words[place + 1 :]:
-        raise DeskUserError("There is no command after `--`.", "Write it there: -- npx -y SERVER.")
+        raise DeskUserError("A command must follow `--`.", "Example: -- npx -y SERVER.")
     return [*words[:place], command_text(words[place + 1 :])]
 
 

@@ -27,8 +27,8 @@ Examples:
   mcpdesk login https://mcp.example.com/mcp --client-id abc --client-secret-env SECRET --client-credentials
   mcpdesk login https://mcp.example.com/mcp --client-metadata-url https://example.com/client.json
 
-With --account a person keeps several logins for one URL; `mcpdesk URL --account work` uses one of them.
-The browser opens by itself where there is one; over ssh the address is printed, and the browser has to reach
+With --account you can keep several logins for one URL; `mcpdesk URL --account work` uses one of them.
+The browser opens by itself where there is one; over ssh the address is printed, and the browser must reach
 this machine: ssh -L 33427:127.0.0.1:33427, and --callback-port 33427. Without it the port is a random one.
 """
 LOGOUT_EXAMPLES = """\b
@@ -37,7 +37,9 @@ Example:
 """
 
 
-ACCOUNT = click.option("--account", default="", metavar="NAME", help="One of several logins for that URL.")
+ACCOUNT = click.option(
+    "--account", default="", metavar="NAME", help="Name of the login, if you keep several for that URL."
+)
 
 
 @click.command(name="login", epilog=LOGIN_EXAMPLES, short_help="Log in to a remote server.")
@@ -82,16 +84,16 @@ def logout_command(url: str, account: str) -> None:
     store, of = _store(account), f" of the account {account}" if account else ""
     store.check()
     if store.grant(url) is None:
-        raise DeskUserError(f"There is no token{of} for {url}.", f"Tokens are in {store.where}.")
+        raise DeskUserError(f"No token{of} for {url}.", f"Tokens are in {store.where}.")
     from mcpdesk.client.oauth.browser_login import revoke
 
     is_revoked = False
     try:
         is_revoked = asyncio.run(revoke(url, store))
     except CallError as error:
-        print_message(f"warning: the token is not revoked and may still be valid: {error}")
+        print_message(f"warning: the token could not be revoked and may still be valid: {error}")
     store.forget(url)
-    print_text(f"The token{of} for {url} is {'revoked and ' if is_revoked else ''}forgotten.")
+    print_text(f"The token{of} for {url} was {'revoked and ' if is_revoked else ''}forgotten.")
 
 
 def _store(account: str) -> StoredGrants:
@@ -118,5 +120,5 @@ def _facts(grant: OAuthGrant, store: StoredGrants, account: str) -> list[str]:
         minutes = max(0, round((grant.expires - time.time()) / 60))
         renewed = ", and is renewed by itself" if grant.refresh_token else ""
         lines.append(f"The token lasts {minutes} minutes{renewed}.")
-    lines.append(f"It is kept in {store.where}.")
+    lines.append(f"It is stored in {store.where}.")
     return lines

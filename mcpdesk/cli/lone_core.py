@@ -95,7 +95,7 @@ class _LoneCore:
                     task.cancel()
                 for problem in await asyncio.gather(*background, return_exceptions=True):
                     if isinstance(problem, Exception):
-                        _log.error("cannot look for a desk", exc_info=problem)
+                        _log.error("cannot search for a desk", exc_info=problem)
                 if self._desk is not None:
                     self._desk.close()
                 await host.stop()
@@ -128,7 +128,7 @@ class _LoneCore:
             try:
                 await asyncio.to_thread(pump.replay, desk, client_state)
             except (OSError, pump.RefusedByDesk) as problem:
-                host.journal.log("warning", "server", f"the desk does not take over: {problem}")
+                host.journal.log("warning", "server", f"the desk did not take over: {problem}")
             else:
                 host.journal.log("info", "server", "a desk has begun to host the folder and takes over")
                 return pump.Moved(desk, client_state)
@@ -147,7 +147,7 @@ class _LoneCore:
             rendezvous.private_folder()
             meeting = rendezvous.listen(rendezvous.waiting_point(self._folder))
         except OSError as error:
-            self._host.journal.log("warning", "server", f"no desk will find this client: {error}")
+            self._host.journal.log("warning", "server", f"desks cannot find this client: {error}")
             return
         if meeting is None:
             return

@@ -100,7 +100,7 @@ Examples:
   mcpdesk https://example.com/mcp      a URL,
   mcpdesk .mcp.json                    every server of a client's configuration,
   mcpdesk server.py                    a Python file of FastMCP or the SDK,
-  mcpdesk ~/servers/profiles           a folder; without anything, a sample
+  mcpdesk ~/servers/profiles           a folder; without an argument, a sample
   mcpdesk serve ~/servers/profiles     the same server without a screen
   mcpdesk stdio ~/servers/profiles     what a client's configuration starts
   mcpdesk call ~/servers/profiles user-profile user_id=42
@@ -175,8 +175,8 @@ def with_command(arguments: list[str]) -> list[str]:
         place = arguments.index("--")
         argv, others = arguments[place + 1 :], arguments[1:place]
         if not argv:
-            hint = "Write it there: mcpdesk -- npx -y SERVER."
-            raise DeskUserError("There is no command after `--`.", hint)
+            hint = "Example: mcpdesk -- npx -y SERVER."
+            raise DeskUserError("A command must follow `--`.", hint)
         if first in OF_ANY_SERVER:  # the command after `--` is the target
             return [first, command_text(argv), *others]
         arguments = [*arguments[:place], command_text(argv)]
@@ -186,7 +186,7 @@ def with_command(arguments: list[str]) -> list[str]:
     if first and not first.startswith("-") and not _is_place(first):
         near = difflib.get_close_matches(first, COMMANDS, n=1)
         hint = f"Did you mean `mcpdesk {near[0]}`?" if near else "See `mcpdesk --help`."
-        raise DeskUserError(f"There is no command and no folder called {first!r}.", hint)
+        raise DeskUserError(f"Unknown command or folder {first!r}.", hint)
     return ["desk", *arguments]
 
 

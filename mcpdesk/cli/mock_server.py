@@ -111,7 +111,7 @@ def captured_answers(index: Index, server: str = "") -> MockAnswers:
     if server not in found and (server or len(found) != 1):
         names = ", ".join(sorted(found))
         if not found:
-            raise DeskUserError("The capture has no request that was answered.")
+            raise DeskUserError("The capture has no answered request.")
         message = f"{f'No server is called {server!r}' if server else 'Several servers are'} in the capture."
         raise DeskUserError(message, f"Choose one with --server: {names}.")
     return MockAnswers(found[server or next(iter(found))])

@@ -85,7 +85,7 @@ def with_lock_file(arguments: list[str]) -> list[str]:
 
 def mode_option(function: Command) -> Command:
     """Add `--mode` to a command."""
-    text = "Serve the tools of this mode alone, to everybody. The folder's mcp.json has its modes."
+    text = "Serve only the tools of this mode, to every client. Modes are defined in the folder's mcp.json."
     return click.option("--mode", default="", metavar="NAME", help=text)(function)
 
 
@@ -118,7 +118,7 @@ def given_flags(values: dict[str, Any]) -> dict[str, object]:
     if http := values.get("http"):
         found = _HTTP.fullmatch(http)
         if found is None:
-            raise DeskUserError(f"--http: {http!r} is not understood.", "Write HOST:PORT, or a PORT alone.")
+            raise DeskUserError(f"--http: invalid address {http!r}.", "Write HOST:PORT, or a PORT alone.")
         flags["host"] = (found["host"] or "").strip("[]") or flags["host"]
         flags["port"] = found["port"]
     return flags

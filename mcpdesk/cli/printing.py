@@ -52,7 +52,7 @@ CODES: tuple[tuple[type[DeskError], int], ...] = (
 """Exit code by class of error. The first match is used."""
 MOST_DATA = 4_000
 """Limit of printed characters of a server's error data."""
-CRASHED = "mcpdesk: This is a mistake of mcpdesk. Please report it with these lines."
+CRASHED = "mcpdesk: This is a bug in mcpdesk. Please report it with these lines."
 
 
 def print_text(text: str, *, exact: bool = False) -> None:

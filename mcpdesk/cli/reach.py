@@ -67,9 +67,9 @@ def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[...,
         click.option("--client-key-file", metavar="FILE", hidden=is_hidden,
                      help="File with the private key (PEM) of that client, which logs in by itself."),
         click.option("--client-credentials", is_flag=True, hidden=is_hidden,
-                     help="Log in as the client itself, without a person."),
+                     help="Log in as the client itself, without a user."),
         click.option("--client-issuer", default="", metavar="URL", hidden=is_hidden,
-                     help="Authorization server at which the client is registered; no other is used."),
+                     help="The only authorization server to use; the client is registered there."),
         click.option("--client-metadata-url", default="", metavar="URL", hidden=is_hidden,
                      help="URL of a document about this client; replaces registration."),
         click.option("--assertion-env", metavar="VAR", hidden=is_hidden,
@@ -87,7 +87,7 @@ def login_flags(is_hidden: bool) -> Callable[[Callable[..., Any]], Callable[...,
         click.option("--scope", default="", metavar="SCOPES", hidden=is_hidden,
                      help="Scopes to ask for; by default those that the server names."),
         click.option("--callback-port", type=port, default=0, metavar="PORT", hidden=is_hidden,
-                     help="Port the browser is sent back to, where that is registered; 0: random."),
+                     help="Local port for the browser's redirect, if a fixed one is registered; 0: random."),
         click.option("--assume-pkce", is_flag=True, hidden=is_hidden,
                      help="Use PKCE even if the metadata does not mention it."),
     )  # fmt: skip
@@ -157,7 +157,7 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
         "--account",
         default="",
         metavar="NAME",
-        help="For a URL: whose login to use. The options of `mcpdesk login` say how to log in, here as well.",
+        help="For a URL: which login to use. The options of `mcpdesk login` work here as well.",
     )
     @click.option(
         "--revision", type=click.Choice([*BY_NAME]), default=None, help="Use this protocol revision."
@@ -173,7 +173,9 @@ def reach_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="For a Python file: a package that it needs.",
     )
     @click.option(
-        "--trust", is_flag=True, help="Use a configuration file that is named, without being asked."
+        "--trust",
+        is_flag=True,
+        help="Trust a configuration file named on the command line without a question.",
     )
     @login_flags(is_hidden=True)
     @wraps(function)
@@ -213,7 +215,7 @@ def account_name(text: str) -> str:
     """Return the name of an account. Raises: DeskUserError for an invalid one."""
     if text and not _ACCOUNT.fullmatch(text):
         hint = "Use letters, digits and @ . _ + -, 64 at most."
-        raise DeskUserError(f"--account: {text[:80]!r} is no name of an account.", hint)
+        raise DeskUserError(f"--account: {text[:80]!r} is not a valid account name.", hint)
     return text
 
 
@@ -221,7 +223,7 @@ def _header(text: str) -> tuple[str, str]:
     """Parse a header. Raises: DeskUserError if it is invalid."""
     name, equals, value = text.partition("=")
     if not equals or not _HEADER.fullmatch(name) or not value.isprintable():
-        raise DeskUserError(f"--header: {text[:80]!r} is no header.", "Write NAME=VALUE.")
+        raise DeskUserError(f"--header: {text[:80]!r} is not a header.", "Write NAME=VALUE.")
     return name, value
 
 
@@ -344,7 +346,7 @@ def running_core(folder: Path, reach: Reach) -> socket | None:
 
 def needless_token(server: str) -> DeskUserError:
     """Return the error for a token given for a server that checks none."""
-    return DeskUserError(f"{server} looks at no tokens.", "In mcp.json auth.jwt says how tokens are checked.")
+    return DeskUserError(f"{server} does not accept tokens.", "Set auth.jwt in mcp.json to accept tokens.")
 
 
 def ask_input(variable: InputVariable) -> str:
@@ -356,7 +358,9 @@ def ask_input(variable: InputVariable) -> str:
         if variable.default:
             return variable.default
         hint = "Type the command in a terminal, or write the value into the file."
-        raise DeskUserError(f"${{input:{variable.name}}} has to be typed in, and nobody is there.", hint)
+        raise DeskUserError(
+            f"${{input:{variable.name}}} must be typed in, but no terminal is attached.", hint
+        )
     answer: str = click.prompt(
         clean(variable.description or variable.name, newlines=False),
         default=variable.default or None,
@@ -394,7 +398,7 @@ def agreement(reach: Reach, state: object = None) -> Agree:
 
 def print_untrusted(file: UntrustedFile) -> None:
     """Print on stderr what a file would start, connect to and read."""
-    print_message(f"{file.path} names servers that you did not type. With your rights and environment:")
+    print_message(f"{file.path} starts programs that you did not type. With your rights and environment:")
     for line in file.lines:
         print_message(f"  {clean(line, newlines=False)}")
 
@@ -414,7 +418,7 @@ def with_hint(error: CallError, *, is_first: bool = False) -> DeskError:
         told = str(error) if is_first else error.message
         return RemoteProtocolError(error.code, told, error.data, advice or (NO_PROTOCOL if is_first else ""))
     if isinstance(error, AuthorizationError):
-        error.message = f"it wants a token, and none could be had: {error.message}"
+        error.message = f"it requires a token, and getting one failed: {error.message}"
         return DeskUserError(str(error), error.hint or NO_TOKEN, CANNOT_CONNECT)
     return DeskUserError(str(error), hint(error, is_first=is_first), exit_code(error))
 

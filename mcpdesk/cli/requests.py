@@ -86,7 +86,7 @@ Examples:
   mcpdesk watch https://example.com/mcp --resource file:///notes.md --json
   mcpdesk watch --era stateless -- npx -y some-server
 
-ctrl+c or SIGTERM ends it, with exit code 0. When the server ends it or goes away: 3.
+ctrl+c or SIGTERM ends it, with exit code 0. If the server ends it or disconnects: 3.
 """
 
 TARGET = click.argument("target", shell_complete=completion.folder)
@@ -241,7 +241,7 @@ def read_command(target: str, uri: str, as_json: bool, timeout_s: float, alone: 
         try:
             data = base64.b64decode(contents.get("blob") or "", validate=True)
         except ValueError:
-            raise InvalidAnswer("the contents are no Base64") from None
+            raise InvalidAnswer("the contents are not valid Base64") from None
         print_bytes(data, contents.get("mimeType", ""))
 
 
@@ -268,7 +268,7 @@ def prompt_command(
 
     given, texts = parse_arguments(arguments)
     for key in given.keys() - texts:
-        raise DeskUserError(f"{key}: a prompt's arguments are texts.", f"Write {key}=value.")
+        raise DeskUserError(f"{key}: the arguments of a prompt must be text.", f"Write {key}=value.")
     with client(target, reach, is_alone=alone) as server:
         result = server.request("prompts/get", {"name": name, "arguments": given}, timeout_s)
         remarks = server.remarks()
@@ -324,7 +324,7 @@ def complete_command(
     lines = [clean(str(value), newlines=False) for value in found["values"]]
     print_text("\n".join([*lines, ""]), exact=True)
     if found.get("hasMore"):
-        print_message(f"There are more{f', {total} in all' if (total := found.get('total')) else ''}.")
+        print_message(f"More exist{f', {total} in all' if (total := found.get('total')) else ''}.")
 
 
 _ARGUMENT = re.compile(r"(?P<key>[^=]+?)(?P<is_json>:)?=(?P<value>.*)", re.DOTALL)
@@ -432,7 +432,7 @@ def _constants(shape: Mapping[str, Any]) -> Sequence[Any]:
 
 @click.command(name="watch", epilog=WATCH_EXAMPLES, short_help="Print notifications until ended.")
 @TARGET
-@click.option("--resource", "uris", multiple=True, metavar="URI", help="Follow this resource as well.")
+@click.option("--resource", "uris", multiple=True, metavar="URI", help="Also watch this resource.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @ALONE
 @reach_options
@@ -451,7 +451,7 @@ def watch_command(target: str, uris: tuple[str, ...], as_json: bool, alone: bool
                 print_line(notification_line(each, as_json), server.output_fd)
     except KeyboardInterrupt:
         return
-    raise DeskUserError("The server has ended the subscription.", CLOSED, CANNOT_CONNECT)
+    raise DeskUserError("The server ended the subscription.", CLOSED, CANNOT_CONNECT)
 
 
 def notification_line(one: Notification, as_json: bool) -> str:

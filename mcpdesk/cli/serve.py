@@ -48,8 +48,8 @@ Examples:
   mcpdesk serve ~/servers/a ~/servers/b --http 127.0.0.1:4000
   mcpdesk serve ~/servers/a --socket /run/user/1000/a.sock
   mcpdesk serve ~/servers/a --mode review
-  mcpdesk serve --mock capture.jsonl     a server that answers as the one in a capture did
-  mcpdesk serve ~/servers/a --faults faults.txt       a share of the answers comes late, or never
+  mcpdesk serve --mock capture.jsonl     a server that answers as recorded in a capture
+  mcpdesk serve ~/servers/a --faults faults.txt       some responses are late or lost
 
 With --socket HTTP is served there instead of on TCP.
 Logs go to stderr. SIGTERM and Ctrl+C let running calls finish, then end with 0.
@@ -59,10 +59,10 @@ Examples, in a client's configuration:
   {"command": "mcpdesk", "args": ["stdio", "/home/ada/servers/profiles"]}
   {"command": "mcpdesk", "args": ["stdio", "--", "npx", "-y", "some-server"]}
 
-The second one is a tap: it carries every byte between the client and any server's command unchanged, and
+The second one is a tap: it passes every byte between the client and a server's command unchanged, and
 writes a capture, which `mcpdesk open` follows. `mcpdesk wrap CLIENT` puts it into a configuration.
 
-A desk that hosts FOLDER serves the client, and shows its calls, whichever of the two began first. Without
+If a desk hosts FOLDER, it serves the client and shows its calls, even if it starts later. Without
 one, this process does.
 Logs go to stderr.
 """
@@ -77,7 +77,7 @@ def mock_options(command: Callable[..., int]) -> Callable[..., int]:
         "--mock",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="Answer as the server of a capture did.",
+        help="Answer as recorded in a capture.",
     )
     return mock(server(command))
 
@@ -132,7 +132,7 @@ def serve_command(
 @click.option("--alone", is_flag=True, help="Serve from this process even if a desk hosts FOLDER.")
 def stdio_command(folder: str, mode: str, alone: bool, mock: Path | None, server: str) -> int:
     """Serve FOLDER over stdin and stdout until the client closes its end."""
-    require_unix("`mcpdesk stdio`", "pipes that can be waited for, and Unix sockets")
+    require_unix("`mcpdesk stdio`", "pollable pipes and Unix sockets")
     if mock is not None:
         from mcpdesk.cli.mock_server import serve_mock
 
@@ -248,7 +248,7 @@ def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
             word = host.operator.link_word()
             lines.append(f"this link signs in there once, within 10 minutes: {address}#sign-in={word}")
         if not is_loopback(name):
-            lines.append("what browsers and the desk say is not encrypted: put a proxy with TLS in front")
+            lines.append("traffic between browsers and the desk is not encrypted: put a TLS proxy in front")
         yield lines
     finally:
         pages.close()
@@ -272,7 +272,7 @@ async def _serve(host: Host, printer: JournalPrinter, more: Sequence[str] = ()) 
                     printer.say(line)
                 following = asyncio.create_task(printer.keep_following())
                 await asked.wait()
-                printer.say(f"{ending.reason}: finishing what is under way")
+                printer.say(f"{ending.reason}: finishing running calls")
                 is_interrupted = ending.reason == SIGNALS["SIGINT"]  # by a person, who would have to wait
                 await _await_balancers(host, 0 if is_interrupted else lame_duck_s)
                 if left := await _drain(host):
@@ -350,8 +350,8 @@ def greeting(host: Host) -> list[str]:
     urls = {endpoint.name: host.url(endpoint.name) for endpoint in host.endpoints()}
     withheld = {endpoint.name: endpoint.server.withheld for endpoint in host.endpoints()}
     lines = [f"serving {name} at {url}" for name, url in urls.items() if not withheld[name]]
-    lines += [f"not serving {name} until it is mended: {why}" for name, why in withheld.items() if why]
-    lines += [f"passing {name} on at {host.url(name)}" for name in host.passed]
+    lines += [f"not serving {name} until it is fixed: {why}" for name, why in withheld.items() if why]
+    lines += [f"passing {name} through at {host.url(name)}" for name in host.passed]
     others = [name for name in host.upstreams if name not in host.passed]
     lines += [f"{name} is not served to clients; `mcpdesk attach` shows it" for name in others]
     named = [*urls.values(), *map(host.url, host.passed)]
@@ -365,10 +365,10 @@ def greeting(host: Host) -> list[str]:
     if host.protection == "key":
         lines.append(f"callers send the key as {host.rules.api_key_header}; {_where_key_is(host)}")
     elif host.is_exposed:
-        where = f"ANYBODY who reaches {host.settings.host} from another machine can call the tools"
-        lines.append(f"{where}: set MCPDESK_API_KEY to ask for a key, or leave --host out")
+        where = f"ANY CLIENT that reaches {host.settings.host} from another machine can call the tools"
+        lines.append(f"{where}: set MCPDESK_API_KEY to ask for a key, or omit --host")
     elif host.protection == "open":
-        lines.append("ANYBODY who reaches the port can run programs: --no-auth was given")
+        lines.append("ANY CLIENT that reaches the port can run programs: --no-auth was given")
     guarded = [each.name for each in host.endpoints() if each.server.access.requires_token]
     if guarded:
         lines.append(f"callers of {', '.join(guarded)} send a token, as Authorization: Bearer")
@@ -400,8 +400,8 @@ def _where_key_is(host: Host) -> str:
     from mcpdesk.auth import api_key
 
     if host.settings.api_key:
-        return "it is the configured one"
+        return "it is the configured key"
     place = host.settings.state_dir / api_key.FILE_NAME
     if place.exists():
         return f"it is in {place}"
-    return "but nobody knows it: set MCPDESK_API_KEY, or MCPDESK_STATE_DIR to a folder that can be written"
+    return "but it is not stored: set MCPDESK_API_KEY, or MCPDESK_STATE_DIR to a writable folder"

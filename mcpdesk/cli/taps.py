@@ -90,7 +90,7 @@ def print_taps() -> None:
     if rows:
         print_text("\n".join(aligned([("pid", "since", "client", "command", "capture"), *rows])))
     else:
-        print_message("No tap runs at present.")
+        print_message("No tap is running.")
 
 
 def _clock(moment: float) -> str:
@@ -146,7 +146,7 @@ def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
 def _tell(problem: str) -> None:
     from mcpdesk.cli.printing import print_message
 
-    print_message(f"mcpdesk: what passes is not recorded: {problem}")
+    print_message(f"mcpdesk: messages are not recorded: {problem}")
 
 
 @contextmanager

@@ -114,17 +114,17 @@ def test_command(
     folder = Path(target).expanduser()
     ways = _ways(over, folder.is_dir())
     if folder.is_dir() and reach._replace(revision="").is_remote:
-        hint = "--mode, --token-env and --revision work with a folder."
+        hint = "With a folder, use --mode, --token-env and --revision only."
         raise DeskUserError("These flags are for servers that are not a folder.", hint)
     if cases is None and not folder.is_dir():
-        message = f"{target!r} is no folder with cases in it."
+        message = f"{target!r} is not a folder with cases."
         raise DeskUserError(message, "Name a case file or a folder of them with --cases.")
     place = cases if cases is not None else folder / CASES
 
     told = partial(_Report, as_json=as_json)
     if watch:
         if as_json:
-            raise DeskUserError("--json and --watch cannot be used together.", "Leave out one of them.")
+            raise DeskUserError("--json and --watch cannot be used together.", "Omit one of them.")
         return _watched(lambda: _run_all(target, ways, place, only, junit, reach, told()), {folder, place})
     return _run_all(target, ways, place, only, junit, reach, told())
 
@@ -133,9 +133,11 @@ def _ways(over: str, is_folder: bool) -> list[str]:
     """Parse `--over`. Raises: DeskUserError for an unknown transport."""
     ways = list(dict.fromkeys(over.split(",")))
     if not set(ways) <= set(TRANSPORTS):
-        raise DeskUserError(f"--over: {over!r} is no way to a folder.", f"Allowed: {', '.join(TRANSPORTS)}.")
+        raise DeskUserError(
+            f"--over: {over!r} is not a transport for a folder.", f"Allowed: {', '.join(TRANSPORTS)}."
+        )
     if not is_folder and ways != ["memory"]:
-        raise DeskUserError("--over is for a folder.", "Another server is reached as its target says.")
+        raise DeskUserError("--over is for a folder.", "For other servers the target decides.")
     return ways if is_folder else [""]
 
 
@@ -182,8 +184,8 @@ def _run_all(
 ) -> int:
     cases = [case for case in find_cases(place) if only in case.name or only in case.place]
     if not cases:
-        hint = "`mcpdesk test --help` shows how a case looks."
-        raise DeskUserError(f"There is no case in {place}{f' with {only!r}' if only else ''}.", hint)
+        hint = "`mcpdesk test --help` shows an example."
+        raise DeskUserError(f"No case in {place}{f' with {only!r}' if only else ''}.", hint)
 
     async def run(server: ConnectedServer) -> None:
         for case in cases:
@@ -347,7 +349,7 @@ def load_command(
 
     is_folder = Path(target).expanduser().is_dir()
     if is_folder and reach._replace(revision="").is_remote:
-        hint = "--mode, --token-env and --revision work with a folder."
+        hint = "With a folder, use --mode, --token-env and --revision only."
         raise DeskUserError("These flags are for servers that are not a folder.", hint)
     given, texts = parse_arguments(arguments)
     found = dict[str, dict[str, Any]]()

@@ -31,8 +31,8 @@ Examples:
   mcpdesk wrap claude-desktop
   mcpdesk wrap cursor files git
   mcpdesk wrap .mcp.json
-  mcpdesk wrap --check                 every known client: repair what no longer starts
-  mcpdesk open                         what passes now, live
+  mcpdesk wrap --check                 every known client: repair entries that no longer start
+  mcpdesk open                         shows the messages live
 
 CLIENT is claude-desktop, claude-code, codex, continue, cursor, gemini, goose, opencode, vscode or zed (the
 file of this folder, else the user's), or a file.
@@ -85,7 +85,7 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
     require_unix("`mcpdesk wrap`", "the process groups and signals of a tap")
     if checks:
         if names:
-            raise click.UsageError("--check looks at every server of a file: leave out the names.")
+            raise click.UsageError("--check checks every server of a file: omit the names.")
         return _check([client] if client is not None else list(CLIENTS))
     if client is None:
         raise click.UsageError("Missing argument 'CLIENT'.")
@@ -94,18 +94,20 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
     present = _SERVER_NAMES[language](text)
     if unknown := sorted(set(names) - set(present)):
         known = ", ".join(present) or "none"
-        raise DeskUserError(f"{path}: there is no server {unknown[0]!r}.", f"Its servers: {known}.")
+        raise DeskUserError(f"{path} has no server {unknown[0]!r}.", f"Its servers: {known}.")
     edited = _WRAPPED[language](text, own_command(), names)
     if edited.changed:
         kept = _edit(path, text, edited.text, _original(path, text))
-        print_text(f"{path}: the tap is in front of {', '.join(edited.changed)}.")
+        print_text(f"{path}: added the tap to {', '.join(edited.changed)}.")
     else:
         print_text(f"{path}: nothing to do.")
     for name, reason in edited.left.items():
-        print_text(f"  {name} is left alone: {reason}")
+        print_text(f"  {name} is unchanged: {reason}")
     if edited.changed:
-        print_text(f"The file as it was is kept: {kept}")
-        print_message("Restart the client; `mcpdesk open` shows what passes, `mcpdesk unwrap` ends it.")
+        print_text(f"The original file is kept as {kept}")
+        print_message(
+            "Restart the client; `mcpdesk open` shows the messages, `mcpdesk unwrap` removes the tap."
+        )
     return OK
 
 
@@ -144,7 +146,7 @@ def _check(clients: Sequence[str]) -> int:
             _edit(path, text, edited.text, repair(_original(path, text), command, is_dead).text)
             print_text(f"  repaired: {', '.join(edited.changed)} starts {' '.join(command)}")
         for name, reason in found.left.items():
-            print_text(f"  {name} is left alone: {reason}")
+            print_text(f"  {name} is unchanged: {reason}")
             left += 1
     print_message(f"{count} configuration file{'s' * (count != 1)} read.")
     return TOOL_ERROR if left else OK
@@ -179,10 +181,10 @@ def unwrap_command(client: str) -> None:
     path, text = _read(client, is_wrapped=True)
     changed = _unwrapped(path, text).changed
     if not changed:
-        print_text(f"{path} is not wrapped: there is no tap in it.")
+        print_text(f"{path} is not wrapped: it contains no tap.")
         return
     _replace(path, text, _original(path, text))
-    print_text(f"{path}: the tap is taken out, it was in front of {', '.join(changed)}.")
+    print_text(f"{path}: removed the tap from {', '.join(changed)}.")
     print_message("Restart the client.")
 
 
@@ -207,8 +209,8 @@ def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) 
     elif forget is not None:
         place = _place(forget)
         if not store.forget(place):
-            raise DeskUserError(f"No content of {place} is trusted.", "See `mcpdesk trust --list`.")
-        print_text(f"{place} is not trusted any longer.")
+            raise DeskUserError(f"{place} is not trusted.", "See `mcpdesk trust --list`.")
+        print_text(f"{place} is no longer trusted.")
     elif file is not None:
         _trust(store, _place(file), yes)
 
@@ -217,13 +219,13 @@ def _trust(store: TrustStore, path: Path, is_agreed: bool) -> None:
     """Ask for agreement to the content of a file. Raises: DeskUserError without an agreement."""
     config = read_config(path)
     if store.is_trusted(path, config.sha256):
-        print_text(f"{path} is trusted already.")
+        print_text(f"{path} is already trusted.")
         return
     print_untrusted(untrusted(config))
     if not is_agreed:
         if not can_ask():
             raise DeskUserError(
-                f"{path} is not trusted: there is no terminal to ask in.", "Agree with --yes."
+                f"{path} is not trusted, and no terminal is attached to ask.", "Agree with --yes."
             )
         if not click.confirm("Do you trust this content?", default=False, err=True):
             raise DeskUserError(f"{path} is not trusted.")
@@ -300,17 +302,17 @@ def _read(client: str, *, is_wrapped: bool = False) -> tuple[Path, str]:
         text = read_text(path)
         content = parsed(path, text)
         if not isinstance(content, dict):
-            raise DeskUserError(f"{path}: it has to be an object with servers.")
+            raise DeskUserError(f"{path} must contain an object with servers.")
         if not sections(content):
             empty.append(path)
         else:
             found.append((path, text))
     if not found and empty:
         hint = f"Keys that are read: {known_formats()}."
-        raise DeskUserError(f"{empty[0]}: there are no servers in it.", hint)
+        raise DeskUserError(f"{empty[0]} contains no servers.", hint)
     if not found:
         looked = " or ".join(map(str, wanted))
-        raise DeskUserError(f"There is no file {looked}.", f"CLIENT is {NAMES}, or a configuration file.")
+        raise DeskUserError(f"File {looked} does not exist.", f"CLIENT is {NAMES}, or a configuration file.")
     if is_wrapped:
         found.sort(key=lambda each: not _unwrapped(*each).changed)
     return found[0]

@@ -96,7 +96,7 @@ def test_a_value_that_has_to_be_typed_is_asked_for_only_in_a_terminal(mcpdesk: R
     path.write_text(json.dumps({"servers": {"a": entry}, "inputs": [{"id": "key"}]}))
     done = mcpdesk("list", str(path), **TRUSTING)
     assert done.returncode == 2
-    assert "${input:key} has to be typed in" in done.stderr
+    assert "${input:key} must be typed in" in done.stderr
 
 
 @pytest.mark.slow  # the SDK takes long to import
@@ -148,10 +148,10 @@ def test_targets_are_told_apart(text: str, expected: object) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("nowhere", None, "There is no folder and no file"),
+        ("nowhere", None, "No folder or file"),
         ("a.jsonl", '{"capture":1,"part":1,"first":0,"time":0}\n', "is a capture"),
         ("a.json", "{", "a.json:1:2"),
-        ("a.py", "# /// script\n# dependencies = [\n# ///\n", "script block is no TOML"),
+        ("a.py", "# /// script\n# dependencies = [\n# ///\n", "script block is not valid TOML"),
         ("a.py", '# /// script\n# dependencies = ["fastmcp"]\n# ///\n', "a.py needs fastmcp, which uv"),
     ],
 )
@@ -205,9 +205,9 @@ def test_options_of_servers_arrive_as_one_value(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("given", "code", "told"),
     [
-        (["list", "hello", "--header", "no header"], 2, "--header: 'no header' is no header"),
-        (["list", str(sample_servers() / "hello"), "--era", "handshake"], 2, "A folder needs no key"),
-        (["list", "--mode", "x", "--", "true"], 2, "A program gets no mode"),
+        (["list", "hello", "--header", "no header"], 2, "--header: 'no header' is not a header"),
+        (["list", str(sample_servers() / "hello"), "--era", "handshake"], 2, "Keys, headers, revisions and packages cannot"),
+        (["list", "--mode", "x", "--", "true"], 2, "A program cannot receive a mode"),
         (["list", "--", "true"], 3, "ended with exit code 0"),
         (["list", "ws://127.0.0.1:9/ws"], 3, "cannot be reached"),
     ],

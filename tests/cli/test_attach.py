@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def test_nothing_runs(mcpdesk: Run) -> None:
     ended = mcpdesk("attach")
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "No core of mcpdesk runs on this machine." in ended.stderr
+    assert "No core of mcpdesk is running on this machine." in ended.stderr
     assert "mcpdesk serve FOLDER" in ended.stderr
 
 
@@ -48,7 +48,7 @@ def test_what_runs_is_listed_and_chosen_by_name_or_pid(
         assert found["small"][-1] == address
         assert found["lone"][2] == "stdio"
         unknown = mcpdesk("attach", "nobody")
-        assert "No core that runs has a server 'nobody' or that pid." in unknown.stderr
+        assert "No running core has a server 'nobody' or that pid." in unknown.stderr
         assert f"serve small (pid {first.process.pid})" in unknown.stderr
         assert "needs a terminal" in mcpdesk("attach", "small").stderr
     finally:

@@ -57,7 +57,7 @@ HABITS = {
 }
 PROGRAMS: list[Any] = [
     (["no-such-program"], 3, "there is no program 'no-such-program'", hints.NOT_STARTED),
-    ([PROGRAM], 3, "may not be run", hints.NOT_STARTED),
+    ([PROGRAM], 3, "is not executable", hints.NOT_STARTED),
     (
         [sys.executable, PROGRAM, "brief"],
         3,
@@ -137,7 +137,7 @@ ANSWERS: dict[str, tuple[Callable[[], bytes | None], int, str, str]] = {
     "/cut": (
         lambda: http(200, "{....", connection="close")[:-4],
         3,
-        "the connection broke before the answer was whole",
+        "the connection broke before the answer was complete",
         hints.CLOSED,
     ),
     "/ends": (lambda: stream(": hello", ""), 4, "event stream that ended without", hints.NO_ANSWER),

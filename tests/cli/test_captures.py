@@ -78,7 +78,7 @@ def test_the_statistics_of_a_capture_are_exported(mcpdesk: Run, tmp_path: Path) 
     assert mcpdesk("export", str(capture), "--as", "json", "--output", str(out)).returncode == 0
     assert [row["p99_s"] for row in json.loads(out.read_text())][1] == pytest.approx(0.3, rel=0.1)
     refused = mcpdesk("export", str(capture), "--as", "csv", "--filter", "tool:greet")
-    assert refused.returncode == 2 and "--filter does not go with --as csv" in refused.stderr
+    assert refused.returncode == 2 and "--filter cannot be used with --as csv" in refused.stderr
 
 
 @pytest.mark.process
@@ -143,6 +143,6 @@ def test_old_captures_go_and_one_that_is_written_stays(
     assert {path.name for path in captures.iterdir()} == {"three.jsonl", written.name}
     mcpdesk("prune", "--keep", "0")
     assert list(captures.iterdir()) == [written]
-    assert "Say --older-than 7d" in mcpdesk("prune").stderr
+    assert "Use --older-than 7d" in mcpdesk("prune").stderr
     assert "'soon' is not a duration" in mcpdesk("prune", "--older-than", "soon").stderr
     assert "'30' is not a duration" in mcpdesk("prune", "--older-than", "30").stderr

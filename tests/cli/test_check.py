@@ -106,9 +106,7 @@ def test_a_policy_for_a_tool_that_is_not_there_is_told(mcpdesk: Run, folder: Pat
     (folder / "mcp.json").write_text(json.dumps(manifest | {"approvals": {"gret": "ask"}}))
     finished = mcpdesk("check", str(folder))
     assert finished.returncode == 1
-    assert (
-        "mcp.json:1: error: approvals.gret: there is no tool 'gret'; did you mean greet?" in finished.stdout
-    )
+    assert "mcp.json:1: error: approvals.gret: no tool 'gret'; did you mean greet?" in finished.stdout
 
 
 HABITS = """
@@ -153,7 +151,7 @@ def test_what_another_server_offers_is_checked_and_what_is_malformed_is_named(
     assert done.returncode == 1, done.stderr
     for told in (
         "tools/list: error: tools 3 ('shapeless') has no inputSchema",
-        "tools/list: error: tools 4 is no object",
+        "tools/list: error: tools 4 is not an object",
         "resources/templates/list: error: the result has no list called resourceTemplates",
         "error: tool odd: inputSchema: not a valid JSON Schema at ",
         "error: tool odd: annotations: readOnlyHint is true or false, not 'yes'",
@@ -276,10 +274,10 @@ def echo(folder: Path, told: str = "Say it.", more: str = "") -> None:
     ("change", "code", "said"),
     [
         ({}, 0, None),
-        ({"told": "Say it again."}, 0, "tools/echo.py:2: wording: tool echo: another description"),
+        ({"told": "Say it again."}, 0, "tools/echo.py:2: wording: tool echo: the description changed"),
         ({"more": ", times: int = 1"}, 0, 'tools/echo.py:2: compatible: tool echo: "times" is new'),
         ({"more": ", times: int"}, 1, 'tools/echo.py:2: breaking: tool echo: "times" is new and required'),
-        (None, 1, "mcp.lock.json: breaking: tool echo: is gone"),
+        (None, 1, "mcp.lock.json: breaking: tool echo: was removed"),
     ],
     ids=["same", "wording", "compatible", "breaking", "gone"],
 )
@@ -309,7 +307,7 @@ def test_a_lock_is_written_of_what_is_without_fault_only(mcpdesk: Run, folder: P
     (folder / "tools" / "broken.py").write_text("1 / 0\n")
     finished = mcpdesk("check", str(folder), "--update")
     assert finished.returncode == 1
-    assert "is not written while there are mistakes" in finished.stderr
+    assert "is not written until the errors are fixed" in finished.stderr
     assert not (folder / "mcp.lock.json").exists()
 
 
@@ -479,7 +477,7 @@ def test_what_known_clients_do_is_told_with_its_source(mcpdesk: Run, folder: Pat
     assert cut.startswith(f"tools/again.py:1: warning: tool {name}: with its server it is ")
     number = cut.rpartition(" ")[2]
     assert f"{number} 2026-02-27 https://github.com/ComposioHQ/composio/issues/2788" in lines
-    assert any(line.startswith("note: sampling is asked for in tools/again.py:3; Cursor: ") for line in lines)
+    assert any(line.startswith("note: sampling is used in tools/again.py:3; Cursor: ") for line in lines)
     assert "Claude Code" not in "".join(line for line in lines if line.startswith("note"))
     [case] = [each for each in ElementTree.parse(junit).getroot() if each.attrib["name"] == name]
     assert "Cursor: omits a tool" in (case.findtext("system-out") or "")
@@ -490,7 +488,7 @@ def test_what_known_clients_do_is_told_with_its_source(mcpdesk: Run, folder: Pat
     assert rules["cursor/called"] == "https://github.com/ComposioHQ/composio/issues/2788"
     assert mcpdesk("check", str(folder), "--clients", "--strict").returncode == 1
     refused = mcpdesk("check", str(folder), "--client", "netscape")
-    assert refused.returncode == 2 and "Nothing is known of the client 'netscape'" in refused.stderr
+    assert refused.returncode == 2 and "Unknown client 'netscape'" in refused.stderr
     assert "Known: claude-code, claude-desktop, cursor" in refused.stderr
 
 
@@ -504,11 +502,11 @@ def test_what_clients_do_with_any_server_comes_as_json(mcpdesk: Run, tmp_path: P
         "level": "warning",
         "place": "",
         "subject": "tool good one",
-        "message": "its name is no [A-Za-z0-9_-]{1,128}, with 8 characters; "
+        "message": "its name does not match [A-Za-z0-9_-]{1,128}, with 8 characters; "
         "Claude Code: sends it on as it is, and every request is refused",
         "client": "Claude Code",
         "version": "",
-        "fact": "its name is no [A-Za-z0-9_-]{1,128}, with 8 characters",
+        "fact": "its name does not match [A-Za-z0-9_-]{1,128}, with 8 characters",
         "effect": "sends it on as it is, and every request is refused",
         "source": "https://github.com/microsoft/wassette/issues/56",
         "date": "2025-08-03",

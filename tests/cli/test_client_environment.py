@@ -83,7 +83,7 @@ def test_a_client_whose_variables_the_code_reads_is_served_by_a_process_of_its_o
     service.says("serving envs")
     texts, said = asked(folder, "tenant", "who", TENANT="acme")
     assert texts[0] == "acme" and json.loads(texts[1])["pid"] != service.process.pid
-    assert "served by a process of its own: code of envs reads TENANT" in said
-    service.says("is served by a process of its own: code of envs reads TENANT")
+    assert "served by a separate process: code of envs reads TENANT" in said
+    service.says("is served by a separate process: code of envs reads TENANT")
     texts, said = asked(folder, "tenant", "who")
     assert texts[0] == "none" and json.loads(texts[1])["pid"] == service.process.pid and not said

@@ -135,7 +135,7 @@ def test_guarded_tool_is_called_with_the_token_of_the_environment(mcpdesk: Run) 
     ("text", "told"),
     [
         (lambda: ISSUE(SECRET, "ada", lasts_s=-60), "it has expired"),
-        (lambda: ISSUE(SECRET + "!", "ada"), "its signature fits no key"),
+        (lambda: ISSUE(SECRET + "!", "ada"), "its signature matches no key"),
         (lambda: "hello", "it does not have the form of a token"),
     ],
     ids=["expired", "signature", "form"],
@@ -147,14 +147,14 @@ def test_token_that_does_not_count_is_told_with_the_reason(
     environ = {**OF_WALLET, "MY_TOKEN": given}
     finished = mcpdesk("call", str(WALLET), "whoami", "--token-env", "MY_TOKEN", **environ)
     assert finished.returncode == 3 and finished.stdout == ""
-    assert finished.stderr.startswith(f"mcpdesk: The token does not count for wallet: {told}.\n")
+    assert finished.stderr.startswith(f"mcpdesk: The token is not valid for wallet: {told}.\n")
     assert given not in finished.stderr
 
 
 @pytest.mark.process
 def test_token_is_refused_where_none_would_be_looked_at(mcpdesk: Run, folder: Path) -> None:
     finished = mcpdesk("call", str(folder), "greet", "--token-env", "MY_TOKEN", MY_TOKEN="x.y.z")
-    assert finished.returncode == 2 and "small looks at no tokens." in finished.stderr
+    assert finished.returncode == 2 and "small does not accept tokens." in finished.stderr
 
 
 @pytest.mark.slow
@@ -223,7 +223,7 @@ def test_guarded_server_opens_with_the_key_of_the_environment(
     unset = mcpdesk(*asked, "--token-env", "UNSET_HERE")
     assert unset.returncode == 2 and "UNSET_HERE is not set" in unset.stderr
     needless = mcpdesk("list", str(folder), "--key-env", "OUR_KEY", OUR_KEY=key)
-    assert needless.returncode == 2 and "A folder needs no key" in needless.stderr
+    assert needless.returncode == 2 and "Keys, headers, revisions and packages cannot" in needless.stderr
 
 
 @contextmanager
@@ -259,15 +259,15 @@ def lying(results: dict[str, Any]) -> Iterator[str]:
     ("command", "method", "result", "told"),
     [
         (["list"], "resources/list", {}, "no list called"),
-        (["read", "x://y"], "resources/read", {"contents": [{"text": 5}]}, "text is wrong"),
-        (["read", "x://y"], "resources/read", {"contents": [{"blob": "%"}]}, "no Base64"),
-        (["read", "x://y"], "resources/read", {"contents": [{"blob": "\u00e9"}]}, "no Base64"),
+        (["read", "x://y"], "resources/read", {"contents": [{"text": 5}]}, "text is invalid"),
+        (["read", "x://y"], "resources/read", {"contents": [{"blob": "%"}]}, "not valid Base64"),
+        (["read", "x://y"], "resources/read", {"contents": [{"blob": "\u00e9"}]}, "not valid Base64"),
         (["prompt", "p"], "prompts/get", {"messages": [{"role": "user"}]}, "messages 0 has no content"),
         (
             ["prompt", "p"],
             "prompts/get",
             {"messages": [{"role": "user", "content": "x"}]},
-            "content is wrong",
+            "content is invalid",
         ),
         (["call", "t"], "tools/call", {"content": [{"type": "text"}]}, "has no text"),
     ],

@@ -76,7 +76,7 @@ class KnownOutcome(Verifier):
     [
         (Principal("token", "ada", {}), []),
         (KeysMissing("no keys"), ["The token cannot be checked now: no keys."]),
-        (Rejected("it has expired"), "The token does not count for wallet: it has expired."),
+        (Rejected("it has expired"), "The token is not valid for wallet: it has expired."),
     ],
 )
 async def test_the_check_of_a_token_is_ended(outcome: Principal | Exception, told: list[str] | str) -> None:
@@ -148,7 +148,7 @@ def test_url_of_a_server_is_taken_as_it_is_and_needs_no_key_without_programs(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--for", "claude-desktop", "--http", "http://localhost:1"], "no place for a URL"),
+        (["--for", "claude-desktop", "--http", "http://localhost:1"], "cannot hold a URL"),
         (["--for", "emacs"], "'emacs' is not one of"),
         ([], "Missing option '--for'. Choose from: claude-desktop, cursor, vscode, claude-code\n"),
         (["--for", "cursor", "--mode", "wild"], "has no mode 'wild'"),
@@ -181,7 +181,7 @@ def test_a_server_that_asks_everybody_gets_a_configuration_with_a_token_only(
     for more in ((), ("--http", "http://localhost:1")):
         refused = mcpdesk(*asked, *more, S=SECRET)
         assert (refused.returncode, refused.stdout) == (2, "")
-        assert "safe answers nothing without a token" in refused.stderr and "--token-env" in refused.stderr
+        assert "safe requires a token" in refused.stderr and "--token-env" in refused.stderr
     text = token("HS256")
     printed = mcpdesk(*asked, "--token-env", "T", S=SECRET, T=text)
     assert printed.returncode == 0 and "The token is valid until" in printed.stderr

@@ -91,7 +91,7 @@ def test_who_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> N
         os.close(reader)
     lines = read.decode().splitlines()
     assert " 0 x" in lines[0] and len(lines) < 4 * MOST_LINES
-    assert any("lines left out: nobody read them in time" in line for line in lines)
+    assert any("lines left out: stderr was not read in time" in line for line in lines)
 
 
 def test_a_reader_that_has_gone_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_a_desk_whose_stderr_is_a_file_says_why_where_the_person_looks(
     monkeypatch.setattr(sys, "stdin", Terminal())
     monkeypatch.setattr(sys, "stdout", shown)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with pytest.raises(DeskUserError, match="leave the redirection out"):
+    with pytest.raises(DeskUserError, match="do not redirect it"):
         require_terminal()
     assert "The desk draws on stderr" in shown.getvalue()
 
@@ -76,7 +76,7 @@ def test_end_of_the_desk_frees_its_port_and_keeps_capture_and_calls(folder: Path
             desk.see("said")
             desk.press("\x11")
             assert desk.end() == 0
-            assert "The traffic is in a capture, secrets included: mcpdesk open " in desk.text
+            assert "The traffic was written to a capture, secrets included: mcpdesk open " in desk.text
     captures = list((own_folders / "state" / "captures").glob("*-small*.jsonl"))
     assert len(captures) == 2
     assert all("chatter" in capture.read_text() for capture in captures)
@@ -87,7 +87,7 @@ def test_end_of_the_desk_frees_its_port_and_keeps_capture_and_calls(folder: Path
 @pytest.mark.timeout(120)
 def test_unknown_theme_is_told_and_the_desk_opens(folder: Path) -> None:
     with Desk([str(folder), "--port", "0", "--theme", "nothing"], columns=120, rows=30) as desk:
-        desk.see("There is no theme called nothing")
+        desk.see("Theme nothing does not exist")
 
 
 @pytest.mark.slow
@@ -98,7 +98,7 @@ def test_broken_manifest_is_shown_and_the_folder_served_once_it_is_mended(folder
     with Desk([str(folder), "--port", "0"]) as desk:
         assert "✕ mcp.json" in desk.see("unavailable: not JSON")
         (folder / "mcp.json").write_text(whole.replace("page_size", "max_tasks"))
-        desk.see("settings.max_tasks can count from")
+        desk.see("settings.max_tasks take effect")
         (folder / "mcp.json").write_text(whole.replace('{"page_size": 2}', "{}"))
         desk.see("Greet somebody")
         desk.press("\x11")
@@ -169,14 +169,14 @@ def test_what_is_no_capture_is_refused(
 def test_without_a_terminal_nothing_is_drawn(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["open", str(capture)]) != 0
     said = capsys.readouterr()
-    assert "needs a terminal" in said.err and "Only a terminal can show a capture" in said.err
+    assert "needs a terminal" in said.err and "A capture can only be shown in a terminal" in said.err
 
 
 def test_without_a_name_the_captures_there_are_are_listed_the_newest_first(
     own_folders: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["open"]) != 0
-    assert "there is no capture" in capsys.readouterr().err
+    assert "no captures exist" in capsys.readouterr().err
     folder = own_folders / "state" / "captures"
     folder.mkdir(parents=True)
     for day in range(1, 15):
@@ -200,8 +200,8 @@ def test_exchanges_as_json_lines_are_told_from_a_capture(
     capsys.readouterr()
     assert run([*words, str(exported)]) != 0
     said = capsys.readouterr().err
-    assert "exported.jsonl is no capture, but exchanges as JSON Lines, for programs" in said
-    assert "exported as a capture" in said
+    assert "exported.jsonl is not a capture, but an export as JSON Lines" in said
+    assert "Export traffic as a capture" in said
 
 
 def test_a_capture_named_as_a_folder_leads_here(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:

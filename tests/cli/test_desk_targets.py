@@ -66,7 +66,7 @@ def test_the_same_name_gets_a_number() -> None:
 
 
 def test_what_is_nothing_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DeskUserError, match="There is no folder and no file"):
+    with pytest.raises(DeskUserError, match="No folder or file"):
         desk_targets([str(tmp_path / "nothing")], Reach(), agree=agree)
 
 
@@ -101,11 +101,11 @@ def test_what_is_typed_at_the_desk_is_read_as_on_the_command_line(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "a URL, a file or `-- COMMAND ARGS` is missing"),
-        ("mcpdesk --", "no command after `--`"),
+        ("", "a URL, a file or `-- COMMAND ARGS`"),
+        ("mcpdesk --", "A command must follow `--`"),
         ("'half", "No closing quotation"),
         ("--bogus x", "No such option"),
-        ("--header X https://a.test", "'X' is no header"),
+        ("--header X https://a.test", "'X' is not a header"),
     ],
 )
 def test_what_is_typed_wrongly_is_told(text: str, told: str) -> None:

@@ -433,7 +433,7 @@ def test_the_next_call_of_a_tool_is_held_and_changed_on_the_screen(own_folders: 
             desk.press("H")
             desk.see("Held messages")
             desk.press("tool:run\r")
-            desk.see("none waits")
+            desk.see("none held")
             client.call(2)
             desk.see('"command": "rm -rf')
             desk.press("\x12")

@@ -87,7 +87,7 @@ def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown["help serve --all"] == shown["serve --help-all"]
     assert shown["help call"] == shown["call --help"]
     assert run(["help", "nothing"]) == 2
-    assert "There is no command 'nothing'" in capsys.readouterr().err
+    assert "Unknown command 'nothing'" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -121,12 +121,12 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["settings", "--prot", "1"], "--prot"),
         (["settings", "--port", "x"], "port: 'x' (flag --port) is not allowed."),
-        (["serve", "/nonexistent"], "There is no folder and no file '/nonexistent'."),
-        (["/nonexistent"], "There is no folder and no file '/nonexistent'."),
+        (["serve", "/nonexistent"], "No folder or file '/nonexistent'."),
+        (["/nonexistent"], "No folder or file '/nonexistent'."),
         (["call"], "Missing argument 'TARGET'"),
-        (["--"], "There is no command after `--`."),
-        (["list", "--"], "There is no command after `--`."),
-        (["nonsense"], "There is no command and no folder called 'nonsense'."),
+        (["--"], "A command must follow `--`."),
+        (["list", "--"], "A command must follow `--`."),
+        (["nonsense"], "Unknown command or folder 'nonsense'."),
     ],
 )
 def test_users_mistake_is_told_without_traceback(

@@ -119,5 +119,5 @@ def test_a_service_lets_its_clients_meet_the_faults_of_a_file(
     rules.write_text("lose\nlose all")
     refused = mcpdesk("serve", str(folder), "--faults", str(rules))
     assert refused.returncode == 2 and "Traceback" not in refused.stderr
-    assert f"{rules}, line 2: 'all' is not understood; lose takes a share like 10%" in refused.stderr
+    assert f"{rules}, line 2: 'all' is invalid; lose takes a share like 10%" in refused.stderr
     assert "cannot be read" in mcpdesk("serve", str(folder), "--faults", str(tmp_path / "none")).stderr

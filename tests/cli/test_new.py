@@ -100,14 +100,14 @@ def test_taken_place_stays_as_it_is(mcpdesk: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name, told in (
-        ("folder", "There is a folder"),
-        ("file", "There is a file"),
-        ("link", "There is a file"),
+        ("folder", "A folder"),
+        ("file", "A file"),
+        ("link", "A file"),
     ):
         finished = mcpdesk("new", str(tmp_path / name))
         assert finished.returncode == 2 and told in finished.stderr
     assert (tmp_path / "file").read_text() == "mine" and list((tmp_path / "folder").iterdir()) == []
-    assert "There is no folder" in mcpdesk("new", str(tmp_path / "no" / "where")).stderr
+    assert "does not exist" in mcpdesk("new", str(tmp_path / "no" / "where")).stderr
 
 
 def test_nothing_stays_of_a_folder_that_could_not_be_written(

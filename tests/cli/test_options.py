@@ -62,9 +62,9 @@ def test_folder_is_told_from_what_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert server_folder(str(tmp_path)) == tmp_path.resolve()
     for text, message in (
-        (str(tmp_path / "none"), "There is no folder"),
+        (str(tmp_path / "none"), "does not exist"),
         (str(tmp_path / "file"), "is a file"),
-        ("http://localhost:1", "only server folders"),
+        ("http://localhost:1", "only a server folder"),
     ):
         with pytest.raises(DeskUserError, match=message) as caught:
             server_folder(text)

@@ -194,7 +194,7 @@ def test_single_exchanges_are_redacted_with_what_the_whole_capture_tells(
 def test_what_does_not_go_with_a_redacted_capture_is_said(mcpdesk: Run, tmp_path: Path) -> None:
     capture = str(planted(tmp_path / "a.jsonl"))
     for words, said in (
-        (("--redact", "--with-secrets"), "--with-secrets does not go"),
+        (("--redact", "--with-secrets"), "--with-secrets and --redact"),
         ((), "Which format?"),
         (("--redact", "--output", capture), "is there already"),
     ):

@@ -75,7 +75,7 @@ def test_stray_print_stays_out_of_the_result(mcpdesk: Run, folder: Path) -> None
         (["call", "{}", "wait", "seconds:=20", "--timeout", "0.2"], 5, "within 0.2 s"),
         (["read", "{}", "resource://none"], 4, "resource://none"),
         (["prompt", "{}", "summarize"], 4, "text"),
-        (["prompt", "{}", "summarize", "text:=3"], 2, "text: a prompt's arguments are texts"),
+        (["prompt", "{}", "summarize", "text:=3"], 2, "text: the arguments of a prompt must be text"),
     ],
 )
 def test_every_way_to_fail_has_its_code(

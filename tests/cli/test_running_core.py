@@ -101,7 +101,7 @@ def test_every_request_is_answered_by_the_process_that_hosts_the_folder(
     assert unknown.returncode == alone.returncode == 2
     assert "has no mode 'wild'" in unknown.stderr and unknown.stderr.splitlines()[0] in alone.stderr
     with_token = mcpdesk("call", str(folder), "who", "--token-env", "TOKEN", TOKEN="x.y.z")
-    assert with_token.returncode == 2 and "tea looks at no tokens" in with_token.stderr
+    assert with_token.returncode == 2 and "tea does not accept tokens" in with_token.stderr
     asked = mcpdesk("call", str(folder), "sure")
     assert asked.returncode == 4 and "elicitation" in asked.stderr
     pack = mcpdesk("check", str(folder))
@@ -131,8 +131,8 @@ def test_the_host_fires_what_another_process_set_and_both_say_that_the_other_one
     )
     pid = service.process.pid
     assert called.returncode == 0
-    assert f"1 callback waits in the state folder; process {pid}, which hosts {folder}" in called.stderr
-    service.says("hosts the folder as well")
+    assert f"1 callback waits in the state folder; process {pid}, which also hosts {folder}" in called.stderr
+    service.says("also hosts the folder")
     service.says("callback: tea is ready")
 
 
@@ -160,7 +160,7 @@ def test_two_stdio_processes_notice_each_other_and_the_end(folder: Path, clients
     first, second = clients
     first.shake_hands()
     second.shake_hands()
-    told = f"process {second.process.pid} hosts the folder as well".encode()
+    told = f"process {second.process.pid} also hosts the folder".encode()
     assert any(told in line for line in iter(first.stderr.readline, b""))
     assert second.end()[0] == 0
     gone = f"process {second.process.pid} no longer uses the state files".encode()
@@ -177,9 +177,7 @@ def test_a_process_that_does_not_answer_is_told_and_the_call_is_made_alone(
     finally:
         place.leave()
     assert called.returncode == 0 and called.stdout.strip().isdigit()
-    assert (
-        "served by a process of its own: the process that hosts the folder does not answer" in called.stderr
-    )
+    assert "served by a separate process: the process that hosts the folder does not answer" in called.stderr
 
 
 def test_watch_follows_the_process_that_hosts_the_folder(

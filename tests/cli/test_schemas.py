@@ -27,7 +27,7 @@ TOOL = '''
 
     @tool
     async def greet(name: str) -> str:
-        """Greet somebody."""
+        """Return a greeting."""
         return name
     '''
 
@@ -85,11 +85,11 @@ def test_server_at_a_url_prints_the_same(mcpdesk: Run, serve: Callable[..., Serv
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["{}"], 2, "Which API"),
+        (["{}"], 2, "No model API"),
         (["{}", "--for", "gemini"], 2, "'gemini' is not one of"),
         (["{}", "--for", "openai", "--mode", "wild"], 2, "calm"),
-        (["{}/nowhere", "--for", "openai"], 2, "There is no folder"),
-        (["{}", "--for", "openai", "--key-env", "HOME"], 2, "The schemas of a folder need no token"),
+        (["{}/nowhere", "--for", "openai"], 2, "does not exist"),
+        (["{}", "--for", "openai", "--key-env", "HOME"], 2, "Tokens, keys and headers cannot be used"),
         (["ftp://x/", "--for", "openai"], 2, "only http:// and https://"),
         (["http://127.0.0.1:1/mcp", "--for", "openai"], 3, "Connection refused"),
         (

@@ -138,7 +138,7 @@ def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: 
     with urllib.request.urlopen(url.replace("/mcp/small", "/ready"), timeout=WITHIN_S) as answer:
         assert json.load(answer) == {"status": "ready"}
     service.process.send_signal(signal.SIGTERM)
-    service.says("finishing what is under way")
+    service.says("finishing running calls")
     greeted: list[dict[str, Any]] = []
 
     def is_refused() -> bool:
@@ -172,7 +172,7 @@ def test_job_that_runs_is_given_its_time(serve: Serve, folder: Path) -> None:
     begun, _ = exchange(url, "tools/call", {"name": "brew", "arguments": {}, "task": {}}, session)
     task = {"taskId": begun["result"]["task"]["taskId"]}
     service.process.send_signal(signal.SIGTERM)
-    service.says("finishing what is under way")
+    service.says("finishing running calls")
     assert exchange(url, "tasks/get", task, session)[0]["result"]["status"] == "working"
     (folder / "boils").touch()
     assert service.process.wait(WITHIN_S) == 0
@@ -254,7 +254,7 @@ def test_one_of_several_folders_with_a_mistake_is_withheld_until_it_is_mended(
     service = serve(str(folder), str(other), "--port", "0")
     url = address(service)
     place = f"{other}/mcp.json:2:2: tols: unknown key"
-    assert place in service.says("not serving other until it is mended")
+    assert place in service.says("not serving other until it is fixed")
     assert post(url, "ping", {})["result"] == {}
     for command in (("stdio", str(other)), ("list", str(other))):
         finished = mcpdesk(*command)
@@ -265,7 +265,7 @@ def test_one_of_several_folders_with_a_mistake_is_withheld_until_it_is_mended(
     assert refused.value.code == 503
     refused.value.close()
     (other / "mcp.json").write_text('{"name": "other"}')
-    service.says("mcp.json is mended, other is served")
+    service.says("mcp.json is fixed, other is served")
     assert post(url.replace("small", "other"), "ping", {})["result"] == {}
     assert service.end() == 0
 
@@ -279,32 +279,32 @@ def test_a_first_folder_with_a_mistake_holds_the_others_back_only_while_it_may_a
     (first / "mcp.json").write_text('{"version": 1 2}')
     service = serve(str(first), str(folder), "--port", "0")
     url = address(service)
-    service.says(f"not serving first until it is mended: {first}/mcp.json:1:")
+    service.says(f"not serving first until it is fixed: {first}/mcp.json:1:")
     assert post(url.replace("first", "small"), "ping", {})["result"] == {}
     (first / "mcp.json").write_text('{"version": "1"}')
-    service.says("mcp.json is mended, first is served")
+    service.says("mcp.json is fixed, first is served")
     assert service.end() == 0
 
     (first / "mcp.json").write_text('{"settings": {"api_key": "k"}')
     service = serve(str(first), str(folder), "--port", "0")
-    told = service.says("not serving small until it is mended")
-    assert f"its settings come from {first}/mcp.json, which has a mistake" in told
+    told = service.says("not serving small until it is fixed")
+    assert f"its settings come from {first}/mcp.json, which has an error" in told
     (first / "mcp.json").write_text('{"settings": {"page_size": 1000}}')
-    service.says("mcp.json is mended, first is served")
-    service.says("mcp.json is mended, small is served")
+    service.says("mcp.json is fixed, first is served")
+    service.says("mcp.json is fixed, small is served")
     assert service.end() == 0
 
 
 @pytest.mark.process
 def test_serving_other_machines_without_a_key_is_warned_of(serve: Serve, folder: Path) -> None:
     service = serve(str(folder), "--http", "0.0.0.0:0")
-    told = service.says("ANYBODY who reaches 0.0.0.0 from another machine can call the tools")
+    told = service.says("ANY CLIENT that reaches 0.0.0.0 from another machine can call the tools")
     assert "MCPDESK_API_KEY" in told
     assert service.end() == 0
     guarded = serve(str(folder), "--http", "127.0.0.1:0")
     guarded.says("a browser shows it at")
     guarded.says("sign in there with the operator's key in ")
-    assert guarded.end() == 0 and not any("ANYBODY" in line for line in guarded.lines)
+    assert guarded.end() == 0 and not any("ANY CLIENT" in line for line in guarded.lines)
 
 
 @pytest.mark.process
@@ -314,9 +314,9 @@ def test_who_may_call_and_where_the_key_is_are_said(
     folder, state = write(tmp_path / "shell", {"mcp.json": '{"builtins": ["Bash"]}'}), tmp_path / "state"
     asked = (str(folder), "--port", "0", "--state-dir", str(state))
     serve(*asked).says(f"callers send the key as X-API-Key; it is in {state}/api-key")
-    serve(*asked, "--no-auth").says("ANYBODY who reaches the port can run programs")
+    serve(*asked, "--no-auth").says("ANY CLIENT that reaches the port can run programs")
     monkeypatch.setenv("MCPDESK_API_KEY", "secret")
-    serve(*asked).says("callers send the key as X-API-Key; it is the configured one")
+    serve(*asked).says("callers send the key as X-API-Key; it is the configured key")
 
 
 @pytest.mark.process
@@ -446,13 +446,13 @@ def test_the_tool_and_the_line_are_logged_meanwhile_and_the_call_timed_out(
     answers: list[str] = []
     caller = threading.Thread(target=lambda: answers.append(called(found.group(), tool)))
     caller.start()
-    line = service.says("holds up the server")
+    line = service.says("blocked the server")
     assert caller.is_alive()  # it is logged while the tool still holds up the server
     assert f"warning {tool}: " in line and line.endswith(f"({place})")
     caller.join()
     assert "not finished within its limit of 0.5 s" in answers[0]
     assert service.end() == 0
-    assert not [each for each in service.lines if "holds up" in each and each != line]
+    assert not [each for each in service.lines if "blocked the" in each and each != line]
 
 
 LOGS = '''

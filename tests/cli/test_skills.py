@@ -24,8 +24,8 @@ REFUSED = [
     ("headless", "it does not list its own SKILL.md"),
     ("nameless", "the front matter needs a name, a text"),
     ("misnamed", "the front matter says name: rebates, but its folder is called refunds"),
-    ("huge", "its files have 17825882 bytes together; 16777216 are the most"),
-    ("many", "it has 513 files; 512 are the most"),
+    ("huge", "its files have 17825882 bytes together; the limit is 16777216"),
+    ("many", "it has 513 files; the limit is 512"),
     ("uppercase", f"the digest of {FORM} is not sha256: and 64 small hexadecimal digits"),
     ("sizeless", f"the size of {FORM} is not a number of bytes"),
     ("bare", "its resources are neither a list nor 'dynamic'"),
@@ -61,7 +61,7 @@ def test_skills_are_listed_and_what_is_read_of_them_is_verified(mcpdesk: Run) ->
 def test_what_is_not_as_it_was_listed_is_not_printed(mcpdesk: Run, habit: str, uri: str, reason: str) -> None:
     read = mcpdesk("read", uri, *command(habit))
     assert (read.returncode, read.stdout) == (4, "")
-    assert f"{uri} is not what its skill promises: " in read.stderr
+    assert f"{uri} does not match its skill: " in read.stderr
     assert reason in read.stderr
     failed = json.loads(mcpdesk("read", uri, "--json", *command(habit)).stdout)
     assert reason in failed["error"]["message"]
@@ -108,4 +108,4 @@ def test_a_skill_is_part_of_the_contract_and_its_words_are_not(mcpdesk: Run, tmp
     skill.write_text("Pay it back.")
     broken = mcpdesk("check", str(tmp_path / "office"), "--lock")
     assert broken.returncode == 1
-    assert "breaking: skill skill://refunds/SKILL.md: is gone" in broken.stdout
+    assert "breaking: skill skill://refunds/SKILL.md: was removed" in broken.stdout

@@ -347,7 +347,7 @@ def test_service_that_ends_finishes_what_runs_while_new_requests_wait(
     slow = one.call("change")
     service.says("change begun")
     service.process.terminate()
-    service.says("finishing what is under way")
+    service.says("finishing running calls")
     new = one.call("who")
     (folder / "go").touch()
     assert one.text(slow) == str(service.process.pid)

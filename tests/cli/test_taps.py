@@ -68,9 +68,9 @@ def test_taps_that_run_are_listed_and_killed_ones_forgotten(
         assert older.wait(WITHIN_S) == 0
     assert list((own_folders / "state" / "taps").iterdir()) == []
     assert run(["open", "--live"]) == 0
-    assert "No tap runs" in capsys.readouterr().err
+    assert "No tap is running" in capsys.readouterr().err
     assert run(["open"]) == 0  # captures are listed instead
-    assert "No tap runs" in capsys.readouterr().err
+    assert "No tap is running" in capsys.readouterr().err
 
 
 @pytest.mark.process
@@ -94,7 +94,7 @@ def test_a_tap_is_listed_by_attach_and_attached_to(capsys: pytest.CaptureFixture
         }  # fmt: skip
         with Desk(["attach", "cat"], columns=100, rows=30) as desk:
             desk.see("first")
-            desk.see("attached to tap cat .*: it goes on when you leave")
+            desk.see("attached to tap cat .*: it continues when you leave")
             say(process, call(2, "second"))
             desk.see("second")
             desk.press("\x11")
@@ -107,7 +107,7 @@ def test_the_end_of_a_tap_is_told_on_a_desk_that_looks_on() -> None:
     with tap() as process, Desk(["open"], columns=100, rows=30) as desk:
         desk.see("first")
         process.kill()
-        assert "a capture, read only" in desk.see("what wrote the capture has ended")
+        assert "a capture, read only" in desk.see("the process that wrote the capture has ended")
         desk.press("\x11")
         assert desk.end() == 0
 
@@ -134,7 +134,7 @@ def test_a_capture_that_is_written_is_followed_into_its_further_parts(tmp_path: 
     recording.close()
     wait_until(link.notices)
     assert not link.view().capture_grows and archive.connections[1].closed is not None
-    assert [notice.text for notice in link.notices()] == ["what wrote the capture has ended"]
+    assert [notice.text for notice in link.notices()] == ["the process that wrote the capture has ended"]
     index = link.traffic
     while index.catch_up():
         pass

@@ -138,8 +138,8 @@ def test_a_plain_function_and_the_built_in_tool_ask_there_too(folder: str) -> No
 @pytest.mark.parametrize(
     ("tool", "code", "text"),
     [
-        ("tea", 1, "Nobody can answer"),
-        ("plain-tea", 1, "Nobody can answer"),
+        ("tea", 1, "No person can answer"),
+        ("plain-tea", 1, "No person can answer"),
         ("form", 4, "does not offer elicitation"),
     ],
 )
@@ -261,11 +261,11 @@ def test_a_line_is_an_answer(page: Page, line: str, answer: Answer | None) -> No
 def test_what_can_be_typed_is_said() -> None:
     assert page_lines(Page("Name?", "form", is_required=False)) == [
         "[form] Name?",
-        "An empty line passes it over.",
+        "An empty line skips it.",
     ]
     assert page_lines(Page("Open?", link="http://example.org/x"))[1:] == [
         "http://example.org/x",
-        "http: others on the way can read along",
+        "http: the connection is not encrypted",
         "Open it yourself, then type y",
     ]
     assert "Type numbers, like 1,3, or your own words." in page_lines(BOTH)

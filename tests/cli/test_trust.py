@@ -95,14 +95,14 @@ def test_without_a_terminal_every_command_refuses_and_says_how_to_agree(
 ) -> None:
     assert run(WAYS[way](str(stranger.path))) == 2
     shown = capfd.readouterr()
-    told = f"mcpdesk trust {stranger.path}. Or agree once with --trust."
+    told = f"mcpdesk trust {stranger.path}. Or trust it once with --trust."
     assert told in shown.out + shown.err
     assert SECRET not in shown.out + shown.err
     assert stranger.is_untouched
 
 
 def test_a_test_of_pytest_is_refused_as_well(stranger: Stranger) -> None:
-    with pytest.raises(DeskUserError, match="you have not agreed"):
+    with pytest.raises(DeskUserError, match="you have not trusted"):
         ServerUnderTest(f"{stranger.path}:innocent")
     assert stranger.is_untouched
 
@@ -254,10 +254,10 @@ async def test_a_running_desk_adds_a_file_once_its_content_is_agreed_to(stranger
         text = str(stranger.path)
         file = await asyncio.wrap_future(desk.untrusted(text))
         assert file is not None and any("innocent: starts" in line for line in file.lines)
-        with pytest.raises(ValueError, match="you have not agreed"):
+        with pytest.raises(ValueError, match="you have not trusted"):
             await asyncio.wrap_future(desk.add_server(text))
         stranger.write(more={"command": "true"})
-        with pytest.raises(ValueError, match="you have not agreed"):
+        with pytest.raises(ValueError, match="you have not trusted"):
             await asyncio.wrap_future(desk.add_server(text, file.sha256))
         assert stranger.is_untouched and desk.view().servers == ()
         now = await asyncio.wrap_future(desk.untrusted(f"{text}:innocent"))

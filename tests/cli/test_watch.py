@@ -116,7 +116,7 @@ def test_the_end_of_the_server_is_told(folder: Path, serve: Callable[..., Servic
         line_with(watch.stdout, "subscriptions/acknowledged")
         service.end()
         out, err = watch.communicate(timeout=WITHIN_S)
-    assert "has ended the subscription" in err and json.loads(out.splitlines()[-1])["error"]["code"] == 3
+    assert "ended the subscription" in err and json.loads(out.splitlines()[-1])["error"]["code"] == 3
     assert watch.returncode == 3
 
 

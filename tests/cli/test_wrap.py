@@ -91,12 +91,12 @@ def test_the_file_is_byte_for_byte_what_it_was_with_its_mode_and_the_link_to_it(
     link = tmp_path / "link.json"
     link.symlink_to(config)
     assert run(["wrap", str(link), "files"]) == 0
-    assert "in front of files" in capsys.readouterr().out
+    assert "added the tap to files" in capsys.readouterr().out
     assert run(["wrap", str(link)]) == 0
     told = capsys.readouterr().out
     assert (
-        "in front of solo, lines, empty, none" in told
-        and "docs is left alone: it is reached by a URL" in told
+        "added the tap to solo, lines, empty, none" in told
+        and "docs is unchanged: it is reached by a URL" in told
     )
     backup = Path(told.partition("is kept: ")[2].strip())
     assert backup.read_bytes() == ODD.encode() and stat.S_IMODE(backup.stat().st_mode) == 0o600
@@ -127,9 +127,9 @@ def test_what_was_changed_meanwhile_stays(config: Path) -> None:
     ("text", "said"),
     [
         ('{"mcpServers": {"a": }}', "Expecting value"),
-        ("[]", "has to be an object"),
-        (None, "There is no file"),
-        ('{"mcpServers": {"a": {"command": "x"}}}', "there is no server 'nope'"),
+        ("[]", "must be an object"),
+        (None, "does not exist"),
+        ('{"mcpServers": {"a": {"command": "x"}}}', "has no server 'nope'"),
     ],
 )
 def test_a_mistake_is_told_and_nothing_is_changed(
@@ -304,7 +304,7 @@ def test_a_form_of_yaml_that_is_not_edited_is_named(
     path.write_text(GOOSE)
     assert run(["wrap", str(path), "folded", "files"]) == 0
     shown = capsys.readouterr().out
-    assert "in front of files" in shown and "folded is left alone: it is written in a form" in shown
+    assert "added the tap to files" in shown and "folded is unchanged: its form cannot be edited" in shown
     assert run(["unwrap", str(path)]) == 0
     assert path.read_bytes() == GOOSE.encode()
 
@@ -338,7 +338,7 @@ INLINE = """mcp_servers = {a = {command = "x", args = []}, b = {command = "x"}}"
 def test_the_file_of_codex_is_wrapped_and_unwrapped(command: tuple[str, ...]) -> None:
     edited = toml_edits.wrapped(CODEX, command)
     assert edited.changed == ("files", "a b", "none", "inline", "in two")
-    assert set(edited.left) == {"far", "dotted"} and "not edited" in edited.left["dotted"]
+    assert set(edited.left) == {"far", "dotted"} and "cannot be edited" in edited.left["dotted"]
     before, after = tomllib.loads(CODEX)["mcp_servers"], tomllib.loads(edited.text)["mcp_servers"]
     for name in edited.changed:
         own = [before[name]["command"], *before[name].get("args", [])]
@@ -354,7 +354,7 @@ def test_the_commands_wrap_and_unwrap_toml(tmp_path: Path, capsys: pytest.Captur
     path = tmp_path / "config.toml"
     path.write_bytes(CODEX.encode())
     assert run(["wrap", str(path), "files"]) == 0
-    assert "in front of files" in capsys.readouterr().out and path.read_bytes() != CODEX.encode()
+    assert "added the tap to files" in capsys.readouterr().out and path.read_bytes() != CODEX.encode()
     path.write_bytes(path.read_bytes().replace(b"# why", b"# changed"))
     assert run(["unwrap", str(path)]) == 0
     assert path.read_bytes() == CODEX.replace("# why", "# changed").encode()

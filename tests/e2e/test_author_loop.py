@@ -119,7 +119,7 @@ def test_the_recording_is_made_again_at_every_save(tmp_path: Path) -> None:
             lambda: "at every save" not in desk.text, "the workbench"
         )  # the notice appears only while that pane is hidden
         price.write_text(price.read_text().replace('item: str = "tea"', "item: str, shop: str"))
-        desk.see("recording of shop: 1 fails now, the contract is broken · R shows it")
+        desk.see("recording of shop: 1 fails now, breaking change · R shows it")
         desk.press("5")
         desk.see("shop breaks clients: price")
         desk.press("1")

@@ -99,7 +99,7 @@ def assert_the_terminal_was_left_alone(desk: Desk, *, bells: int = 0, copied: st
     assert sent[RING] == bells and sent["csi ?1049h"] == 1
     after = desk.raw.partition(LEAVE)[2]
     assert LEAVE not in after
-    said = r"(The traffic is in a capture, secrets included: mcpdesk open [\w./-]+)?"
+    said = r"(The traffic was written to a capture, secrets included: mcpdesk open [\w./-]+)?"
     assert re.fullmatch(said, letters(after).strip())
 
 

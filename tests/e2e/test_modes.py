@@ -77,7 +77,7 @@ def test_service_in_a_mode_serves_nothing_else(folder: Path) -> None:
             refused = post(url + query, request("tools/call", {"name": "change"}))
             assert refused["error"]["message"] == "Unknown tool: change"
         refused = post(f"{url}?mode=both", request("tools/list"))
-        assert "It is served in the mode 'review' alone." in refused["error"]["message"]
+        assert "It is only served in the mode 'review'." in refused["error"]["message"]
         # A client that starts the server by itself meets this one, and gets no more of it.
         assert '"look"' in over_stdio(folder) and '"change"' not in over_stdio(folder)
         assert "in the mode 'review' alone" in over_stdio(folder, "--mode", "both")

@@ -160,7 +160,7 @@ def test_screen_that_fails_at_once_stays_closed_until_enter_is_pressed(folder: P
     done.touch()
     with desk_on([str(folder), "--port", "0"], SLOWLY) as desk, client_of(desk) as client:
         fail_three_times(desk)
-        desk.see(r"The server goes on at http://127\.0\.0\.1:\d+/mcp/small")
+        desk.see(r"The server continues at http://127\.0\.0\.1:\d+/mcp/small")
         assert "held to the end" in client.call(done)
         desk.press("\r")
         desk.see("Wait for a file")

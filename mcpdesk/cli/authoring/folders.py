@@ -30,7 +30,7 @@ Examples:
   mcpdesk schemas ~/servers/profiles --for anthropic --mode review
   mcpdesk schemas http://127.0.0.1:3333/mcp/hello --for openai --key-env MCPDESK_API_KEY
 
-The list goes to stdout, ready to be the `tools` of a request; what had to be changed for the API, to stderr.
+The list goes to stdout, ready for the `tools` of a request; changes made for the API go to stderr.
 
 Exit codes: 0 ok, 2 usage, 3 cannot connect, 4 protocol error, 5 timed out.
 """
@@ -41,9 +41,9 @@ Examples:
   mcpdesk config ~/servers/profiles --for cursor --http http://127.0.0.1:3333
   mcpdesk config ~/servers/wallet --for cursor --token-env WALLET_TOKEN
 
-Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, somebody has to run the desk or
-`mcpdesk serve`; the key goes along when callers need it, so keep the text to yourself.
-The token of --token-env is in it, too: as MCPDESK_TOKEN for the command, as a header for a URL.
+Without --http the client starts `mcpdesk stdio FOLDER` itself. With it, you must run the desk or
+`mcpdesk serve`; the text then includes the API key if callers need one, so keep it secret.
+The token of --token-env is included, too: as MCPDESK_TOKEN for the command, as a header for a URL.
 """
 APIS = ("openai", "anthropic")
 PLACES = {
@@ -64,8 +64,8 @@ def schemas_command(target: str, api: ApiName | None, timeout_s: float, reach: R
     """Print the tools of TARGET, any server, as JSON schemas for a model API."""
     if Path(target).expanduser().is_dir():
         if reach.token or reach.is_remote:
-            message = "The schemas of a folder need no token, no key and no header."
-            raise DeskUserError(message, "They are for a server that is reached as a client.")
+            message = "Tokens, keys and headers cannot be used with a folder."
+            raise DeskUserError(message, "Use them with a URL, a command or a file.")
         found = _of_folder(target, api, reach.mode)
     else:
         found = _of_server(target, api, reach, timeout_s)
@@ -103,7 +103,7 @@ def _chosen(api: ApiName | None, model: str | None) -> ApiName:
     if api is not None:
         return api
     if not model:
-        raise DeskUserError("Which API are the schemas for?", f"Add --for {' or --for '.join(APIS)}.")
+        raise DeskUserError("No model API was selected.", f"Add --for {' or --for '.join(APIS)}.")
     from mcpdesk.bridge.model_schemas import api_of_model
 
     return api_of_model(model)
@@ -173,12 +173,12 @@ async def _token_notes(endpoint: HostedEndpoint, token: str) -> list[str]:
 
     access = endpoint.access
     if access.verifier is None:
-        hint = "In mcp.json auth.jwt says how tokens are checked."
-        raise DeskUserError(f"{endpoint.name} looks at no tokens.", hint)
+        hint = "Set auth.jwt in mcp.json to accept tokens."
+        raise DeskUserError(f"{endpoint.name} does not accept tokens.", hint)
     try:
         holder = await access.verify(token)
     except Rejected as reason:
-        message = f"The token does not count for {endpoint.name}: {reason}."
+        message = f"The token is not valid for {endpoint.name}: {reason}."
         raise DeskUserError(message, "See --token-env.") from None
     except KeysMissing as reason:
         return [f"The token cannot be checked now: {reason}."]

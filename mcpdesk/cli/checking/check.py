@@ -44,9 +44,9 @@ Examples:
   mcpdesk check ~/servers/profiles --client cursor --client claude-code
   mcpdesk check -- npx -y @modelcontextprotocol/server-everything
 
-Exit codes: 0 nothing is wrong, 1 something is, 2 the folder cannot be read at all or has no lock,
+Exit codes: 0 no errors, 1 errors, 2 the folder cannot be read or has no lock,
 3 cannot connect, 4 protocol error, 5 timed out.
-Warnings (a parameter nobody describes, a name or a length some client does not take) count with --strict.
+Warnings (a parameter without a description, a name or length that a client rejects) count with --strict.
 """
 _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
@@ -55,7 +55,7 @@ _FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 @click.argument("target", shell_complete=completion.folder)
 @click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
-    "--lock", metavar="[FILE]", help=f"Compare with the lock FILE, of a folder by default {LOCK_NAME} in it."
+    "--lock", metavar="[FILE]", help=f"Compare with the lock FILE; by default {LOCK_NAME} in the folder."
 )
 @click.option("--lock-file", metavar="FILE", hidden=True, help="The lock file.")
 @click.option("--update", is_flag=True, help="Write the lock and print the differences.")
@@ -103,7 +103,9 @@ def check_command(
     """
     is_folder = Path(target).expanduser().is_dir()
     if is_folder and (reach.mode or reach.token or reach.is_remote):
-        raise DeskUserError("A folder is checked as a whole.", "These flags are for other servers.")
+        raise DeskUserError(
+            "--mode, --token-env and flags of remote servers cannot be used with a folder.", "Omit them."
+        )
     place = lock_place(target, is_folder, lock_file or lock, update, reach.packages)
     report = _checked(target) if is_folder else _of_offers(target, reach, timeout_s)
     remarks = [_remark(each, strict) for each in report.findings]
@@ -149,7 +151,7 @@ def _of_clients(report: _Report, names: Sequence[str], strict: bool) -> list[Rem
     known = {claim.client.lower().replace(" ", "-"): claim.client for claim in claims()}
     asked = [name.lower().replace(" ", "-") for name in names]
     if unknown := [name for name, word in zip(names, asked, strict=True) if word not in known]:
-        raise DeskUserError(f"Nothing is known of the client {unknown[0]!r}.", f"Known: {', '.join(known)}.")
+        raise DeskUserError(f"Unknown client {unknown[0]!r}.", f"Known: {', '.join(known)}.")
     items = tuple(
         OfferedItem(each.kind.value, each.name, each.definition, each.source) for each in report.items
     )
@@ -257,7 +259,7 @@ def _tell_of_cores(folder: Path) -> None:
         if pids := sorted(rendezvous.state_points(folder, state)):
             who = f"{'process' if len(pids) == 1 else 'processes'} {', '.join(map(str, pids))}"
             verb = "hosts" if len(pids) == 1 else "host"
-            print_message(f"mcpdesk: {who} {verb} the folder now; checked is a fresh copy of its files.")
+            print_message(f"mcpdesk: {who} {verb} the folder now; this check loads its files separately.")
 
 
 def _facts(report: _Report) -> Mapping[str, Any]:

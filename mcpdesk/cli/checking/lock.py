@@ -71,7 +71,7 @@ def lock_place(
     place = Path(file).expanduser() if file else own
     assert place is not None
     if not update and not place.exists():
-        told = f"There is no lock {place}, so nothing was compared."
+        told = f"No lock {place}, so nothing was compared."
         raise DeskUserError(
             told, f"Write it with `{_command(target, file or '', packages)}`, and keep it with the source."
         )
@@ -102,7 +102,7 @@ def differences(place: LockPlace, now: Contract, *, is_faulty: bool) -> list[Rem
         for change in contract_changes(kept.definitions, now.definitions)
     ]
     if place.is_written and is_faulty:
-        print_message(f"mcpdesk: {place.file} is not written while there are mistakes.")
+        print_message(f"mcpdesk: {place.file} is not written until the errors are fixed.")
     elif place.is_written:
         write_report(place.file, lock_text(now.definitions, now.server))
         print_message(f"mcpdesk: wrote {place.file}; keep it with the source")

@@ -58,12 +58,12 @@ def junit_of(remarks: Sequence[Remark], items: Sequence[CatalogueItem]) -> str:
 HOME = "https://github.com/mcpdesk/mcpdesk"
 _SARIF_LEVELS = {"error": "error", "warning": "warning", ContractVerdict.BREAKING: "error"}
 _SARIF_RULES = {
-    "error": "What is offered has a mistake",
-    "warning": "Models or clients have trouble with it",
-    "note": "It may not be meant so",
-    ContractVerdict.BREAKING: "A client that works today would break",
-    ContractVerdict.COMPATIBLE: "The contract has changed, and clients of today go on working",
-    ContractVerdict.WORDING: "What models and persons read has changed",
+    "error": "An offered item has an error",
+    "warning": "Models or clients may fail with it",
+    "note": "Possibly unintended",
+    ContractVerdict.BREAKING: "A client that works today would fail",
+    ContractVerdict.COMPATIBLE: "The contract has changed; existing clients continue to work",
+    ContractVerdict.WORDING: "A text that models and people read has changed",
 }
 
 

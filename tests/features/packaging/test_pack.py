@@ -36,7 +36,7 @@ from mcpdesk import tool
 
 @tool
 async def greet(name: str) -> str:
-    """Greet somebody."""
+    """Return a greeting."""
     return f"Hello, {name}!"
 
 
@@ -311,7 +311,7 @@ def test_what_is_secret_in_a_file_that_is_needed_is_a_mistake(mcpdesk: Run, tea:
     lines = refused.stdout.splitlines()
     assert "keys.py: error: holds what looks like a token or a private key" in lines
     assert any(
-        line.startswith("mcp.json:") and "settings.api_key: a secret does not belong" in line
+        line.startswith("mcp.json:") and "settings.api_key: a bundle must not contain a secret" in line
         for line in lines
     )
     assert "sesame" not in refused.stdout
@@ -346,8 +346,8 @@ def test_what_is_missing_for_the_registry_is_told(mcpdesk: Run, tmp_path: Path) 
     assert mcpdesk("new", str(tmp_path / "plain"), "--with", "tools").returncode == 0
     made = mcpdesk("pack", str(tmp_path / "plain"), "--output", str(tmp_path / "plain.mcpb"))
     assert made.returncode == 0
-    assert "the registry does not take the name localhost/plain" in made.stderr
-    assert "does not say where the bundle is downloaded from" in made.stderr
+    assert "the registry rejects the name localhost/plain" in made.stderr
+    assert "has no download URL of the bundle" in made.stderr
     entry = json.loads((tmp_path / "server.json").read_text())
     assert faults("server-2025-12-11", entry) == []
     assert faults("mcpb-manifest-0.4", read(tmp_path / "plain.mcpb", "manifest.json")) == []
