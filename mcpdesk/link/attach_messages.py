@@ -227,5 +227,5 @@ def read_message(read: Callable[[int], bytes]) -> bytes:
     head = read(HEAD)
     body = read(length(head)) if len(head) == HEAD else b""
     if len(head) < HEAD or len(body) < length(head):
-        raise EOFError("the other side has gone")
+        raise EOFError("the other side disconnected")
     return body

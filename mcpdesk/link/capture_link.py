@@ -94,7 +94,7 @@ class CaptureLink(Link):
         if not (archive.is_live or archive.is_behind):
             self._tell()
             if was_live:
-                self._add("what wrote the capture has ended")
+                self._add("the process that wrote the capture has ended")
 
     def _tell(self) -> None:
         for text in problems(self._archive):

@@ -423,7 +423,7 @@ class CoreCopy(Link):
                 news = await wire.receive()
                 self._heard = time.monotonic()
                 if news is LOST:
-                    self._fail_all(f"what {self.title} answered was cut before it could be read")
+                    self._fail_all(f"the answer of {self.title} was deleted before it could be read")
                 else:
                     self._take(_of_core.decode(news))
         finally:
@@ -443,7 +443,7 @@ class CoreCopy(Link):
                 self._heard = beat  # this process itself was suspended
             is_silent = beat - self._heard >= SILENT_S and not self.room.is_cut_off
             if is_silent and not was_silent:
-                self.note(f"{self.title} does not answer: it hangs, or was stopped", Severity.WARNING)
+                self.note(f"{self.title} does not answer: it hangs or is stopped", Severity.WARNING)
             elif was_silent and not is_silent:
                 self.note(f"{self.title} answers again", Severity.INFO)
             was_silent = is_silent
@@ -486,7 +486,9 @@ class CoreCopy(Link):
         self._missing += missing
         if (now := time.monotonic()) - self._told_missing > TELL_S:
             left_out = f"{self._missing:,} frames of {self.title} are left out"
-            self.journal.log("warning", "server", f"{left_out}: they came faster than they are read here")
+            self.journal.log(
+                "warning", "server", f"{left_out}: they arrived faster than this desk reads them"
+            )
             self._missing, self._told_missing = 0, now
 
     def _take_reply(self, id: int, reply: Reply) -> None:
@@ -545,7 +547,7 @@ class CoreCopy(Link):
         self.shown.set()
         self.room.changes.note()
         if is_news:
-            self.note(f"{said}: what was seen of it stays{then}", severity)
+            self.note(f"{said}: its traffic is kept{then}", severity)
 
     def begin_again(self, core: Welcome) -> None:
         """Reset the copy for another core."""

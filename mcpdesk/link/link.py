@@ -109,7 +109,7 @@ class ServerFacet:
         fails with ValueError, one or two sentences for a person, if the server cannot be added.
         """
         refused: Future[tuple[str, ...]] = Future()
-        refused.set_exception(ValueError("Nothing can be added here."))
+        refused.set_exception(ValueError("Servers cannot be added here."))
         return refused
 
     def remove_server(self, server: str) -> None:
@@ -139,7 +139,7 @@ class CallFacet:
 
         Raises: DeskUserError if no server is hosted.
         """
-        raise DeskUserError("A capture cannot be asked anything.", "Open the desk on the server's folder.")
+        raise DeskUserError("Requests cannot be sent to a capture.", "Open the desk on the server's folder.")
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
         """Call as the subject of a token until the token expires. The rules of the server are checked now.
@@ -148,7 +148,7 @@ class CallFacet:
         used. The future fails with ValueError for an invalid token; the reason is worded to follow `it`.
         Raises: DeskUserError if no server is hosted.
         """
-        raise DeskUserError("A capture cannot be called.", "Open the desk on the server's folder.")
+        raise DeskUserError("Tools of a capture cannot be called.", "Open the desk on the server's folder.")
 
     def drop_token(self, server: str) -> None:
         """Stop using the token."""
@@ -227,7 +227,7 @@ class OperatorFacet:
         The future fails with ValueError if the core does not listen on TCP.
         """
         refused: Future[str] = Future()
-        refused.set_exception(ValueError("Nothing is served here, so there is no dashboard."))
+        refused.set_exception(ValueError("HTTP is not served here, so no dashboard is available."))
         return refused
 
     def sign_out_browsers(self) -> Future[int]:

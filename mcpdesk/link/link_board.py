@@ -430,7 +430,7 @@ class LinkBoard:
     def config(self, server: str, client: str) -> str:
         """Return text to paste into a client's configuration. Raises: DeskError."""
         if server not in {each.name for each in self._link.view().servers}:
-            raise DeskUserError(f"There is no server {server[:60]!r}.", "")
+            raise DeskUserError(f"Server {server[:60]!r} does not exist.", "")
         try:
             return result_of(self._link.client_config(server, client, KEY))
         except (TimeoutError, ValueError) as error:
@@ -546,7 +546,7 @@ class Acts:
         """
         act = _ACTS.get(name)
         if act is None:
-            return 404, {"error": f"nothing is called {name[:60]!r}; known: {', '.join(_ACTS)}"}
+            return 404, {"error": f"unknown action {name[:60]!r}; allowed: {', '.join(_ACTS)}"}
         try:
             return await act(self, given, by)
         except msgspec.ValidationError as error:
@@ -560,10 +560,10 @@ class Acts:
             return _too_late(question)
         pages, answers = question.pages, wanted.answers
         if len(answers) != len(pages):
-            return 422, {"error": f"{len(pages)} answers are due, not {len(answers)}"}
+            return 422, {"error": f"{len(pages)} answers are required, not {len(answers)}"}
         problems = [problem(page, answer) for page, answer in zip(pages, answers, strict=True)]
         if any(problems):
-            return 422, {"error": "not every answer fits", "problems": problems}
+            return 422, {"error": "an answer is invalid", "problems": problems}
         return await self._settle(wanted.question, self._link.answer(wanted.question, answers, by))
 
     async def decline(self, given: Any, by: str) -> Verdict:
@@ -585,9 +585,9 @@ class Acts:
         wanted = _read(given, OfJob)
         job = next((each for each in self._link.jobs() if each.id == wanted.job), None)
         if job is None:
-            return 404, {"error": "that job is gone"}
+            return 404, {"error": "the job no longer exists"}
         if job.state.is_final:
-            return 409, {"error": f"the job is over already: {job.state.value}"}
+            return 409, {"error": f"the job has already ended: {job.state.value}"}
         self._link.kill_job(wanted.job)
         return DONE
 
@@ -604,7 +604,7 @@ class Acts:
         wanted = _read(given, OfClient)
         known = self._link.client(wanted.connection)
         if known is None or known.has_left:
-            return 404, {"error": "that client is gone"}
+            return 404, {"error": "the client is no longer connected"}
         self._link.disconnect(wanted.connection)
         return DONE
 
@@ -615,9 +615,9 @@ class Acts:
         )
         callback = next(found, None)
         if callback is None:
-            return 404, {"error": "that callback is gone"}
+            return 404, {"error": "the callback no longer exists"}
         if callback.due is None:
-            return 409, {"error": "that callback is over already"}
+            return 409, {"error": "the callback has already ended"}
         do(wanted.server, wanted.callback)
         return DONE
 
@@ -638,9 +638,9 @@ def _read(given: Any, kind: type[Arguments]) -> Arguments:
 
 def _too_late(question: Question | None) -> Verdict:
     if question is None:
-        return 404, {"error": "that question is gone"}
+        return 404, {"error": "the question no longer exists"}
     by = f" by {question.answered_by}" if question.answered_by else ""
-    return 409, {"error": f"the question was {question.word}{by} already"}
+    return 409, {"error": f"the question was already {question.word}{by}"}
 
 
 Act: TypeAlias = Callable[[Acts, Any, str], Awaitable[Verdict]]

@@ -92,7 +92,7 @@ def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connectio
     except (EOFError, OSError):
         pass  # the visitor disconnected
     except (ValueError, msgspec.MsgspecError) as error:
-        _log.warning("an attached screen was disconnected, as it sent what cannot be read: %s", error)
+        _log.warning("an attached screen was disconnected, because it sent invalid data: %s", error)
     finally:
         connection.close()
 
@@ -162,7 +162,7 @@ class AttachedScreen:
         except OSError:
             pass  # the screen disconnected
         except Exception:
-            _log.exception("an attached screen cannot be told what happens")
+            _log.exception("updates cannot be sent to an attached screen")
         finally:
             self._over = True
             with suppress(OSError):
@@ -216,7 +216,7 @@ class ScreenVisit:
         """Carry out the request in a message. Raises: ValueError, MsgspecError for an invalid request."""
         ask = _of_screen.decode(said)
         if not isinstance(ask, Ask) or ask.method not in METHODS:
-            raise ValueError(f"not something to ask for: {ask!r:.200}")
+            raise ValueError(f"unknown request: {ask!r:.200}")
         self._do(ask, METHODS[ask.method].arguments.decode(ask.arguments))
 
     def end(self) -> None:
@@ -293,8 +293,8 @@ class ScreenVisit:
 
     def _refuse(self, ask: Ask, error: Exception) -> None:
         if not isinstance(error, (DeskError, ValueError, KeyError)):
-            _log.error("what an attached screen asked (%s) failed", ask.method, exc_info=error)
-        said = f"there is no {error}" if isinstance(error, KeyError) else str(error)
+            _log.error("request %s of an attached screen failed", ask.method, exc_info=error)
+        said = f"unknown {error}" if isinstance(error, KeyError) else str(error)
         self._reply(Reply(ask.id, error=said or repr(error), is_value_error=isinstance(error, ValueError)))
 
     def _request(self, id: int, server: str, method: str, params: dict[str, Any]) -> None:
@@ -377,7 +377,7 @@ class CoreNews:
         """True if the core was stuck when it was read last. A stuck core does not report changes."""
         count = link.traffic.frame_count
         self._next_frame = max(0, count - past)
-        self._missed, self._why = self._next_frame, "they passed before this screen was attached"
+        self._missed, self._why = self._next_frame, "they were recorded before this screen attached"
         self._next_line = -1
         self._next_mark = self._next_remark = self._remarks_left_out = 0
         notices = link.notices()
@@ -404,7 +404,7 @@ class CoreNews:
         marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
         infos, left_out = tuple(index.connections.values()), index.remarks_left_out
         send(TrafficBatch(infos, marks=marks, remarks=remarks, remarks_left_out=left_out))
-        why = "they passed before this screen was attached"
+        why = "they were recorded before this screen attached"
         for start in range(max(0, stop - frames), stop, SLICE):
             found = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
             for batch in self._batches(found):
@@ -454,7 +454,7 @@ class CoreNews:
         """Send new log lines and notices."""
         lines = self._link.logs(self._next_line)
         if lines and (missed := lines[0].number - self._next_line - 1) and self._next_line >= 0:
-            told = f"{missed:,} lines are left out: an attached screen was too slow for them"
+            told = f"{missed:,} lines are left out: an attached screen read too slowly"
             lines.insert(
                 0, LogLine(-1, lines[0].time, "warning", "server", told)
             )  # its number is -1: it is not from the core
@@ -500,7 +500,7 @@ class CoreNews:
             count = index.frame_count
             if count - self._next_frame > BEHIND:
                 self._missed += count - PAST - self._next_frame
-                self._next_frame, self._why = count - PAST, "this screen was too slow for them"
+                self._next_frame, self._why = count - PAST, "this screen read too slowly"
             if self._next_frame == count:
                 return
             frames, held = list[Frame](), 0

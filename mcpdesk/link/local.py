@@ -423,10 +423,10 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Raises: DeskUserError for a server that is not hosted."""
         if server in self._host.upstreams:
             place = self._host.upstreams[server].plan.place
-            raise DeskUserError("Tokens of such a server come from a login.", f"mcpdesk login {place}")
+            raise DeskUserError("The token of such a server comes from a login.", f"mcpdesk login {place}")
         endpoint = self._host.by_name.get(server)
         if endpoint is None:
-            raise DeskUserError(f"{server} is not on the desk.")
+            raise DeskUserError(f"This desk has no server {server}.")
         with self._lock:
             desk = self._desks.get(server)
             if not isinstance(desk, HostedDesk) or desk.endpoint is not endpoint:

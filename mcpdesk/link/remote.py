@@ -109,7 +109,9 @@ class RemoteLink(CoreCopy):
         self.room.start(self._live(core.path))
         if not self.shown.wait(FIRST_S) or self._view.gone:
             self.close()
-            raise DeskUserError(f"{core.welcome.title} does not answer.", "`mcpdesk attach` lists what runs.")
+            raise DeskUserError(
+                f"{core.welcome.title} does not answer.", "`mcpdesk attach` lists running cores."
+            )
 
     def close(self) -> None:
         """Disconnect without stopping the core."""
@@ -125,10 +127,10 @@ class RemoteLink(CoreCopy):
             except (EOFError, OSError):
                 pass
             except Exception as error:
-                _log.exception("what a core sent cannot be shown")
-                ended = f"sent what cannot be shown: {error}"
+                _log.exception("invalid data from a core")
+                ended = f"sent invalid data: {error}"
             finally:
-                self.lose(ended, ", and it is looked for again")
+                self.lose(ended, ", and the desk tries to reconnect")
             path = await self._found_again()
             self.begin_again(self.core)
 

@@ -90,7 +90,7 @@ class TrafficCopy(Store):
         missing = frames[0].number - due if frames else 0
         if missing:
             keep_gap(
-                self.gaps, Gap(self.count, missing, news.why or "they were cut before they could be read")
+                self.gaps, Gap(self.count, missing, news.why or "they were deleted before they could be read")
             )
         for frame in frames:
             number = self.count

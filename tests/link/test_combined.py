@@ -201,7 +201,7 @@ def test_a_killed_replica_is_told_in_a_line_and_its_rows_stay(start: Start, atta
     replicas[lost].service.end(signal.SIGKILL)
     wait_until(lambda: {each.name: each.state for each in link.view().replicas}[lost] is ReplicaState.GONE)
     told = [each for each in link.notices() if each.severity is Severity.ERROR]
-    assert [each.text for each in told] == [f"{lost} has ended: what was seen of it stays"]
+    assert [each.text for each in told] == [f"{lost} has ended: its traffic is kept"]
     error = result_of(asked.outcome).error
     assert error is not None and error["message"] == f"{lost} has ended"
     assert link.questions()[0].state is QuestionState.WITHDRAWN
@@ -262,7 +262,7 @@ def test_replicas_with_different_versions_of_a_folder_are_told(
 def test_nobody_of_that_name_is_an_error_at_once(start: Start) -> None:
     start()
     began = time.monotonic()
-    with pytest.raises(DeskUserError, match="No replica of mcpdesk is to be seen at nobody, nothing"):
+    with pytest.raises(DeskUserError, match="No replica of mcpdesk was found at nobody, nothing"):
         CombinedLink(LocalReplicas(("nobody", "nothing")))
     assert time.monotonic() - began < WITHIN_S
 

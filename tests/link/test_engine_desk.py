@@ -208,7 +208,7 @@ def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
         assert time.monotonic() - began < WITHIN_S
         assert [each.name for each in link.view().replicas if each.state is ReplicaState.GONE] == [lost]
         told = next(each for each in link.notices() if each.text.startswith(f"{lost} is lost"))
-        assert told.text == f"{lost} is lost: nothing is heard of it: what was seen of it stays"
+        assert told.text == f"{lost} is lost: it no longer sends anything: its traffic is kept"
         assert told.severity is Severity.ERROR
         assert replicas_of(link, "tools/call") == names
         again = link.request("far", "tools/call", {"name": "add", "arguments": {"a": 2, "b": 3}})
@@ -228,7 +228,7 @@ def test_a_replica_that_was_asked_to_end_is_no_loss(group: Group) -> None:
         assert group.of(name).end() == 0
         wait_until(lambda: sorted(states(link)) == [ReplicaState.ENDED, ReplicaState.LIVING])
         told = next(each for each in link.notices() if each.text.startswith(name))
-        assert told.text == f"{name} has ended: what was seen of it stays"
+        assert told.text == f"{name} has ended: its traffic is kept"
         assert told.severity is Severity.INFO
         header = replicas_part(link.view().replicas)
         assert header.text.plain.strip() == "1 replica"
@@ -426,7 +426,7 @@ def test_an_engine_without_replicas_or_that_is_not_there_is_said(shared_engine: 
         return " ".join(said.split())
 
     said = attach(shared_engine.url, MCPDESK_SHARED_NAME="nobody")
-    assert f"No replica of mcpdesk is to be seen at {shared_engine.url}" in said
+    assert f"No replica of mcpdesk was found at {shared_engine.url}" in said
     assert "MCPDESK_SHARED is not set" in attach("--shared")
     said = attach("--shared", MCPDESK_SHARED="redis://:geheim@127.0.0.1:1/0")
     assert "redis://127.0.0.1:1/0 cannot be reached" in said and "geheim" not in said

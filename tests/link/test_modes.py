@@ -44,7 +44,7 @@ async def test_modes_say_what_they_offer_and_why_not(tmp_path: Path) -> None:
     assert (mode.name, mode.description, mode.tools) == ("all", "everything", ("look",))
     assert mode.missing == (
         ("send", "needs MODE_LIST_TEST_KEY, an environment variable that is not set"),
-        ("lok", "there is no tool 'lok'; did you mean look?"),
+        ("lok", "no tool 'lok'; did you mean look?"),
     )
     assert modes.views() is modes.views()
     (folder / "tools/look.py").write_text(TOOLS.replace("look", "lok"))

@@ -188,7 +188,9 @@ def test_progress_cancel_jobs_and_reload_reach_the_core(serve: Start, attach: At
     link.reload("far")
     wait_until(lambda: "more" in {item.name for item in link.catalogue("far").items})
     link.drop_token("nowhere")
-    wait_until(lambda: any(each.text == "drop token: nowhere is not on the desk." for each in link.notices()))
+    wait_until(
+        lambda: any(each.text == "drop token: This desk has no server nowhere." for each in link.notices())
+    )
 
 
 @pytest.mark.process
@@ -204,7 +206,7 @@ def test_servers_are_added_and_removed_by_an_attached_screen(
         wait_until(lambda: [each.title for each in link.catalogue("more").items] == [name])
         link.remove_server("more")
         wait_until(lambda: [server.name for server in link.view().servers] == ["far"])
-    with pytest.raises(ValueError, match="no folder and no file"):
+    with pytest.raises(ValueError, match="No folder or file"):
         result_of(link.add_server("nothing"))
 
 
@@ -357,7 +359,7 @@ def test_garbage_on_the_socket_ends_its_connection_only(serve: Start, attach: At
         visitor.sendall(framed(Join(__version__)) + framed(Ask(1, "close", pack(()))))
         while reader.read(1 << 16):
             pass
-    wait_until(lambda: any("not something to ask for" in line.text for line in link.logs()))
+    wait_until(lambda: any("unknown request" in line.text for line in link.logs()))
     assert text(result_of(call(link, "add", a=1, b=1).outcome)) == "2"
 
 

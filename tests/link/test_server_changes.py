@@ -60,7 +60,7 @@ async def test_folders_and_programs_are_added_removed_and_added_again(desk: Runn
         desk.remove_server(name)
     await until(lambda: names(desk) == [])
     assert desk.catalogue("hello").items == desk.catalogue("odd_server").items == ()
-    assert await result(desk, "hello", "greet") == {"code": 0, "message": "hello is not on the desk."}
+    assert await result(desk, "hello", "greet") == {"code": 0, "message": "This desk has no server hello."}
     desk.watch("hello", "resource://about")
     assert desk.watched("hello") == {}
     desk.traffic.catch_up()
@@ -105,9 +105,9 @@ async def test_an_added_folder_is_watched(desk: RunningDesk, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("nothing", "There is no folder and no file 'nothing'. A server is a folder, a URL"),
+        ("nothing", "No folder or file 'nothing'. A server is a folder, a URL"),
         ("{broken}", "mcp.json:1:2: not JSON"),
-        (str(HELLO), "is on the desk already, as hello."),
+        (str(HELLO), "is already added, as hello."),
         ("{twin}", "Two servers are called 'hello': "),
     ],
 )

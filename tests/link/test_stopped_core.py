@@ -46,8 +46,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core_answers, "ANSWER_S", 600.0)
 
 
-ASKED_FOR = "The core is asked for all bytes of large messages."
-ON_ITS_WAY = "bytes of this frame are on their way from its core"
+ASKED_FOR = "Requesting all bytes of large messages from the core."
+ON_ITS_WAY = "bytes of this frame are being loaded from its core"
 
 
 class Core:
@@ -123,15 +123,15 @@ async def test_configurations_are_asked_for_while_keys_go_on(tmp_path: Path) -> 
     async with attached(tmp_path / "far") as core:
         core.stop()
         await core.press("2")
-        await core.sees("the core is asked for it")
+        await core.sees("loading from the core")
         await core.press("3", "4")
-        await core.sees("the core is asked for it")
+        await core.sees("loading from the core")
         await core.press("5", "6", "1", "4", "U")
         await core.sees("Connect a client to far")
         await core.press("1")
-        await core.it.until(lambda: "The core is asked for configuration." in toasts(core.it.app))
+        await core.it.until(lambda: "Requesting configuration from the core." in toasts(core.it.app))
         await core.press("1", "y", "c")
-        await core.it.until(lambda: "The core is asked for curl command." in toasts(core.it.app))
+        await core.it.until(lambda: "Requesting curl command from the core." in toasts(core.it.app))
         assert not core.it.app.clipboard
         core.resume()
         await core.it.until(lambda: "curl" in core.it.app.clipboard or "claude" in core.it.app.clipboard)
@@ -207,7 +207,7 @@ async def test_pager_resend_mock_and_edit_wait_for_the_core_while_keys_go_on(
 
         await press_while_stopped(paged, "v")
         core.resume()
-        await until_shown(lambda: "This terminal cannot be left to the-pager." in toasts(app))
+        await until_shown(lambda: "The terminal cannot be handed over to the-pager." in toasts(app))
 
         await press_while_stopped(resent, "r")
         core.resume()

@@ -141,8 +141,8 @@ class CombinedLink(Link):
                 return
         why = self._trouble or next((each.said for each in self._unreadable.values()), "")
         self.close()
-        hint = "It must run with `shared` set to the same." if not why else ""
-        raise DeskUserError(why or f"No replica of mcpdesk is to be seen at {self.source.title}.", hint)
+        hint = "Replicas must use the same value of `shared`." if not why else ""
+        raise DeskUserError(why or f"No replica of mcpdesk was found at {self.source.title}.", hint)
 
     # Combined view
 
@@ -579,13 +579,13 @@ class CombinedLink(Link):
         except OSError as error:
             trouble = f"{self.source.title} cannot be reached: {error}"
             if not self._trouble:
-                self.journal.notify(f"{trouble}; what was seen stays", Severity.ERROR)
+                self.journal.notify(f"{trouble}; earlier traffic is kept", Severity.ERROR)
             self._trouble, self.room.is_cut_off = trouble, True
             return
         if self._trouble:
             self._trouble, self.room.is_cut_off = "", False
             self._lenient_until = time.monotonic() + LENIENT_S
-            self.journal.notify(f"{self.source.title} is reached again", Severity.INFO)
+            self.journal.notify(f"{self.source.title} can be reached again", Severity.INFO)
         known = {member.found.key: member for member in self._members}
         there = {each.key for each in found}
         self._unreadable = {key: each for key, each in self._unreadable.items() if key in there}
@@ -636,12 +636,12 @@ class CombinedLink(Link):
             if member.has_left:
                 severity = Severity.INFO
             elif not member.is_paused and not self.room.is_over:
-                ended = "is lost: nothing is heard of it"
+                ended = "is lost: it no longer sends anything"
         except (EOFError, OSError):
             pass
         except Exception as error:
-            _log.exception("what %s sent cannot be shown", copy.title)
-            ended, member.is_refused = f"sent what cannot be shown: {error}", True
+            _log.exception("invalid data from %s", copy.title)
+            ended, member.is_refused = f"sent invalid data: {error}", True
         finally:
             member.following = None
             member.ended = time.monotonic()

@@ -2,7 +2,7 @@
 
 It reads one stream, and writes to another only while desks are present, in batches that every desk reads. The
 stream is bounded in bytes: a desk that is too slow misses the oldest entries, and detects that by their
-numbers. All of it runs on a thread of its own, so that a stuck core can still be inspected.
+numbers. All of it runs on a separate thread, so that a stuck core can still be inspected.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class EnginePublisher:
                     for message in separate(fields[MESSAGES]):
                         self._take(desk, message)
                 except (KeyError, ValueError, msgspec.MsgspecError) as error:
-                    _log.warning("what a desk asked through the engine cannot be read: %s", error)
+                    _log.warning("invalid request of a desk through the engine: %s", error)
             self._forget_silent()
 
     def _take(self, name: str, message: bytes) -> None:
@@ -145,7 +145,7 @@ class EnginePublisher:
         if isinstance(_of_desk.decode(message), Join):
             if desk is None:
                 desk = self._desks[name] = _Desk(ScreenVisit(self._make_link(1), self._awake))
-                _log.info("a desk has joined through the engine: %d are there", len(self._desks))
+                _log.info("a desk joined through the engine, now %d", len(self._desks))
             desk.is_new = True
         elif desk is None:
             self._strangers.add(name)
@@ -180,7 +180,7 @@ class EnginePublisher:
             try:
                 self._look()
             except Exception:
-                _log.exception("desks cannot be told what happens")
+                _log.exception("updates cannot be sent to desks")
                 await asyncio.sleep(DESK_S)
             await self._write()
 

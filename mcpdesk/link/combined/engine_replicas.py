@@ -72,7 +72,7 @@ class EngineWire:
                     await self._read()
         except (StorageError, TimeoutError) as error:
             self.close()
-            raise OSError(str(error) or "it does not greet") from error
+            raise OSError(str(error) or "it did not greet") from error
         return self._greeting
 
     async def receive(self) -> bytes:

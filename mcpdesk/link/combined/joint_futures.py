@@ -21,7 +21,7 @@ def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]
     """Return one future for several; it fails if any of them fails."""
     whole, left, lock = promise(), len(asked), threading.Lock()
     if not asked:
-        whole.set_exception(ValueError("no replica lives that could do it"))
+        whole.set_exception(ValueError("no replica is available to do it"))
 
     def count(_: Future[Result]) -> None:
         nonlocal left
