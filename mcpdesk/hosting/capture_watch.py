@@ -38,12 +38,12 @@ async def watch_capture(recording: Recording, journal: Journal) -> None:
     while True:
         now = recording.failing
         if now and not failing:
-            journal.notify(f"{now[0].upper()}{now[1:]}: frames wait in memory", Severity.ERROR)
+            journal.notify(f"{now[0].upper()}{now[1:]}: frames are kept in memory", Severity.ERROR)
         lost = recording.missing
         if not now and (failing or lost > missing):
             told = f"nothing is missing ({recording.path})"
             if lost > missing:
-                told = f"{recording.error}; it goes on in {recording.path}"
+                told = f"{recording.error}; it continues in {recording.path}"
             severity = Severity.WARNING if lost > missing else Severity.INFO
             journal.notify(f"The capture is written again: {told}", severity)
             missing = lost

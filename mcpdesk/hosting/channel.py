@@ -177,13 +177,13 @@ class HostedDialogue:
     def leave(self) -> None:
         """Close the dialogue because the client continues at another process; what it owns here stays."""
         self.conversation.requests.disown()
-        self.close("the session goes on elsewhere")
+        self.close("the session continues on another connection")
 
     def end_listening(self) -> None:
         """End the subscriptions, because the peer reads nothing more and they would not end on their own."""
         for call in self.conversation.running:
             if call.method == "subscriptions/listen":
-                call.end("nobody listens any more")
+                call.end("the client no longer listens")
 
     def close(self, reason: str = "connection closed") -> None:
         """End the dialogue after the peer has disconnected. A second call does nothing."""

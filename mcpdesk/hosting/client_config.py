@@ -84,28 +84,28 @@ def client_config(client: str, facts: ServerAddress, over: Over = "") -> str:
     """
     known = CLIENTS.get(client)
     if known is None:
-        raise DeskUserError(f"There is no client {client!r}.", f"Known: {', '.join(CLIENTS)}.")
+        raise DeskUserError(f"Unknown client {client!r}.", f"Known: {', '.join(CLIENTS)}.")
     if not over:
         over = "http" if known.pipe is None or (known.prefers_url and facts.is_served) else "stdio"
     make = known.url if over == "http" else known.pipe
     if over == "stdio" and not facts.folder and not facts.program:
-        raise DeskUserError(f"{facts.server} is reached by its URL only.", "Take the form with the URL.")
+        raise DeskUserError(f"{facts.server} is reached by its URL only.", "Use the form with the URL.")
     if over == "http" and not facts.url and facts.program:
-        raise DeskUserError(f"{facts.server} is not served over HTTP.", "Take the form with its command.")
+        raise DeskUserError(f"{facts.server} is not served over HTTP.", "Use the form with its command.")
     if make is None and over == "http":
         raise DeskUserError(
-            f"The configuration of {client} has no place for a URL.",
-            "Over stdio it starts the server itself.",
+            f"The configuration of {client} cannot hold a URL.",
+            "Use the command form: the client starts the server over stdio.",
         )
     if make is None:
-        raise DeskUserError(f"{client} starts no servers.", "Give it the URL of one.")
+        raise DeskUserError(f"{client} cannot start servers.", "Use the URL form.")
     if (
         facts.needs_token
         and not facts.token
         and not (over == "http" and facts.has_login)
         and client != "curl"
     ):
-        message = f"{facts.server} answers nothing without a token, and this configuration would have none."
+        message = f"{facts.server} requires a token, and this configuration would have none."
         raise DeskUserError(message, f"`mcpdesk config FOLDER --for {client} --token-env VAR` adds one.")
     return make(facts)
 

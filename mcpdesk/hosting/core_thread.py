@@ -115,4 +115,4 @@ async def _end_leftovers() -> None:
     if left:
         _, pending = await asyncio.wait(left, timeout=LEFTOVERS_S)
         for task_aio in pending:
-            _log.warning("left behind, for it does not end: %s", task_aio)
+            _log.warning("abandoned, because it does not end: %s", task_aio)

@@ -54,7 +54,7 @@ class FolderVariables:
         wanted = {}
         for name, value, place in read_env_files(self._folder):
             if not NAME.fullmatch(name) or "\0" in value:
-                told = f"{place}: {name!r} cannot be a variable."
+                told = f"{place}: {name!r} is not a variable name."
                 raise DeskUserError(told, "A name has letters, digits and '_'.")
             if not is_setting(name) and may_set_variable(name):
                 wanted[name] = value

@@ -19,7 +19,7 @@ from mcpdesk.auth.access import Access
 from mcpdesk.auth.principal import OPEN, TOKEN_VARIABLE, Principal
 
 EXPIRED = "it has expired"
-CHANGED = "what mcp.json asks of tokens has changed"
+CHANGED = "the token rules in mcp.json have changed"
 log = logging.getLogger("mcpdesk.auth")
 
 

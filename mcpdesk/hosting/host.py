@@ -67,7 +67,7 @@ HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
 DRAWING_S = 1.5
 ROUND_KEY = "request-state-key"
 """File in the state folder with the key that signs `requestState`, used unless a secret is set."""
-REMOVED = "its server was taken off the desk"
+REMOVED = "its server was removed"
 
 
 class Host:
@@ -188,7 +188,7 @@ class Host:
     def unready(self) -> str:
         """Reason not to send clients here, such as that all servers are withheld; empty if it is ready."""
         if self.is_draining:
-            return "it ends: running calls finish, new clients belong to another process"
+            return "it is ending: running calls finish, and another process serves new clients"
         refusals = [endpoint.refusal for endpoint in self.endpoints()]
         if refusals and all(refusals) and not self.passed:
             return refusals[0]
@@ -308,7 +308,7 @@ class Host:
         if self.plan.is_unsure:
             first, *others = self.folders.values()
             for hosted in others:
-                hosted.hold_back(f"its settings come from {first.folder / FILE}, which has a mistake")
+                hosted.hold_back(f"its settings come from {first.folder / FILE}, which has an error")
         for warning in (*self._unknown_tools(), *ignored_settings(self.plan.folders[1:])):
             self.journal.log("warning", "settings", warning)
         self._refresh_rules()
@@ -348,12 +348,14 @@ class Host:
         Raises: DeskError if they cannot be added.
         """
         if self.read_targets is None:
-            raise DeskUserError("Nothing can be added here.", "Start `mcpdesk` or `mcpdesk serve` with it.")
+            raise DeskUserError(
+                "Servers cannot be added here.", "Start `mcpdesk` or `mcpdesk serve` with it."
+            )
         folders, upstreams = await asyncio.to_thread(
             self.read_targets, text, (*self.by_name, *self.upstreams), self.settings, agreed
         )
         if known := next((each for each in self.folders.values() if each.folder in folders), None):
-            raise DeskUserError(f"{known.folder} is on the desk already, as {known.server.name}.")
+            raise DeskUserError(f"{known.folder} is already added, as {known.server.name}.")
         names: list[str] = []
         for folder in folders:
             hosted = await asyncio.to_thread(self._read_folder, folder)
@@ -382,7 +384,7 @@ class Host:
             else:
                 return
         self._refresh_rules()
-        self.journal.notify(f"{name} is no longer on the desk; its traffic stays", Severity.INFO, "traffic")
+        self.journal.notify(f"{name} was removed; its traffic is kept", Severity.INFO, "traffic")
 
     async def _remove_folder(self, name: str) -> None:
         endpoint, hosted = self.by_name[name], self.folders[name]
@@ -690,7 +692,7 @@ class Host:
         if self.replicas is None:
             return self._own_round_keys
         if not self.replicas.secrets.signing:
-            raise StorageError(f"no secret for requestState is known yet: {self.replicas.away}")
+            raise StorageError(f"no secret for requestState is available yet: {self.replicas.away}")
         return self.replicas.secrets.signing
 
     @cached_property

@@ -166,7 +166,7 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
         given += env_file_settings(folder)
         if names := sorted({each.setting.name for value in given for each in within_rights(value)}):
             what = f"{', '.join(names)} of {manifest.name}"
-            found.append(f"{what} do not count: the first folder's settings are the core's")
+            found.append(f"{what} are ignored: the core uses the settings of the first folder")
     return found
 
 

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 MEANINGS = {
     Policy.ALLOW: "clients may call it",
     Policy.ASK: "calls of clients wait here for approval",
-    Policy.DENY: "nobody may call it",
+    Policy.DENY: "nobody may call it, including this desk",
 }
 
 
@@ -173,7 +173,9 @@ class HostedFolder:
             if self.server.withheld:
                 self._withhold(error)
             else:
-                self._journal.notify(f"{name}: {error}; the previous version serves", Severity.ERROR, "logs")
+                self._journal.notify(
+                    f"{name}: {error}; the previous version is served", Severity.ERROR, "logs"
+                )
             return OfferChanges()
         helpers = self.server.helpers
         problems, offer = self.server.problems, definitions(self.server)
@@ -184,9 +186,9 @@ class HostedFolder:
         if self.server.withheld:
             self.server.withheld = ""
             self.modes.refresh()
-            self._journal.notify(f"{name}: {FILE} is mended, {name} is served", Severity.INFO, "workbench")
+            self._journal.notify(f"{name}: {FILE} is fixed, {name} is served", Severity.INFO, "workbench")
         if self._loaded.manifest.name != name:
-            self._journal.notify(f"{name}: a new name counts from the next start", Severity.WARNING)
+            self._journal.notify(f"{name}: a new name takes effect at the next start", Severity.WARNING)
         for problem in self.server.problems:
             if problem not in problems:
                 self._journal.notify(f"{name}: {problem}", Severity.ERROR, "logs")
@@ -194,7 +196,7 @@ class HostedFolder:
             if helper not in helpers:
                 self._journal.notify(f"{name}: {helper}", Severity.INFO, "logs")
         for mode in sorted(self.modes.lost - lost):
-            told = f"the mode {mode} is gone; whoever asked for it is offered no tools"
+            told = f"the mode {mode} no longer exists; clients that use it now receive no tools"
             self._journal.notify(f"{name}: {told}", Severity.WARNING)
         known = {_without_place(warning) for warning in warnings}
         for warning in self.warnings:
@@ -288,7 +290,7 @@ class HostedFolder:
         if manifest.name != self.server.name:
             late.insert(0, f"the name {manifest.name!r}")
         if late:
-            told = f"{', '.join(late)} can count from the next start only: end mcpdesk and start it again"
+            told = f"{', '.join(late)} take effect at the next start: restart mcpdesk"
             raise ManifestError(told, str(self.folder / FILE))
 
     @property
@@ -365,8 +367,8 @@ class HostedFolder:
         for name in sorted((self._code_reads | self.variables.keys()) - set(hidden)):
             is_given = name in given and name not in environment
             if not is_given and environment.get(name) != os.environ.get(name):
-                reason = f"code of {self.server.name} reads {name}, which is another one for this client"
-                self._journal.log("info", "server", f"{peer} is served by a process of its own: {reason}")
+                reason = f"code of {self.server.name} reads {name}, which differs for this client"
+                self._journal.log("info", "server", f"{peer} is served by a separate process: {reason}")
                 raise OtherEnvironmentError(reason)
         return {name: value for name, value in {**given, **environment}.items() if name not in hidden}
 
@@ -465,9 +467,9 @@ class HostedFolder:
         try:
             await self._state.approvals.revoke(tool, peer)
         except StorageError as error:
-            self._journal.notify(f"{name} still may call {tool}: {error}", Severity.ERROR)
+            self._journal.notify(f"{name} can still call {tool}: {error}", Severity.ERROR)
         else:
-            self._journal.notify(f"{name} may call {tool} no more without being approved")
+            self._journal.notify(f"{name} can no longer call {tool} without approval")
 
     def _gate_trouble(self, trouble: str) -> None:
         self._journal.notify(f"{self.server.name}: {trouble}", Severity.WARNING, "logs")
@@ -511,7 +513,7 @@ class HostedFolder:
         found = next((each for each in self._unavailable() if each.name == name and not each.is_fit), None)
         if found is None:
             return ""
-        serves = "the previous version serves" if found.serving else "not offered"
+        serves = "the previous version is served" if found.serving else "not offered"
         return f"{found.source}: {found.reason}; {serves}"
 
     def _unavailable(self) -> list[Unavailable]:
@@ -522,7 +524,7 @@ class HostedFolder:
 
 def no_tool(name: str, known: Iterable[str]) -> str:
     """Return the message about a tool that does not exist."""
-    return f"there is no tool {name!r}{suggestion(name, known)}"
+    return f"no tool {name!r}{suggestion(name, known)}"
 
 
 def definitions(server: Server) -> Definitions:
@@ -566,7 +568,7 @@ def _without_place(warning: str) -> str:
 
 
 def _unknown(name: str) -> str:
-    return f"there is no built-in tool {name!r}; known: {', '.join(BUILTINS)}"
+    return f"no built-in tool {name!r}; known: {', '.join(BUILTINS)}"
 
 
 def _state_name(name: str, folder: Path) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-UNREACHABLE = "the machine that runs the job does not answer: ask again in some seconds"
+UNREACHABLE = "the machine that runs the job does not answer: try again in a few seconds"
 NOT_HERE = "the machine that ran the job does not answer, and this one does not share the folder of its files"
 
 DIGESTS = 1000

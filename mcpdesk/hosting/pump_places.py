@@ -86,7 +86,7 @@ class PipeOpener:
 def _unlisted(endpoint: HostedEndpoint) -> str:
     """Return the items that are listed only for clients with a token, as the beginning of a sentence."""
     if endpoint.access.requires_token:
-        return f"{endpoint.name} needs a token: nothing of it is"
+        return f"{endpoint.name} needs a token: none of it is"
     names = endpoint.server.token_tools
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     verb = "is not" if len(names) == 1 else "are not"
@@ -155,7 +155,9 @@ class PumpPlaces:
             self._listeners[name] = listener
             await asyncio.to_thread(rendezvous.announce_desk, folder, self._state)
         except OSError as error:
-            self._journal.log("warning", "server", f"no meeting point for {folder}: {error}")
+            self._journal.log(
+                "warning", "server", f"other processes cannot find this one for {folder}: {error}"
+            )
         return True
 
     async def _occupied(self, folder: Path) -> rendezvous.MeetingSocket | None:

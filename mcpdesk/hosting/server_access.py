@@ -57,7 +57,7 @@ class AccessGate:
         from mcpdesk.auth.tokens import TokenTerms, Verifier
 
         if auth.jwt.secret_env and not self._environment.get(auth.jwt.secret_env):
-            self._report(f"auth.jwt: {auth.jwt.secret_env} is not set, so no token counts")
+            self._report(f"auth.jwt: {auth.jwt.secret_env} is not set, so no token is accepted")
         source = key_source(auth.jwt, self._folder, self._environment, self._report, _fetch)
         terms = TokenTerms(
             algorithms=frozenset(auth.jwt.algorithms),
@@ -97,10 +97,10 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
         if asking:
             yield (
                 ("auth",),
-                f"nobody can call {', '.join(asking)}: that needs a token, and auth.jwt is missing",
+                f"no client can call {', '.join(asking)}: this needs a token, and auth.jwt is missing",
             )
     elif not auth.jwt.secret_env and not auth.audiences:
-        told = "tokens of this issuer count whatever they were made for: give an audience"
+        told = "tokens of this issuer are accepted for every audience: set audience"
         yield ("auth", "jwt", "audience"), told
 
 

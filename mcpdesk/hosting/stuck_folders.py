@@ -44,11 +44,11 @@ class StuckFolders:
 
     def _note(self, stuck: Stuck) -> None:
         """Log the place and move the folder to its own loops. Runs on the thread of the heartbeat."""
-        told = f"holds up the server: nothing else was answered for {stuck.seconds:.1f} s"
-        told += "; await what takes time, or write a plain def, which runs in a thread"
+        told = f"blocked the server for {stuck.seconds:.1f} s"
+        told += "; await slow work, or write a plain def, which runs in a thread"
         found = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]
         if found:
-            told += f". From now on {found[0].server.name} runs on a thread of its own"
+            told += f". From now on {found[0].server.name} runs on a separate thread"
         self._journal.log("warning", stuck.tool or "server", told, stuck.where)
         for state in [each.server.hosted for each in found]:
             if state is not None and self._loop is not None:

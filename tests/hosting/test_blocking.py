@@ -306,7 +306,7 @@ async def test_a_client_of_another_process_after_a_failed_reload(tmp_path: Path)
     save(folder / "tools" / "tool.py", f"import os\n{TOOL}\nTENANT = os.environ.get('TENANT')\n")
     async with served(folder, meet=True) as (desk, _):
         save(folder / "mcp.json", "{")
-        await until(lambda: any("the previous version serves" in each.text for each in desk.notices()))
+        await until(lambda: any("the previous version is served" in each.text for each in desk.notices()))
 
         def opened(environment: dict[str, str]) -> Future[str]:
             """Message that a pump whose process has that environment receives, on the core's loop."""

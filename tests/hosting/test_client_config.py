@@ -35,9 +35,9 @@ def test_clients_that_know_urls_get_one_with_the_key(client: str, root: str) -> 
 
 
 def test_client_without_a_place_for_urls_says_so() -> None:
-    with pytest.raises(DeskUserError, match="claude-desktop has no place for a URL"):
+    with pytest.raises(DeskUserError, match="The configuration of claude-desktop cannot hold a URL"):
         client_config("claude-desktop", FACTS, "http")
-    with pytest.raises(DeskUserError, match="curl starts no servers"):
+    with pytest.raises(DeskUserError, match="curl cannot start servers"):
         client_config("curl", FACTS, "stdio")
 
 
@@ -91,7 +91,7 @@ def test_a_configuration_that_nothing_would_answer_is_refused(client: str, over:
     maker = CLIENTS[client].pipe if over == "stdio" else CLIENTS[client].url
     if maker is None or client == "curl":
         return
-    with pytest.raises(DeskUserError, match="answers nothing without a token") as refused:
+    with pytest.raises(DeskUserError, match="requires a token") as refused:
         client_config(client, GUARDED, over)
     assert f"--for {client} --token-env VAR" in refused.value.hint
     assert "s3cret" in client_config(client, GUARDED._replace(token="s3cret"), over)

@@ -108,7 +108,7 @@ async def test_without_a_token_what_needs_one_is_neither_listed_nor_run(host: Ho
     client = await Client(host).open()
     assert await client.names() == ["free"]
     assert await client.call("free") == "free"
-    told = "Unauthorized: missing JWT; over stdio the environment of the client has it, as MCPDESK_TOKEN"
+    told = "Unauthorized: missing JWT; over stdio, set MCPDESK_TOKEN in the environment of the client"
     assert await client.call("whoami") == told
     assert logged(host) == ["whoami, send are not listed for tester, whose environment has no MCPDESK_TOKEN"]
     plain = await Client(host, "unix").open()
@@ -241,7 +241,7 @@ async def test_a_server_that_asks_everybody_shows_nothing_without_a_token(
         shown = [await nobody.names(kind) for kind in ("tools", "resources", "prompts")]
         assert shown == [[], [], []]
         assert logged(host) == [
-            "wallet needs a token: nothing of it is listed for tester, whose environment has no MCPDESK_TOKEN"
+            "wallet needs a token: none of it is listed for tester, whose environment has no MCPDESK_TOKEN"
         ]
         narrow = await Client(host, MCPDESK_TOKEN=token("HS256")).open()
         assert await narrow.names() == []

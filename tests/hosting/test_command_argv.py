@@ -126,7 +126,7 @@ def test_value_no_program_can_be_given_is_refused(text: str) -> None:
 def test_value_never_says_which_option_it_is(text: str, is_fit: bool) -> None:
     if is_fit:
         return check_template(parse_template(text))
-    with pytest.raises(ValueError, match="may not become the name of an option"):
+    with pytest.raises(ValueError, match="must not become the name of an option"):
         check_template(parse_template(text))
 
 

@@ -92,7 +92,7 @@ def test_mistakes_leave_out_one_each_and_are_told_with_their_lines(folder: Path)
     assert names(hosted) == ["go-good", "go-unused"]
     told = {(line.where, line.text) for line in journal.lines()}
     assert told == {
-        ("mcp.json:4", "go-typo: run[1]: '{x}': there is no parameter 'x'; parameters: none"),
+        ("mcp.json:4", "go-typo: run[1]: '{x}': no parameter 'x'; parameters: none"),
         ("mcp.json:5", "commands[2]: must be an object, not 5"),
         (
             "mcp.json:6",
@@ -146,7 +146,7 @@ async def test_program_that_appears_brings_its_tool_and_one_that_leaves_takes_it
     own.unlink()
     changes = await hosted.reload()
     assert (names(hosted), changes.broken) == ([], ())
-    assert left_out(hosted)["go-own"].reason == "needs the program ./own.sh, which is not there"
+    assert left_out(hosted)["go-own"].reason == "needs the program ./own.sh, which does not exist"
 
 
 JSON: st.SearchStrategy[Any] = st.recursive(

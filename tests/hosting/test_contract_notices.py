@@ -58,4 +58,6 @@ async def test_a_save_is_judged_by_the_offer_before_or_by_the_lock(tmp_path: Pat
         assert "breaks clients" in (await save(folder, host, ", shop: int"))
         broken = await save(folder, host, "=")
         assert broken.startswith("shop: tools/price.py:1: SyntaxError: ")
-        assert "; the previous version serves · reloaded in " in broken and broken.endswith("1 broken: price")
+        assert "; the previous version is served · reloaded in " in broken and broken.endswith(
+            "1 broken: price"
+        )

@@ -156,7 +156,7 @@ async def test_variable_that_appears_brings_its_tools_and_takes_them_again(folde
             "2 added: mail, send-fax"
         ]
         save(folder / ENV_FILE, "no equals sign\n")
-        await until(lambda: any("is not understood" in notice.text for notice in desk.notices()))
+        await until(lambda: any("is not KEY=value" in notice.text for notice in desk.notices()))
 
 
 __all__ = ["mcpdesk"]

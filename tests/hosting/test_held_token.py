@@ -76,7 +76,7 @@ async def test_whoever_a_token_is_of_calls_until_it_is_taken_back() -> None:
     ("changes", "why"),
     [
         ({"exp": 1}, "it has expired"),
-        ({"iss": "https://other.example"}, "it is of another issuer"),
+        ({"iss": "https://other.example"}, "it is from another issuer"),
         ({"aud": "https://other.example"}, "it is for another audience"),
     ],
 )
@@ -86,7 +86,7 @@ async def test_a_token_that_does_not_count_is_refused_with_the_reason(
     holder = Holder()
     with pytest.raises(ValueError, match=f"^{why}$"):
         await holder.give(token("HS256", **changes))
-    with pytest.raises(ValueError, match="its signature fits no key"):
+    with pytest.raises(ValueError, match="its signature matches no key"):
         await holder.give(token("HS256")[:-6] + "AAAAAA")
     with pytest.raises(ValueError, match="does not have the form of a token"):
         await holder.give("hello")
@@ -132,7 +132,7 @@ async def test_it_ends_when_the_server_asks_something_else() -> None:
 
 
 async def test_a_server_that_looks_at_no_tokens_takes_none() -> None:
-    with pytest.raises(ValueError, match="no token counts here"):
+    with pytest.raises(ValueError, match="no tokens are accepted here"):
         await Holder(Access()).give(token("HS256"))
 
 

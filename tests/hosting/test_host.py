@@ -178,7 +178,7 @@ async def test_the_setting_may_name_tools_of_any_server(tmp_path: Path) -> None:
     (folders[1] / "tools/other.py").write_text("async def other() -> str:\n    return ''\n")
     async with running_desk(*folders, approvals="hold=ask,other=deny,thre=ask") as desk:
         warned = [line.text for line in desk.logs() if line.source == "settings"]
-        assert warned == ["approvals: there is no tool 'thre'; did you mean other?"]
+        assert warned == ["approvals: no tool 'thre'; did you mean other?"]
         home = desk.host.by_name["one"].server.hosted
         assert home is not None and home.approvals.ruling("hold").origin == "setting approvals"
 

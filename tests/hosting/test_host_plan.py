@@ -51,7 +51,7 @@ def test_a_plan_without_a_capture(folder: Path, tmp_path: Path) -> None:
 
 def test_settings_of_further_folders_are_told_not_to_count(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
-    told = "max_tasks, page_size of small do not count: the first folder's settings are the core's"
+    told = "max_tasks, page_size of small are ignored: the core uses the settings of the first folder"
     assert ignored_settings((folder,)) == [told]
     assert ignored_settings((tmp_path / "other",)) == ignored_settings(()) == []
 

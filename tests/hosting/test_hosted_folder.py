@@ -157,7 +157,7 @@ async def test_a_folder_with_a_mistake_in_its_manifest_is_withheld_until_it_is_m
     tool, home = server.tools.get("hello"), server.hosted
     assert tool is not None and tool.requires_jwt and server.access.verifier is not None
     assert home is not None and not home.approvals.allows("hello") and server.modes == ("m",)
-    assert "own: mcp.json is mended, own is served" in [each.text for each in journal.notices()]
+    assert "own: mcp.json is fixed, own is served" in [each.text for each in journal.notices()]
 
 
 async def test_a_mended_folder_that_asks_for_what_a_new_start_alone_can_give_stays_withheld(
@@ -167,7 +167,7 @@ async def test_a_mended_folder_that_asks_for_what_a_new_start_alone_can_give_sta
     hosted, _ = waiting(folder, "settings.api_key")
     (folder / "mcp.json").write_text('{"name": "other"}')
     await hosted.reload()
-    told = "the name 'other', settings.api_key can count from the next start only"
+    told = "the name 'other', settings.api_key take effect at the next start"
     assert told in hosted.server.withheld
     assert not len(hosted.server.tools)
 
@@ -186,12 +186,12 @@ async def test_policies_of_the_manifest_are_in_force_and_follow_it(folder: Path)
 async def test_a_policy_for_a_tool_that_is_not_there_is_a_warning_once(folder: Path) -> None:
     (folder / "mcp.json").write_text('{"name": "own", "approvals": {"helo": "ask", "*": "allow"}}')
     hosted, journal = make(folder)
-    said = "approvals.helo: there is no tool 'helo'; did you mean hello?"
+    said = "approvals.helo: no tool 'helo'; did you mean hello?"
     assert [line.text for line in journal.lines() if line.level == "warning"] == [said]
     (folder / "mcp.json").write_text('{"name": "own", "approvals": {"helo": "deny", "nope": "ask"}}')
     await hosted.reload()
     told = [notice for notice in journal.notices() if notice.severity is Severity.WARNING]
-    assert [notice.text for notice in told] == ["own: mcp.json:1: approvals.nope: there is no tool 'nope'"]
+    assert [notice.text for notice in told] == ["own: mcp.json:1: approvals.nope: no tool 'nope'"]
 
 
 async def test_the_desk_changes_a_policy_and_says_what_it_means(folder: Path, tmp_path: Path) -> None:
@@ -202,11 +202,11 @@ async def test_the_desk_changes_a_policy_and_says_what_it_means(folder: Path, tm
     await hosted.choose_policy("hello", Policy.DENY)
     assert [notice.text for notice in journal.notices()] == [
         "hello: ask (chosen at the desk), calls of clients wait here for approval",
-        "hello: deny (chosen at the desk), nobody may call it",
+        "hello: deny (chosen at the desk), nobody may call it, including this desk",
     ]
     assert hosted.server.hosted is not None
     await hosted.server.hosted.approvals.grant("hello", "client:cursor 1")
     await hosted.revoke("hello", "client:cursor 1")
-    assert journal.notices()[-1].text == "cursor 1 may call hello no more without being approved"
+    assert journal.notices()[-1].text == "cursor 1 can no longer call hello without approval"
     assert hosted.server.hosted.approvals.grants == ()
     await hosted.close()

@@ -55,13 +55,13 @@ def test_a_built_in_tool_without_its_library_is_noted(look: Look, monkeypatch: p
 
 def test_a_folder_with_nothing_in_it_is_told_so(look: Look) -> None:
     [told] = look()
-    assert told.startswith("warning: nothing is offered: no file in tools/")
+    assert told.startswith("warning: no items: no file in tools/")
 
 
 @pytest.mark.parametrize(
     ("description", "told"),
     [
-        ("", "tools/act.py:4: warning: tool act: has no description: a model goes by it when it chooses"),
+        ("", "tools/act.py:4: warning: tool act: has no description, which models need to choose it"),
         ("x" * 1024, ""),
         ("x" * 1025, "note: tool act: the description has 1025 characters; OpenAI's API takes 1024"),
         ("é" * 1025, "warning: tool act: the description has 2050 bytes; Claude Code cuts it at 2048"),
@@ -99,7 +99,7 @@ def test_a_broken_item_comes_first_and_a_missing_variable_is_no_mistake(look: Lo
     )
     assert [line.split(": ")[1] for line in found] == ["error", "error", "error", "warning", "note"]
     assert found[0].startswith("context.py: error: lacks `def create_context(request)`, `async def lifespan")
-    assert found[1].startswith("mcp.json:1: error: approvals.nobody: there is no tool")
+    assert found[1].startswith("mcp.json:1: error: approvals.nobody: no tool")
     assert found[2].startswith("tools/broken.py:1: error: tool broken: ZeroDivisionError")
     assert found[4].endswith(
         "tool gone: is not offered: needs NOT_THERE, an environment variable that is not set"
@@ -120,7 +120,7 @@ def test_prompts_templates_and_large_resources_are_looked_at(look: Look) -> None
         "prompts/bare.md:1: warning: prompt bare: has no description",
         "prompts/bare.md:1: warning: prompt bare: argument without a description: what",
         "resources/things.py:5: warning: template thing://{name}: has no description",
-        "resources/large.txt:1: note: resource resource://large: holds 3.0 MiB, which a client reads whole",
+        "resources/large.txt:1: note: resource resource://large: holds 3.0 MiB, which clients read at once",
     ]
 
 
@@ -129,7 +129,7 @@ def test_servers_with_much_to_say_or_offer_are_told(look: Look) -> None:
     found = look(many, instructions="i" * 3000)
     assert found == [
         "mcp.json:1: warning: the instructions have 3000 bytes; Claude Code cuts them at 2048",
-        "warning: 81 tools; Cursor takes 80 of all servers. Modes can be smaller",
+        "warning: 81 tools; Cursor takes 80 of all servers together. Use modes to offer fewer",
     ]
 
 
@@ -138,7 +138,7 @@ def test_servers_with_much_to_say_or_offer_are_told(look: Look) -> None:
     [
         ({"secret_env": "THERE"}, ""),
         ({"secret_env": "ABSENT"}, "note: auth.jwt.secret_env: ABSENT is not set here"),
-        ({"jwks_file": "keys.json"}, "warning: auth.jwt.jwks_file: there is no file keys.json"),
+        ({"jwks_file": "keys.json"}, "warning: auth.jwt.jwks_file: file keys.json does not exist"),
     ],
 )
 def test_where_keys_for_tokens_come_from_is_looked_at(look: Look, source: dict[str, str], told: str) -> None:
@@ -173,23 +173,23 @@ TEXT = {"type": "string", "description": "A text."}
         (of(a=TEXT, b={"enum": [1, 2], "title": "One or two"}), []),
         (of(a={"type": "string"}), ["parameter without a description: a"]),
         (of(a={"type": "string"}, b={"type": "string"}), ["parameters without a description: a, b"]),
-        (of(a={"description": "Whatever."}), ["parameter that may be anything: a"]),
-        (of(a=True), ["parameter without a description: a", "parameter that may be anything: a"]),
+        (of(a={"description": "Whatever."}), ["parameter without a type: a"]),
+        (of(a=True), ["parameter without a description: a", "parameter without a type: a"]),
         (
             of(a={"type": "array", "description": "Some.", "items": of(b={"type": "string"})}),
             ["parameter without a description: a[].b"],
         ),
         (of(a=TEXT | of(b={"type": "string"})), ["parameter without a description: a.b"]),
         (of(a={"$ref": "#/$defs/a"}) | {"$defs": {"a": TEXT}}, []),
-        (of(**{"a b": TEXT}), ["parameter whose name model APIs refuse: a b"]),
-        (of(**{"a" * 65: TEXT}), [f"parameter whose name model APIs refuse: {'a' * 65}"]),
+        (of(**{"a b": TEXT}), ["parameter with a name that model APIs reject: a b"]),
+        (of(**{"a" * 65: TEXT}), [f"parameter with a name that model APIs reject: {'a' * 65}"]),
         (
             {"type": "object", "anyOf": [{"required": ["a"]}]},
-            ["anyOf stands at the top of the input schema, where model APIs refuse it"],
+            ["anyOf is at the top of the input schema, where model APIs reject it"],
         ),
         (
             of(a=TEXT) | {"required": ["a", "b"], "additionalProperties": False},
-            ["'b' is required and not among the properties: no call can be right"],
+            ["'b' is required, but is not a property: no call can be valid"],
         ),
         (of(a=TEXT) | {"required": ["b"]}, []),
         (of(a=TEXT | {"default": 5}), ["the default 5 of a does not fit its schema"]),

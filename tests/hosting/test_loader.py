@@ -92,7 +92,7 @@ async def test_everything_is_found_in_the_folder_and_under_src(load: Load, base:
         ("import asyncio\nraise asyncio.CancelledError", "CancelledError", "tools/bad.py:2"),
         (
             "class Mute(Exception):\n    def __str__(self): raise ValueError\nraise Mute",
-            "Mute: (its text cannot be had",
+            "Mute: (its text is not available",
             "tools/bad.py:3",
         ),
         ("raise RuntimeError('no luck')", "RuntimeError: no luck", "tools/bad.py:1"),
@@ -144,7 +144,7 @@ def test_link_out_of_the_folder_is_refused(load: Load, tmp_path: Path) -> None:
 def test_pipe_is_not_waited_for(load: Load, tmp_path: Path, place: str) -> None:
     (tmp_path / place).parent.mkdir()
     os.mkfifo(tmp_path / place)
-    assert out(load({}))["pipe"].reason == "is no file, or not there"
+    assert out(load({}))["pipe"].reason == "is not a file, or does not exist"
 
 
 def test_hidden_files_and_helpers_are_no_items(load: Load) -> None:
@@ -198,7 +198,7 @@ def test_missing_environment_variable_leaves_the_tool_out(load: Load) -> None:
         ("def around_call(call, call_next): ...", "context.py:1: around_call is an `async def`"),
         (
             "around_call = 3",
-            "context.py: around_call is no function: write `async def around_call(call, call_next)`",
+            "context.py: around_call must be a function: write `async def around_call(call, call_next)`",
         ),
         ("1 / 0", "context.py:1: ZeroDivisionError: division by zero"),
     ],
@@ -254,7 +254,7 @@ async def test_context_that_breaks_keeps_its_previous_version(load: Load) -> Non
     loaded = load({"context.py": "1 / 0"})
     assert loaded.create_context is not None
     assert await loaded.create_context(REQUEST) == "test"
-    assert "the previous version serves" in loaded.problems[0]
+    assert "the previous version is served" in loaded.problems[0]
 
 
 def test_state_of_untouched_modules_survives(load: Load) -> None:
@@ -324,7 +324,7 @@ def test_a_decorator_on_one_function_leaves_the_others_offered(tmp_path: Path) -
     )
     assert [name_of(item) for item in found.items] == ["a", "x://y", "see", "plain"]
     assert found.remarks == [
-        "tools/my_file.py:13: plain is a tool without a decorator, beside others that have one; "
+        "tools/my_file.py:13: plain is a tool without a decorator, while others in the file have one; "
         "write @tool above it, or name it _plain if it is a helper"
     ]
 
@@ -343,8 +343,8 @@ def test_a_plain_function_that_looks_like_a_helper_is_a_tool_and_that_is_said(tm
     plain = "is a tool, though a plain function without docstring and decorator"
     assert found.remarks == [
         f"tools/my_file.py:3: parse {plain} that search calls; "
-        "name it _parse if it is a helper, else describe it",
-        f"tools/my_file.py:4: clean {plain}; name it _clean if it is a helper, else describe it",
+        "name it _parse if it is a helper, else add a docstring",
+        f"tools/my_file.py:4: clean {plain}; name it _clean if it is a helper, else add a docstring",
     ]
     assert found_in(tmp_path, "def one(): ...\ndef two(): ...", "tools/plain.py").remarks == []
 
@@ -390,7 +390,7 @@ def test_names_in_metadata_and_icons_are_those_clients_take(tmp_path: Path) -> N
     assert [(kind, each.reason) for kind, each in found.broken] == [
         ("tool", "_meta: 'io.modelcontextprotocol/own' belongs to the protocol"),
         ("prompt", "icons: src begins with https:// or data:, not 'javascript:alert(1)'"),
-        ("resource", "_meta: 'not a name' is no name; write one like 'example.org/colour'"),
+        ("resource", "_meta: 'not a name' is not a valid name; write one like 'example.org/colour'"),
     ]
 
 
@@ -465,4 +465,4 @@ def test_resources_need_the_decorator_each(tmp_path: Path) -> None:
     text = "from mcpdesk import resource\n@resource('x://y')\nasync def a(): ...\nasync def b(): ..."
     found = found_in(tmp_path, text, "resources/a.py", "resource")
     assert [name_of(item) for item in found.items] == ["x://y"]
-    assert found.remarks == ["resources/a.py:4: b is not offered: others here are decorated, it is not"]
+    assert found.remarks == ["resources/a.py:4: b is not offered: others in the file have a decorator"]

@@ -251,7 +251,7 @@ async def test_mode_that_is_lost_is_told_and_comes_back(folder: Path) -> None:
             await until(partial(shows, expected))
         assert desk.host.endpoint("sorted", "review") is view
         told = [notice.text for notice in desk.notices() if "mode" in notice.text]
-        assert told == ["sorted: the mode review is gone; whoever asked for it is offered no tools"]
+        assert told == ["sorted: the mode review no longer exists; clients that use it now receive no tools"]
 
 
 async def test_clients_of_all_modes_are_seen_and_end_with_the_core(folder: Path) -> None:
@@ -272,10 +272,10 @@ async def test_link_tells_the_modes_and_what_each_lacks(folder: Path) -> None:
     async with running_desk(folder) as desk:
         (mode,) = desk.view().servers[0].modes
         assert (mode.name, mode.description, mode.tools) == ("review", "look only", ("look",))
-        assert mode.missing == (("lok", "there is no tool 'lok'; did you mean look?"),)
+        assert mode.missing == (("lok", "no tool 'lok'; did you mean look?"),)
         (warned,) = [line for line in desk.logs() if line.level == "warning"]
         assert warned.where == "mcp.json:7"
-        assert warned.text == "modes.review.tools: there is no tool 'lok'; did you mean look?"
+        assert warned.text == "modes.review.tools: no tool 'lok'; did you mean look?"
 
 
 def modes_of(folder: Path) -> Host:
@@ -291,7 +291,7 @@ async def test_core_in_a_mode_serves_nothing_else(folder: Path) -> None:
     assert host.endpoint("sorted", "review") is endpoint
     with pytest.raises(UnknownMode) as caught:
         host.endpoint("sorted", "both")
-    assert caught.value.message.endswith("It is served in the mode 'review' alone.")
+    assert caught.value.message.endswith("It is only served in the mode 'review'.")
     assert endpoint.facts()["tools"] == 1
 
 

@@ -138,7 +138,7 @@ async def test_handler_is_named_after_its_file_and_may_ask_for_more_or_less(tmp_
         ),
         (
             "from mcpdesk import tool\n@tool(asks_first=True)\nasync def a(): ...",
-            "asks_first is for tools that may be tasks",
+            "asks_first needs a tool that can be a task",
             3,
         ),
         (
@@ -179,7 +179,7 @@ def test_a_schema_with_a_wrong_annotation_leaves_the_tool_out(tmp_path: Path) ->
         async def handler(args): ...
         """,
     )
-    assert found.items == [] and "no header name" in found.broken[0][1].reason
+    assert found.items == [] and "not a header name" in found.broken[0][1].reason
     assert found.broken[0][1].source.endswith(":1")
 
 
@@ -326,7 +326,7 @@ def test_what_suggests_nothing_is_refused(source: Any) -> None:
         completers({"x": source}, ["x"], "f.py:1")
 
 
-@pytest.mark.parametrize(("names", "said"), [(["a", "b"], "there are a, b"), ([], "there is none")])
+@pytest.mark.parametrize(("names", "said"), [(["a", "b"], "there are a, b"), ([], "it has no arguments")])
 def test_unknown_names_are_refused(names: list[str], said: str) -> None:
     with pytest.raises(RegistrationError, match=said):
         completers({"x": ["1"]}, names, "f.py:1")

@@ -76,7 +76,7 @@ def test_tool_of_the_folder_wins_over_a_built_in_one(save: Save, server: Server)
     found = server.tools.get("Bash")
     assert found is not None
     assert found.source == "tools/a.py:3"
-    assert "serves instead of the built-in one" in server.tools.unavailable[1].reason
+    assert "replaces the built-in one" in server.tools.unavailable[1].reason
 
 
 @asynccontextmanager

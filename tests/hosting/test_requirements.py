@@ -55,7 +55,7 @@ def test_what_is_installed_serves(tmp_path: Path, source: str) -> None:
     [
         (tool("no-such-package-here>=2"), HINT),
         (tool("msgspec>=99", "no-such-package-here"), "needs msgspec>=99, no-such-package-here, which are"),
-        (tool("a b c"), "'a b c' is no requirement"),
+        (tool("a b c"), "'a b c' is not a requirement"),
         (tool(block="# dependencies = 3\n"), "dependencies is a list"),
         (tool(block="# dependencies = [\n"), "block cannot be read"),
     ],
@@ -83,7 +83,7 @@ def test_the_manifest_lacks_something(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_is_no_requirement_is_a_mistake_of_the_manifest(tmp_path: Path) -> None:
-    with pytest.raises(ManifestError, match=r"mcp.json:1:\d+: requires\[0\]: 'a b' is no requirement"):
+    with pytest.raises(ManifestError, match=r"mcp.json:1:\d+: requires\[0\]: 'a b' is not a requirement"):
         loaded(tmp_path, {"mcp.json": '{"requires": ["a b"]}'})
 
 

@@ -92,7 +92,7 @@ def test_keys_that_do_not_count_any_more_are_looked_for_no_more(
 def test_a_secret_that_is_not_set_is_told_at_once(tmp_path: Path) -> None:
     told: list[str] = []
     AccessGate("wallet", tmp_path, told.append, {}).update(shared())
-    assert told == ["auth.jwt: S is not set, so no token counts"]
+    assert told == ["auth.jwt: S is not set, so no token is accepted"]
 
 
 def test_a_manifest_may_ask_more_of_a_tool_and_never_less() -> None:
@@ -118,10 +118,10 @@ def test_what_would_surprise_is_told_with_its_place() -> None:
     assert list(access_warnings(Auth(), [tool("free")])) == []
     assert list(access_warnings(shared(), asking)) == []
     ((trail, told),) = access_warnings(Auth(), asking)
-    assert trail == ("auth",) and "nobody can call send" in told
+    assert trail == ("auth",) and "no client can call send" in told
     public = Auth(jwt=Jwt(algorithms=["RS256"], jwks_url="https://i.example/keys"))
     ((trail, told),) = access_warnings(public, asking)
-    assert trail == ("auth", "jwt", "audience") and "give an audience" in told
+    assert trail == ("auth", "jwt", "audience") and "set audience" in told
     own = Auth(jwt=Jwt(algorithms=["HS256"], secret_env="S"))
     assert list(access_warnings(own, asking)) == [], "who shares the secret is trusted"
 
@@ -155,7 +155,7 @@ async def test_a_key_file_that_is_saved_counts_at_once_and_the_old_key_no_more(
         await verifier.verify(old)
     path.write_bytes(b"{")
     assert (await verifier.verify(new)).name == "ada", "the keys it had stay"
-    assert told == ['auth.jwt: jwks_file keys.json: it is no JWK set: that is an object with "keys"']
+    assert told == ['auth.jwt: jwks_file keys.json: it is not a JWK set, which is an object with "keys"']
 
 
 async def no_fetch(url: str, most: int) -> bytes:
@@ -206,7 +206,7 @@ async def test_a_file_is_read_again_when_it_is_another_one(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(None, "it cannot be read: No such file"), (b"{", "no JWK set"), (b" " * (LARGEST + 1), "larger")],
+    [(None, "it cannot be read: No such file"), (b"{", "not a JWK set"), (b" " * (LARGEST + 1), "larger")],
 )
 async def test_a_file_without_keys_is_told_with_its_name(
     tmp_path: Path, content: bytes | None, why: str

@@ -155,7 +155,7 @@ async def test_a_skill_is_listed_with_its_front_matter_and_the_digest_of_every_f
         assert got["skill"] == skill
         assert (got["resultType"], got["cacheScope"], got["ttlMs"]) == ("complete", "private", 0)
         unknown = await error(link, "skills/get", {"uri": "skill://refunds/forms"})
-        assert unknown == {"code": -32602, "message": "No skill is served at skill://refunds/forms"}
+        assert unknown == {"code": -32602, "message": "No skill exists at skill://refunds/forms"}
 
 
 async def test_a_directory_of_a_skill_lists_its_direct_children(office: Path) -> None:
@@ -277,4 +277,4 @@ async def test_a_save_breaks_a_lock_only_when_a_skill_is_published_no_more(
         skill.write_text("Pay it back.")
         await host.folders["shop"].reload()
         said = [each.text for each in host.journal.notices() if "breaks" in each.text]
-        assert f"breaks {LOCK_NAME}: skill://refunds/SKILL.md: is gone" in said[-1]
+        assert f"breaks {LOCK_NAME}: skill://refunds/SKILL.md: was removed" in said[-1]

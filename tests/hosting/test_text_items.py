@@ -179,7 +179,7 @@ def test_placeholders_are_arguments_unless_arguments_are_declared(tmp_path: Path
 async def test_undeclared_placeholder_stays_and_is_remarked(tmp_path: Path) -> None:
     found = offered(tmp_path, "prompts/ask.md", "---\narguments: [a]\ntitel: x\n---\n{{a}} {{b}}")
     assert found.remarks == [
-        "prompts/ask.md: {{b}} is not among the arguments of ask and stays as it is",
+        "prompts/ask.md: {{b}} is not an argument of ask and stays unchanged",
         "prompts/ask.md: unknown key 'titel' in the front matter; did you mean title?",
     ]
     (item,) = found.items

@@ -200,7 +200,7 @@ async def test_while_the_engine_is_away_calls_go_on_and_the_rest_is_refused_at_o
     assert made["isError"] and "cannot be used" in made["content"][0]["text"]
     listed = await client.call("ListBgTasks")
     assert not listed.get("isError") and listed["structuredContent"] == {"tasks": []}
-    assert "those of other machines are not known now" in listed["content"][0]["text"]
+    assert "tasks of other machines are not available now" in listed["content"][0]["text"]
 
     async def health(url: str) -> Any:
         async with client.http.get(f"{url}/health") as answer:

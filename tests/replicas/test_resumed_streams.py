@@ -154,7 +154,7 @@ async def test_what_a_replica_left_that_was_ended_is_complete(
     running.gate.open(2)
     await running.call(owner, until_seen=1)
     owner.send(signal.SIGTERM)
-    await until(lambda: any("finishing what is under way" in line for line in owner.said))
+    await until(lambda: any("finishing running calls" in line for line in owner.said))
     await running.resume(other, until_seen=2)
     running.gate.open(5)
     assert await asyncio.to_thread(owner.end) == 0

@@ -253,7 +253,7 @@ async def test_programs_in_the_background_are_read_and_ended_through_any_replica
         while any(each["status"] != "killed" for known in await listed(3) for each in known):
             pass
     unknown = await called("ReadBgOutput", task_id=7)
-    assert unknown["isError"] and "there is no background task 7" in unknown["content"][0]["text"]
+    assert unknown["isError"] and "no background task 7" in unknown["content"][0]["text"]
 
 
 async def test_a_job_is_seen_awaited_and_listed_anywhere(caller: Caller) -> None:

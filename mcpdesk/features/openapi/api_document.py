@@ -188,14 +188,14 @@ def _content(file: Path) -> Mapping[str, Any]:
         is_json = text.lstrip()[:1] == "{"
         content = json.loads(text) if is_json else load_yaml(text, core_loader(keeps_zeros=True), MOST_BYTES)
     except json.JSONDecodeError as error:
-        raise DeskUserError(f"{file}:{error.lineno}: no JSON: {error.msg}.") from None
+        raise DeskUserError(f"{file}:{error.lineno}: invalid JSON: {error.msg}.") from None
     except UnicodeDecodeError:
         raise DeskUserError(f"{file} is not UTF-8.") from None
     except YamlFault as fault:
         where = f"{file}:{fault.line}" if fault.line else str(file)
-        raise DeskUserError(f"{where}: no YAML: {fault}.") from None
+        raise DeskUserError(f"{where}: invalid YAML: {fault}.") from None
     except (ValueError, RecursionError) as error:
-        raise DeskUserError(f"{file}: no JSON: {str(error).partition(chr(10))[0]}.") from None
+        raise DeskUserError(f"{file}: invalid JSON: {str(error).partition(chr(10))[0]}.") from None
     version = content.get("openapi") if isinstance(content, Mapping) else None
     if not isinstance(content, Mapping) or not OPEN_DOCUMENT.fullmatch(str(version)):
         said = "it is Swagger 2.0" if isinstance(content, Mapping) and "swagger" in content else ""
@@ -232,7 +232,7 @@ class _Reader:
             name = unquote(part).replace("~1", "/").replace("~0", "~")
             found = found.get(name) if isinstance(found, Mapping) else None
         if found is None:
-            raise NotUsable(f"refers to what is not there: {_text(reference)[:80]}")
+            raise NotUsable(f"refers to a missing definition: {_text(reference)[:80]}")
         return found
 
     def raw_operations(self) -> Iterator[tuple[str, str, Mapping[str, Any], Mapping[str, Any]]]:
@@ -340,9 +340,7 @@ class _Reader:
         for names in alternatives:
             if all(name in known for name in names):
                 return tuple(map(str, names))
-        raise NotUsable(
-            f"asks for {_few(list(map(_text, alternatives[0])))}, which is of no kind that is known"
-        )
+        raise NotUsable(f"asks for {_few(list(map(_text, alternatives[0])))}, which is not a known kind")
 
 
 _BODY_KINDS: dict[str, Callable[[str], bool]] = {

@@ -230,7 +230,7 @@ def _parameters(operation: Operation, types: TypeWriter) -> Iterator[ToolParamet
         return
     hint = Hint("str", "str") if body.kind == "text" else types.hint(body.schema, f"{operation.id}_body")
     name = unique("body", taken)
-    told = body.description or "What is sent to the service."
+    told = body.description or "Request body."
     yield ToolParameter(name, "", "body", hint, body.is_required, told)
 
 
@@ -290,7 +290,9 @@ def _fields(
         schema = members.properties[key]
         resolved = types.resolved(schema)
         told = str(
-            schema.get("description") or resolved.get("description") or f"`{one_line(key)}` of what is sent."
+            schema.get("description")
+            or resolved.get("description")
+            or f"`{one_line(key)}` of the request body."
         )
         is_required = body.is_required and key in members.required
         yield ToolParameter(name, key, "field", hint, is_required, told)

@@ -97,7 +97,7 @@ class TypeWriter:
         """Return the module of all classes; empty without classes."""
         if not self._classes:
             return ""
-        head = '"""What the service takes."""\n\n' + import_lines(self._imports)
+        head = '"""Types of the parameters of the service."""\n\n' + import_lines(self._imports)
         body = "\n\n".join(self._classes.values())
         return f"{head}\n\n{body}" if body.startswith("#") else f"{head}\n\n\n{body}"
 
@@ -209,7 +209,7 @@ class TypeWriter:
             key: hint.whole if key in members.required else f"NotRequired[{hint.whole}]"
             for key, hint in hints.items()
         }
-        doc = members.description or f"What `{class_name}` has."
+        doc = members.description or f"Members of `{class_name}`."
         if all(map(_is_member, hints)):
             body = "\n".join(f"    {key}: {whole}" for key, whole in wholes.items())
             return f"class {class_name}(TypedDict):\n{docstring(doc, told, 'Attributes')}\n\n{body}\n"

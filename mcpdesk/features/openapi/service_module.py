@@ -129,7 +129,7 @@ async def call(
     except (aiohttp.ClientError, ValueError) as error:
         fail(f"The service cannot be called: {type(error).__name__}: {error}")
     if response.status >= 300:
-        told = content.decode("utf-8", "replace").strip()[:SHOWN] or "nothing more"
+        told = content.decode("utf-8", "replace").strip()[:SHOWN] or "no details"
         fail(
             f"{method} {path} answered {response.status} {response.reason}: {told}",
             status=response.status,

@@ -156,7 +156,7 @@ def _why_no_folder(path: Path, folder: Path) -> str:
     if path.is_symlink():
         return "a link to a folder"
     if path.name in IGNORED_FOLDERS or path.name.endswith(".egg-info"):
-        return "caches, environments and histories stay at home"
+        return "caches, environments and histories are not packed"
     if path.parent == folder and path.name in TEST_FOLDERS:
         return "test cases"
     return "hidden" if path.name.startswith(".") else ""
@@ -165,7 +165,7 @@ def _why_no_folder(path: Path, folder: Path) -> str:
 def _why_no_file(path: Path, folder: Path) -> str:
     name = path.name.lower()
     if name in PRIVATE_NAMES or name.endswith(PRIVATE_ENDINGS):
-        return "may hold what is secret"
+        return "may contain secrets"
     if name.startswith("."):
         return "hidden"
     if name.endswith(IGNORED_ENDINGS):
@@ -180,7 +180,7 @@ def _why_no_file(path: Path, folder: Path) -> str:
     if target != path and _is_left_out(target, folder):
         return "a link to a file that is left out"
     if not path.is_file():
-        return "no file"
+        return "not a file"
     if name.endswith(".jsonl"):
         with path.open("rb") as file:
             if file.read(11) == b'{"capture":':

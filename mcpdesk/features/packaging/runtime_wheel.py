@@ -69,7 +69,9 @@ def _metadata() -> str:
         python = metadata.metadata(NAME)["Requires-Python"]
     except metadata.PackageNotFoundError:
         hint = "Install it with pip or uv and run that program."
-        raise DeskUserError("This mcpdesk is not installed, so what it needs is not known.", hint) from None
+        raise DeskUserError(
+            "This mcpdesk is not installed, so its requirements are not known.", hint
+        ) from None
     lines = ["Metadata-Version: 2.4", f"Name: {NAME}", f"Version: {VERSION}"]
     lines += ["Summary: Serves a folder over stdio", f"Requires-Python: {python}"]
     lines += [f"Provides-Extra: {each}" for each in EXTRAS]

@@ -122,15 +122,15 @@ class OtlpSender:
             self.sent += delivery.spans
             if not is_new:
                 self._failing.remove(signal)
-                self._tell(f"{self._endpoint} takes {signal} again; {self.lost:,} spans were lost", "info")
+                self._tell(f"{self._endpoint} accepts {signal} again; {self.lost:,} spans were lost", "info")
             return
         self._failed += delivery.spans
         if is_new:
             self._failing.add(signal)
-            told = "what it does not take is left out, and counted in /metrics"
+            told = "rejected data is dropped and counted in /metrics"
             if self._endpoint.rstrip("/").endswith(GRPC_PORT):
                 told += f"; {GRPC_PORT[1:]} is for gRPC, OTLP over HTTP has 4318 as a rule"
-            self._tell(f"{self._endpoint} does not take {signal} ({delivery.reason}): {told}")
+            self._tell(f"{self._endpoint} rejects {signal} ({delivery.reason}): {told}")
 
     def _give_up(self, told: str) -> None:
         self._is_off = True

@@ -73,7 +73,7 @@ Attributes = dict[str, Any]
 TIMEOUT_S = 3.0
 """Seconds for sending one batch to the collector, including retries."""
 LONGEST_REASON = 200
-UNKNOWN = "it does not say why"
+UNKNOWN = "no reason given"
 LONGEST_ID = 64
 PREFIX = "mcpdesk."
 UNITS = (("_seconds", "s"), ("_bytes", "By"))
@@ -482,7 +482,7 @@ class Durations:
                     each.most_s,
                 )
             )
-        told = "How long requests took, from their arrival to their answer."
+        told = "Time of requests, from arrival to answer."
         return [
             Metric(name, told, "s", Histogram(found, AggregationTemporality.CUMULATIVE))
             for name, found in points.items()

@@ -72,8 +72,8 @@ class Telemetry(HostPart, CallWatch):
         """Metrics of the sender, for `/metrics`."""
         sender = self._sender
         return [
-            Figure("otel_spans_total", "counter", "Spans a collector took.", [Sample(sender.sent)]),
-            Figure("otel_lost_total", "counter", "Spans no collector took.", [Sample(sender.lost)]),
+            Figure("otel_spans_total", "counter", "Spans accepted by a collector.", [Sample(sender.sent)]),
+            Figure("otel_lost_total", "counter", "Spans rejected by every collector.", [Sample(sender.lost)]),
         ]
 
     def begin(self, call: Call) -> None:

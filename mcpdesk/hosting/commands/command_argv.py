@@ -53,7 +53,7 @@ def parse_template(text: str) -> Template:
         elif found[0] in ("{{", "}}"):
             plain += found[0][0]
         else:
-            raise ValueError(f"{text!r} has a {found[0]!r} that is no placeholder; write it twice")
+            raise ValueError(f"{text!r} has a {found[0]!r} that is not a placeholder; write it twice")
     plain += text[end:]
     return (*parts, plain) if plain else tuple(parts)
 
@@ -68,7 +68,7 @@ def check_template(template: Template) -> None:
     before = template[0] if template and isinstance(template[0], str) else ""
     if len(template) > 1 and before.startswith("-") and not _FIXED_FLAG.match(before):
         raise ValueError(
-            f"a value may not become the name of an option: {before!r} is followed by a placeholder; "
+            f"a value must not become the name of an option: {before!r} is followed by a placeholder; "
             'write "--name={value}"'
         )
 
@@ -161,7 +161,7 @@ def _text(name: str, value: Any) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadArgument(name, f"{_shown(text)} has half a character in it") from None
+        raise BadArgument(name, f"{_shown(text)} contains half a character (a surrogate)") from None
     return text
 
 

@@ -73,7 +73,7 @@ def resolve_path(name: str, value: Any, place: OutputPlace) -> Any:
         return value
     (text,) = texts_of(name, value)
     if not Path(text).name or text.endswith("/") or Path(text).name == "..":
-        raise BadArgument(name, f"{text!r} is no name of a file")
+        raise BadArgument(name, f"{text!r} is not a file name")
     _check_length(name, place.output / text)
     if Path(text).is_absolute():
         return str(_allowed(name, Path(text), place))
@@ -99,7 +99,7 @@ def expected_files(
                 _check_part(name, values.get(name))
         for text, pattern in _filled(template, values, fixed):
             if ".." in text.split("/"):
-                raise BadArgument(names_in(template)[0], f"{text!r} leads out of its folder")
+                raise BadArgument(names_in(template)[0], f"{text!r} leaves its folder")
             each = place.folder / text
             if given:
                 _check_length(given[0], each)
@@ -150,7 +150,7 @@ def made_files(asked: Sequence[ExpectedFile], place: OutputPlace) -> tuple[list[
             if not real.is_file():
                 remarks.append(f"{real} was not written")
             elif not any(real.is_relative_to(root) for root in roots):
-                remarks.append(f"{each.path} leads to where files may not be given out from")
+                remarks.append(f"{each.path} leads to a folder from which files cannot be returned")
             else:
                 files[real] = None
     return list(files), remarks
@@ -159,7 +159,7 @@ def made_files(asked: Sequence[ExpectedFile], place: OutputPlace) -> tuple[list[
 def _check_part(name: str, value: Any) -> None:
     for text in texts_of(name, value):
         if "/" in text:
-            raise BadArgument(name, f"{text!r} is a part of a file's name and may not have a '/'")
+            raise BadArgument(name, f"{text!r} is a part of a file name and must not contain '/'")
 
 
 def _check_length(name: str, path: Path) -> None:
@@ -193,7 +193,7 @@ def _is_below(path: Path, root: Path) -> bool:
 
 def _elsewhere(name: str, text: str, place: OutputPlace) -> BadArgument:
     below = f", or below {', '.join(map(str, place.allowed))} (output_dirs)" if place.allowed else ""
-    told = "allowed is a relative path, which leads into the folder of this call"
+    told = "allowed: a relative path, which is in the folder of this call"
     return BadArgument(name, f"no file may be written at {text!r}; {told}{below}")
 
 

@@ -158,7 +158,7 @@ class CommandEntry:
         for variable in (*command.requires_env, *command.environment):
             if not VARIABLE.fullmatch(variable):
                 key = "requires_env" if variable in command.requires_env else "environment"
-                raise self._mistake(f"{variable!r} is no name of a variable", key)
+                raise self._mistake(f"{variable!r} is not a variable name", key)
         for variable in command.requires_env:
             if not self._environment.get(variable):
                 raise MissingPrecondition.of_variable(variable, self.source("requires_env"))
@@ -211,13 +211,15 @@ class CommandEntry:
     def _schema(self, command: Command) -> dict[str, Any]:
         given = command.parameters
         if "type" in given and given["type"] != "object":
-            raise self._mistake('must say "type": "object": arguments are an object', "parameters", "type")
+            raise self._mistake(
+                'must contain "type": "object", because arguments are an object', "parameters", "type"
+            )
         properties = given.get("properties", {})
         if not isinstance(properties, dict):
             raise self._mistake("must be an object", "parameters", "properties")
         for name in properties:
             if name in OURS:
-                told = f"{name!r} is a placeholder of mcpdesk's own; give the parameter another name"
+                told = f"{name!r} is a built-in placeholder; rename the parameter"
                 raise self._mistake(told, "parameters", "properties", name)
         # An argument without a placeholder could not reach the program, so it is an error for the client.
         schema = {"type": "object", "properties": properties, "additionalProperties": False} | given
@@ -234,7 +236,9 @@ class CommandEntry:
         if not folder.is_relative_to(root):
             raise self._mistake(f"{command.folder!r} leaves the server folder", "folder")
         if not folder.is_dir():
-            raise self._mistake(f"there is no folder {command.folder!r} in the server folder", "folder")
+            raise self._mistake(
+                f"the server folder has no folder {command.folder!r} in the server folder", "folder"
+            )
         return folder
 
     def _template(self, known: set[str], text: str, key: str, number: int) -> Template:
@@ -244,7 +248,7 @@ class CommandEntry:
         for name in names_in(template):
             if name not in known and name not in OURS:
                 there = f"parameters: {', '.join(sorted(known)) or 'none'}"
-                told = f"there is no parameter {name!r}{suggestion(name, sorted(known | OURS), there)}"
+                told = f"no parameter {name!r}{suggestion(name, sorted(known | OURS), there)}"
                 raise self._mistake(f"{text!r}: {told}", key, number)
         return template
 
@@ -253,7 +257,7 @@ class CommandEntry:
             raise self._mistake("is empty; name a file", "produces", number)
         names = names_in(template)
         if PYTHON in names or FOLDER in names:
-            raise self._mistake("paths begin in the working folder by themselves", "produces", number)
+            raise self._mistake("paths are already relative to the working folder", "produces", number)
         literal = "".join("x" if isinstance(part, Placeholder) else part for part in template)
         if not is_own(template) and (os.path.isabs(literal) or ".." in literal.split("/")):
             told = "must lie in the working folder, or begin with a placeholder"
@@ -280,9 +284,11 @@ class CommandEntry:
         if "/" in text:
             path = folder / text
             if not path.is_file():
-                raise MissingPrecondition(f"needs the program {text}, which is not there", self.source("run"))
+                raise MissingPrecondition(
+                    f"needs the program {text}, which does not exist", self.source("run")
+                )
             if not os.access(path, os.X_OK):
-                told = f"needs the program {text}, which may not be executed (chmod +x)"
+                told = f"needs the program {text}, which is not executable (use chmod +x)"
                 raise MissingPrecondition(told, self.source("run"))
             return str(path)
         found = shutil.which(text, path=self._environment.get("PATH"))
@@ -329,11 +335,14 @@ OUTPUT_SCHEMA: dict[str, Any] = {
         "stderr": {"type": "string"},
         "stage": {"type": "string"},
         "command": {"type": "string"},
-        "output_files": {"type": "array", "items": {"type": "string"}, "description": "What it made: paths"},
+        "output_files": {"type": "array", "items": {"type": "string"}, "description": "Created files: paths"},
         "duration_ms": {"type": "integer"},
         "timed_out": {"type": "boolean"},
-        "truncated": {"type": "boolean", "description": "Whether only start and end of the output are given"},
-        "output_file": {"type": "string", "description": "File with the whole output, where it is long"},
+        "truncated": {
+            "type": "boolean",
+            "description": "True if only start and end of the output are returned",
+        },
+        "output_file": {"type": "string", "description": "File with the full output, if it is long"},
     },
     "required": ["status", "exit_code", "stdout", "stderr", "stage", "command", "output_files"],
 }

@@ -95,7 +95,7 @@ def why_unreadable(path: Path, folder: Path) -> str:
     if not path.resolve().is_relative_to(folder):
         return "is a link that leaves the server folder"
     # Reading a pipe would block, and a device may have no end.
-    return "" if path.is_file() else "is no file, or not there"
+    return "" if path.is_file() else "is not a file, or does not exist"
 
 
 def kind_of(item: Item) -> str:

@@ -30,7 +30,7 @@ class FolderBell:
     def __init__(self, folder: Path, ignored: Collection[str] = ()) -> None:
         """Watch a folder, except subfolders named in `ignored`. Raises: OSError if that is impossible."""
         if sys.platform != "linux":
-            raise OSError("there is no inotify")
+            raise OSError("inotify is not available")
         self._folder, self._ignored = folder, ignored
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)

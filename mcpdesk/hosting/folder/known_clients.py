@@ -171,7 +171,7 @@ def _called(rule: Rule, offering: Offering) -> Iterator[Fact]:
 def _tool_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
         if not re.fullmatch(rule.pattern, tool.name, re.DOTALL):
-            yield Fact(f"its name is no {rule.pattern}, with {len(tool.name)} characters", tool)
+            yield Fact(f"its name does not match {rule.pattern}, with {len(tool.name)} characters", tool)
 
 
 def _description(rule: Rule, offering: Offering) -> Iterator[Fact]:
@@ -245,7 +245,7 @@ def _unsaid_hint(rule: Rule, offering: Offering) -> Iterator[Fact]:
         for tool in offering.of("tool")
         if rule.hint not in (tool.definition.get("annotations") or {})
     ]
-    yield from _together(f"tools that do not say {rule.hint}", names)
+    yield from _together(f"tools without {rule.hint}", names)
 
 
 def _lacks(rule: Rule, offering: Offering) -> Iterator[Fact]:
@@ -258,7 +258,7 @@ def _lacks(rule: Rule, offering: Offering) -> Iterator[Fact]:
         "resources": _counted(len(offering.of("resource", "template")), "resource"),
         "prompts": _counted(len(offering.of("prompt")), "prompt"),
         "tasks": f"tools that can be tasks: {_named(tasks)}" if tasks else "",
-        **{feature: f"{feature} is asked for in {place}" for feature, place in offering.asks.items()},
+        **{feature: f"{feature} is used in {place}" for feature, place in offering.asks.items()},
     }
     for feature in rule.features:
         if told := there.get(feature, ""):

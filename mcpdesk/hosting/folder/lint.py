@@ -124,7 +124,7 @@ def _unavailable(server: Server) -> Iterator[Finding]:
 
 def _identity(server: Server, manifest: Manifest) -> Iterator[Finding]:
     if not any(len(each) or each.unavailable for each in _shelves(server)):
-        told = "nothing is offered: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
+        told = "no items: no file in tools/, resources/, prompts/ or skills/, nothing in mcp.json"
         yield Finding(Level.WARNING, told)
     yield from _extent(server.instructions, len(server.tools), manifest.source("instructions"))
 
@@ -135,7 +135,7 @@ def _extent(instructions: str, tools: int, source: str = "") -> Iterator[Finding
         told = f"the instructions have {size} bytes; Claude Code cuts them at {CUT_BYTES}"
         yield Finding(Level.WARNING, told, source)
     if tools > MANY_TOOLS:
-        told = f"{tools} tools; Cursor takes {MANY_TOOLS} of all servers. Modes can be smaller"
+        told = f"{tools} tools; Cursor takes {MANY_TOOLS} of all servers together. Use modes to offer fewer"
         yield Finding(Level.WARNING, told)
 
 
@@ -145,10 +145,10 @@ def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterat
     if jwt is None:
         return
     if jwt.secret_env and not environment.get(jwt.secret_env):
-        told = f"auth.jwt.secret_env: {jwt.secret_env} is not set here; no token would be accepted"
+        told = f"auth.jwt.secret_env: {jwt.secret_env} is not set here, so no token is accepted"
         yield Finding(Level.NOTE, told, manifest.source("auth", "jwt", "secret_env"))
     if jwt.jwks_file and not (manifest.folder / jwt.jwks_file).is_file():
-        told = f"auth.jwt.jwks_file: there is no file {jwt.jwks_file}: no token would be accepted"
+        told = f"auth.jwt.jwks_file: file {jwt.jwks_file} does not exist, so no token is accepted"
         yield Finding(Level.WARNING, told, manifest.source("auth", "jwt", "jwks_file"))
 
 
@@ -197,7 +197,7 @@ def _tool_name(name: str, server: str) -> Iterator[str]:
 def _description(description: str) -> Iterator[str]:
     size = len(description.encode("utf-8", "replace"))
     if not description.strip():
-        yield "has no description: a model goes by it when it chooses"
+        yield "has no description, which models need to choose it"
     elif size > CUT_BYTES:
         yield f"the description has {size} bytes; Claude Code cuts it at {CUT_BYTES}"
 
@@ -228,7 +228,7 @@ def _template(template: ResourceTemplate) -> Iterator[Finding]:
 def _resources(server: Server) -> Iterator[Finding]:
     for resource in server.resources:
         if (resource.size or 0) > LARGE_RESOURCE:
-            told = f"holds {(resource.size or 0) / LARGE_RESOURCE:.1f} MiB, which a client reads whole"
+            told = f"holds {(resource.size or 0) / LARGE_RESOURCE:.1f} MiB, which clients read at once"
             yield Finding(Level.NOTE, told, resource.source, f"resource {resource.uri}")
 
 
@@ -248,7 +248,7 @@ def lint_offers(
         *_hidden({"instructions": instructions}, "server"),
     ]
     if not offers:
-        found.append(Finding(Level.WARNING, "nothing is offered"))
+        found.append(Finding(Level.WARNING, "no items"))
     return sorted(found, key=lambda each: list(Level).index(each.level))
 
 
@@ -334,12 +334,12 @@ def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
     """Yield parts of an input schema that are unclear to models or make clients reject the tool."""
     found = dict(_parameters(schema))
     yield from _told("without a description", [name for name, part in found.items() if not _described(part)])
-    yield from _told("that may be anything", [name for name, part in found.items() if not _says_what(part)])
+    yield from _told("without a type", [name for name, part in found.items() if not _says_what(part)])
     odd = [name for name in found if not PROPERTY.fullmatch(name.rpartition(".")[2].removesuffix("[]"))]
-    yield from _told("whose name model APIs refuse", odd)
+    yield from _told("with a name that model APIs reject", odd)
     for key in ALTERNATIVES:
         if key in schema:
-            yield f"{key} stands at the top of the input schema, where model APIs refuse it"
+            yield f"{key} is at the top of the input schema, where model APIs reject it"
     yield from _required(schema)
     yield from _defaults(found, schema)
 
@@ -376,7 +376,7 @@ def _required(schema: Mapping[str, Any]) -> Iterator[str]:
     if schema.get("additionalProperties") is False:
         for name in schema.get("required") or ():
             if name not in properties:
-                yield f"{name!r} is required and not among the properties: no call can be right"
+                yield f"{name!r} is required, but is not a property: no call can be valid"
 
 
 def _defaults(found: Mapping[str, Mapping[str, Any]], schema: Mapping[str, Any]) -> Iterator[str]:

@@ -203,7 +203,7 @@ class _Reading(Struct):
         if before.create_context or before.lifespan or before.around_call:
             loaded.create_context, loaded.around_call = before.create_context, before.around_call
             loaded.lifespan = before.lifespan
-            return [f"{problem} (the previous version serves)"]
+            return [f"{problem} (the previous version is served)"]
         loaded.create_context = _refusing(problem)
         return [problem]
 
@@ -214,7 +214,7 @@ class _Reading(Struct):
             raise RegistrationError(f"lacks {', '.join(HOOKS.values())}", place)
         for name, function in found.items():
             if function is not None and not inspect.isfunction(function):
-                raise RegistrationError(f"{name} is no function: write {HOOKS[name]}", place)
+                raise RegistrationError(f"{name} must be a function: write {HOOKS[name]}", place)
         create, lifespan, around = found.values()
         loaded, kept = self.loaded, self.before.lifespan
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
@@ -256,7 +256,7 @@ class _Reading(Struct):
     def _read_python(self, kind: str, path: Path, place: str) -> FileItems:
         namespace = self.loaded.namespace
         if "." in path.stem:
-            raise RegistrationError("the file's name may not have a dot before .py", place)
+            raise RegistrationError("the file name must not contain a dot before .py", place)
         module = namespace.load(path)
         is_unchanged = self.before.modules.get(path) is module
         self.loaded.modules[path] = module
@@ -374,11 +374,13 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
         if not _is_own(each, file.module) or each.__name__.startswith("_") or note_of(each) is not None:
             continue
         if each in offered:
-            told = f"is a {kind} without a decorator, beside others that have one; write @{kind} above it"
+            told = (
+                f"is a {kind} without a decorator, while others in the file have one; write @{kind} above it"
+            )
             told += f", or name it _{each.__name__} if it is a helper"
             yield f"{file.place(each)}: {each.__name__} {told}"
         elif inspect.iscoroutinefunction(each):
-            yield f"{file.place(each)}: {each.__name__} is not offered: others here are decorated, it is not"
+            yield f"{file.place(each)}: {each.__name__} is not offered: others in the file have a decorator"
 
 
 def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
@@ -397,7 +399,7 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
             continue
         why = f" that {called[name]} calls" if name in called else ""
         told = f"is a {kind}, though a plain function without docstring and decorator{why}"
-        yield f"{file.place(each)}: {name} {told}; name it _{name} if it is a helper, else describe it"
+        yield f"{file.place(each)}: {name} {told}; name it _{name} if it is a helper, else add a docstring"
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:

@@ -412,7 +412,7 @@ def _check_auth(auth: Auth, refuse: Refuse) -> None:
     if auth.jwt is None:
         for key in ("requires_jwt", "scopes", "authorization_servers", "tools"):
             if getattr(auth, key):
-                raise refuse("needs auth.jwt, which says how tokens are checked", "auth", key)
+                raise refuse("needs auth.jwt, which defines how tokens are checked", "auth", key)
         return
     _check_jwt(auth.jwt, refuse)
     if auth.resource and not _is_web(auth.resource):
@@ -421,7 +421,7 @@ def _check_auth(auth: Auth, refuse: Refuse) -> None:
         if not _is_web(url):
             raise refuse(f"{url!r} is not allowed; {_WEB}", "auth", "authorization_servers")
     if auth.authorization_servers and not (auth.jwt.issuer and auth.audiences):
-        reason = "tokens of others, or made for others, would count"
+        reason = "tokens of other issuers or for other audiences would be accepted"
         raise refuse(f"needs issuer and audience with authorization_servers: {reason}", "auth", "jwt")
 
 
@@ -439,7 +439,7 @@ def _check_jwt(jwt: Jwt, refuse: Refuse) -> None:
         told = f"{unknown!r} is not known; known: {', '.join(ALGORITHMS)}"
     elif unfit and not jwt.jwks_file:
         wanted = "jwks_file or jwks_url" if jwt.secret_env else "secret_env"
-        told = f"{', '.join(unfit)} cannot do without {wanted}"
+        told = f"{', '.join(unfit)} cannot be used without {wanted}"
     if told:
         raise refuse(told, "auth", "jwt", "algorithms")
     if jwt.jwks_url and not _is_web(jwt.jwks_url, with_query=True):
@@ -455,7 +455,7 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
     for scope in found:
         if re.fullmatch(SCOPE, scope) is None:
             allowed = "printable ASCII without spaces, quotes and backslashes"
-            raise refuse(f"{scope!r} is no scope; allowed: {allowed}", "auth")
+            raise refuse(f"{scope!r} is not a scope; allowed: {allowed}", "auth")
 
 
 def _is_web(url: str, with_query: bool = False) -> bool:

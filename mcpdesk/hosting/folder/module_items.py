@@ -174,7 +174,7 @@ def _task_support(note: Note) -> str:
     if note.task not in ("", "optional", "required"):
         raise RegistrationError(f"task is 'forbidden', 'optional' or 'required', not {note.task!r}")
     if note.asks_first and not note.task:
-        raise RegistrationError("asks_first is for tools that may be tasks: say task='optional'")
+        raise RegistrationError("asks_first needs a tool that can be a task: use task='optional'")
     return note.task
 
 
@@ -252,7 +252,9 @@ def _schema(file: ModuleFile, name: str, schema: Any) -> dict[str, Any]:
     if not isinstance(schema, dict):
         raise RegistrationError(f"{name} must be a dict, not {type(schema).__name__}", place)
     if name == "INPUT_SCHEMA" and schema.get("type") != "object":
-        raise RegistrationError('INPUT_SCHEMA must say "type": "object": arguments are an object', place)
+        raise RegistrationError(
+            'INPUT_SCHEMA must contain "type": "object", because arguments are an object', place
+        )
     _compile(name, schema, place)
     return schema
 
@@ -400,8 +402,8 @@ def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> di
     known = list(names)
     for name in given:
         if name not in known:
-            allowed = f"there are {', '.join(known)}" if known else "there is none"
-            raise RegistrationError(f"complete names {name!r}, which is no argument; {allowed}", place)
+            allowed = f"its arguments: {', '.join(known)}" if known else "it has no arguments"
+            raise RegistrationError(f"complete names {name!r}, which is not an argument; {allowed}", place)
     return {name: _completer(name, source, place) for name, source in given.items()}
 
 

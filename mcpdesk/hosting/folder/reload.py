@@ -120,7 +120,7 @@ def _with_built_in(own: list[Tool], built_in: Iterable[Tool]) -> tuple[list[Tool
     for tool in built_in:
         if tool.name in by_name:
             source = by_name[tool.name].source
-            reason = f"the folder's own {tool.name} in {source} serves instead of the built-in one"
+            reason = f"{tool.name} in {source} of the folder replaces the built-in one"
             clashes.append(Unavailable(tool.name, reason, "mcp.json"))
         else:
             tools.append(tool)
@@ -172,7 +172,7 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
     while True:
         with suppress(FileNotFoundError):
             await _watch_until_gone(folder, on_change, polling)
-        _log.warning("%s is gone; waiting for it to come back", folder)
+        _log.warning("%s was removed; waiting until it exists again", folder)
         while not await asyncio.to_thread(folder.is_dir):  # noqa: ASYNC110 (nothing tells when a path appears)
             await asyncio.sleep(RETRY_S)
 

@@ -31,7 +31,7 @@ def requirement(text: str) -> Requirement:
     try:
         return Requirement(text)
     except InvalidRequirement:
-        raise ValueError(f'{text!r} is no requirement; write one like "httpx>=0.27"') from None
+        raise ValueError(f'{text!r} is not a requirement; write one like "httpx>=0.27"') from None
 
 
 def lack(texts: Iterable[str]) -> str:

@@ -51,7 +51,7 @@ class SkillShelf(Struct, frozen=True):
         lines = [_line(name, self.descriptions[name]) for name in names[:LISTED]]
         if len(names) > LISTED:
             lines.append(f"and {len(names) - LISTED} more; an unknown name is answered with all of them")
-        told = "\n".join(["Skills:", *lines]) if lines else "There are no skills now."
+        told = "\n".join(["Skills:", *lines]) if lines else "No skills at present."
         return replace(tool, description=f"{tool.description}\n\n{told}")
 
     def files(self) -> list[Resource]:
@@ -104,7 +104,7 @@ def _line(name: str, description: str) -> str:
 def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
     """Return a skill's entry for clients. Raises: RegistrationError if it cannot be published; OSError."""
     if len(files) > skill_entries.MOST_FILES:
-        told = f"it has more than {skill_entries.MOST_FILES} files, which are the most a client must take"
+        told = f"it has more than {skill_entries.MOST_FILES} files, the limit for clients"
         raise RegistrationError(told, source)
     total = sum(status.st_size for _, status in files)
     if total > skill_entries.MOST_BYTES:

@@ -162,7 +162,7 @@ class FolderPeers:
             raise
         except OSError as error:
             await peers.close()
-            told = f"processes that use the state of {hosted.folder} as well are not noticed: {error}"
+            told = f"processes that also use the state of {hosted.folder} are not noticed: {error}"
             return self._journal.log("warning", "server", told, "", name)
         self._peers[name] = peers
         state.on_write = partial(call_soon_safely, asyncio.get_running_loop(), peers.tell)
@@ -185,7 +185,7 @@ class FolderPeers:
             told = f"process {pid} no longer uses the state files of {folder}"
             return self._journal.log("info", "server", told, "", name)
         told = (
-            f"{name}: process {pid} hosts the folder as well. Both use its state files, and each reads what "
-            "the other writes; traffic, questions and programs in the background are each one's own"
+            f"{name}: process {pid} also hosts the folder. Both use its state files and read each other's "
+            "changes; traffic, questions and background programs are separate"
         )
         self._journal.notify(told, Severity.INFO)

@@ -203,7 +203,7 @@ def _remark(
     declared = [each.name for each in arguments]
     for each in used:
         if each not in declared:
-            remarks.append(f"{place}: {{{{{each}}}}} is not among the arguments of {name} and stays as it is")
+            remarks.append(f"{place}: {{{{{each}}}}} is not an argument of {name} and stays unchanged")
     for key in document.fields:
         near = difflib.get_close_matches(key, PROMPT_KEYS, n=1) if key not in PROMPT_KEYS else []
         if near:

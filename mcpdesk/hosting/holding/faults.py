@@ -157,7 +157,7 @@ def _rule(number: int, words: str) -> FaultRule:
     kind = next((each for each in FaultKind if words.split()[0] == each), None)
     if kind is None:
         known = ", ".join(FaultKind)
-        raise ValueError(f"{words.split()[0]!r} is no fault; use {known}, or seed NUMBER")
+        raise ValueError(f"{words.split()[0]!r} is not a fault; use {known}, or seed NUMBER")
     if match is None:
         raise ValueError("after `for` there must be a filter, like tool:echo")
     try:
@@ -177,7 +177,7 @@ def _rule(number: int, words: str) -> FaultRule:
         elif kind is FaultKind.ERROR and re.fullmatch(r"-?\d{1,9}", given):
             code = int(given)
         else:
-            raise ValueError(f"{given!r} is not understood; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
+            raise ValueError(f"{given!r} is invalid; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
     if (kind is FaultKind.DELAY and not 0 < span[1] <= LONGEST_S) or span[0] > span[1]:
         raise ValueError(f"delay needs a time above 0s, of {LONGEST_S:.0f}s at most, like 2s or 1s..5s")
     is_about_told = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_TOLD.search(match["filter"] or ""))

@@ -82,7 +82,7 @@ def _read(text: str) -> JSONObject:
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise ValueError(f"this is not JSON: {error}") from None
+        raise ValueError(f"invalid JSON: {error}") from None
     if not isinstance(found, dict):
         raise ValueError("a message must be an object")
     return found

@@ -181,9 +181,9 @@ class Holds:
                 how = Verdict.GO_ON
         elif how is Verdict.ANSWER:
             if held.shown.is_answer:
-                raise ValueError("an answer cannot be answered: change it")
+                raise ValueError("an answer cannot be answered; change it")
             if held.shown.what == "tells":
-                raise ValueError("a notification gets no answer: change it or drop it")
+                raise ValueError("a notification cannot be answered; change or drop it")
             message = response_of(held.shown.id, text)
         held.decide(_Decision(how, message))
         return True

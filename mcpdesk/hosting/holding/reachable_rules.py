@@ -121,7 +121,7 @@ def _written(leaf: Node) -> str:
 
 def _why(leaf: Node, moments: Sequence[Moment]) -> str:
     if isinstance(leaf, Field) and (leaf.name == "is" or leaf.values == ("slow",)):
-        return "can never match: it is known in the traffic only, when the rule has acted"
+        return "can never match: its value is only known after the rule has acted"
     if any(each.is_timed for each in moments):
-        return "can never match: this rule acts when the answer is there"
-    return "can never match: it is known only when the answer is there, and this rule acts before"
+        return "can never match: this rule acts after the answer arrived"
+    return "can never match: its value is only known after the answer arrived, and this rule acts before"

@@ -63,7 +63,7 @@ def traffic_figures(
         (
             "calls_total",
             "counter",
-            "Calls of tools, reads of resources and fetched prompts, as they passed.",
+            "Passed calls of tools, reads of resources and fetched prompts.",
             (
                 sample
                 for (server, method), tally in calls
@@ -73,7 +73,7 @@ def traffic_figures(
         (
             "tool_answers_total",
             "counter",
-            "Calls of tools of folders and of other servers, as they passed.",
+            "Passed calls of tools, of folders and of other servers.",
             (sample for labels, tally in told for sample in _answers(labels, tally)),
         ),
         (
@@ -91,19 +91,19 @@ def traffic_figures(
         (
             "tool_result_tokens_total",
             "counter",
-            "About how many tokens the results of calls had.",
+            "Approximate number of tokens in the results of calls.",
             (Sample(tally.tokens, labels) for labels, tally in told),
         ),
         (
             "tool_definition_tokens",
             "gauge",
-            "About how many tokens the definition of a tool has, as clients were told last.",
+            "Approximate number of tokens in the definition of a tool that clients received last.",
             (Sample(cost, {"server": server, "tool": name}) for (server, name), cost in definitions.items()),
         ),
         (
             "unread_frames",
             "gauge",
-            "Frames the figures of answers do not count yet.",
+            "Frames that the figures of answers do not count yet.",
             [Sample(index.frame_count - index.paired)],
         ),
         (
@@ -161,7 +161,7 @@ def counted(
     own = (question for question in services.inbox.questions() if not question.replica)
     waiting = sum(question.state is QuestionState.WAITING for question in own)
     single: list[tuple[str, str, float]] = [
-        ("uptime_seconds", "How long the core has run.", uptime_s),
+        ("uptime_seconds", "Seconds since the core started.", uptime_s),
         ("frames_total", "Frames recorded.", recording.frames),
         ("frame_bytes_total", "Bytes of recorded frames.", recording.encoded_bytes),
         (
@@ -192,7 +192,7 @@ def counted(
         ),
     ]
     return [
-        Figure("info", "gauge", "Which version runs.", [Sample(1, {"version": __version__})]),
+        Figure("info", "gauge", "Version of the running program.", [Sample(1, {"version": __version__})]),
         *(
             Figure(name, "counter" if name.endswith("_total") else "gauge", help, [Sample(value)])
             for name, help, value in single
@@ -292,18 +292,18 @@ def _durations(endpoint: HostedEndpoint) -> Iterator[Sample]:
 
 
 _OF_SERVERS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterator[Sample]]], ...] = (
-    ("items", "gauge", "What is offered.", _items),
+    ("items", "gauge", "Offered items.", _items),
     (
         "items_unavailable",
         "gauge",
-        "What is left out, because it is broken or lacks something.",
+        "Items left out because they have an error or lack a requirement.",
         _unavailable,
     ),
     ("peers", "gauge", "Connections and sessions.", _peers),
     ("calls_in_flight", "gauge", "Calls of tools, resources and prompts whose handlers run.", _running),
     ("errors_total", "counter", "Requests answered with a JSON-RPC error.", _errors),
-    ("tool_calls_total", "counter", "Calls of tools, by how they ended.", _outcomes),
-    ("tool_call_duration_seconds", "histogram", "How long the handlers of tools ran.", _tool_durations),
+    ("tool_calls_total", "counter", "Calls of tools, by outcome.", _outcomes),
+    ("tool_call_duration_seconds", "histogram", "Run time of tool handlers.", _tool_durations),
     (
         "call_duration_seconds",
         "summary",

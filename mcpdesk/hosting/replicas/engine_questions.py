@@ -100,7 +100,7 @@ class EngineQuestions:
         arguments = [number, token, who, replica, kept, END_KEPT_S, *told]
         found = await self._engine.script(END, keys, arguments)
         if found < 0:
-            raise StorageError(f"{ended.replica}, which asks, is not heard of at this moment")
+            raise StorageError(f"{ended.replica}, which asks, does not respond at this moment")
         return bool(found)
 
     async def ended(self, replica: str, number: int) -> Question | None:

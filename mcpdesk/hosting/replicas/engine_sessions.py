@@ -85,7 +85,7 @@ class EngineSessions:
             state = joined(base, session.state, theirs)
             owner, base = found[3].decode(), theirs
             session = replace(session, state=state, version=found[1], owner=session.owner or owner)
-        raise EngineAway(f"a session is changed by others all the time in {self._engine.shown}")
+        raise EngineAway(f"a session is changed by other replicas all the time in {self._engine.shown}")
 
     async def read(self, identifier: str) -> SharedSession | None:
         """Read a session without serving it. Raises: EngineAway."""

@@ -37,7 +37,7 @@ class _Answer:
             async for piece in self._response.content.iter_any():
                 yield piece
         except (ClientError, OSError) as error:
-            raise TransportError(f"the replica broke its answer off: {error}") from error
+            raise TransportError(f"the replica ended its answer early: {error}") from error
 
 
 class Forwarder:
@@ -122,4 +122,4 @@ async def _texts(socket: ClientWebSocketResponse[Literal[True]]) -> AsyncGenerat
         elif message.type is WSMsgType.CLOSE:
             return
         elif message.type is not WSMsgType.BINARY:
-            raise TransportError("the replica broke the connection off")
+            raise TransportError("the replica closed the connection")

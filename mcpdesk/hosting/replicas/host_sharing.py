@@ -85,7 +85,7 @@ class HostSharing:
             Figure(
                 "folder_mismatches",
                 "gauge",
-                "Replicas whose copy of a server's folder has other files than here.",
+                "Replicas whose copy of a server folder differs from the one of this replica.",
                 mismatches,
             ),
         ]
@@ -144,9 +144,9 @@ class HostSharing:
             if living.me.folders.get(name, digest) != digest
         }
         for replica, name in sorted(differing - self._differing):
-            told = f"{name} on {replica} has other files than here: clients get now the one, now the other"
+            told = f"{name} on {replica} has files that differ from this replica's: clients get either"
             self._journal.notify(told, Severity.WARNING, "clients")
         for replica, name in sorted(self._differing - differing):
             if replica in {each.name for each in living.others.values()}:
-                self._journal.notify(f"{name} on {replica} has the same files as here", Severity.INFO)
+                self._journal.notify(f"{name} on {replica} has the same files as this replica", Severity.INFO)
         self._differing = differing

@@ -130,7 +130,7 @@ class LivingReplicas:
         try:
             await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: over}))
         except EngineAway as error:
-            log.info("the lease of this replica runs out by itself: %s", error)
+            log.info("the lease of this replica cannot be released and will expire: %s", error)
 
     async def _keep_renewing(self) -> None:
         while True:
@@ -166,18 +166,18 @@ class LivingReplicas:
         served = {key for key, info in self.others.items() if info.url}
         for key, info in others.items():
             if info.url and key not in served:
-                log.info("%s serves as well: replicas that live: %d", info.name, len(others) + 1)
+                log.info("%s joined: live replicas: %d", info.name, len(others) + 1)
                 if is_loopback(urlsplit(info.url).hostname or "") and not info.name.startswith(f"{HERE}:"):
                     log.warning(
-                        "%s listens at %s, where only its own machine reaches it: "
-                        "what it runs cannot be reached from here. Set host or replica_url there",
+                        "%s listens at %s, where only its own machine can connect: "
+                        "its sessions and jobs cannot be reached from here. Set host or replica_url there",
                         info.name,
                         info.url,
                     )
         for key in served - others.keys():
             gone = self.others[key]
-            why = "has ended" if gone.is_ending else "is taken for dead: nothing was heard of it"
-            log.info("%s %s: replicas that live: %d", gone.name, why, len(others) + 1)
+            why = "has ended" if gone.is_ending else "is considered dead: its lease has expired"
+            log.info("%s %s: live replicas: %d", gone.name, why, len(others) + 1)
 
 
 def _decoded(encoded: bytes | None) -> ReplicaInfo | None:

@@ -159,7 +159,7 @@ class ReplicaGroup:
         """
         info = await self.living.find(replica)
         if info is None or not info.url:
-            raise TransportError(f"nobody knows where the replica {replica} is")
+            raise TransportError(f"the address of replica {replica} is not known")
         loop, limit = asyncio.get_running_loop(), asyncio.timeout(None)
         was_alive = replica in self.living.others
 
@@ -175,7 +175,7 @@ class ReplicaGroup:
             async with limit:
                 yield info.url
         except TimeoutError as error:
-            raise ReplicaSilent(f"the replica {info.name} is not heard of any more") from error
+            raise ReplicaSilent(f"the replica {info.name} no longer responds") from error
         finally:
             self.living.on_change.remove(look)
 
@@ -215,7 +215,7 @@ class ReplicaGroup:
             Figure(
                 "engine_writable",
                 "gauge",
-                "1 while the engine answers and takes writes.",
+                "1 while the engine answers and accepts writes.",
                 [Sample(int(status.is_writable))],
             ),
             Figure(
@@ -227,7 +227,7 @@ class ReplicaGroup:
             Figure(
                 "engine_request_seconds",
                 "histogram",
-                "Time of requests to the engine, failed ones included, waiting reads left out.",
+                "Time of requests to the engine, failed ones included, without waiting reads.",
                 [
                     *took,
                     Sample(sum(counted.counts), {}, "_count"),
@@ -240,7 +240,7 @@ class ReplicaGroup:
                 "Seconds by which the engine's clock is ahead of this machine's.",
                 [Sample(self.engine.clock_skew_s)],
             ),
-            Figure("replicas", "gauge", "Replicas that live, this one included.", [Sample(living)]),
+            Figure("replicas", "gauge", "Live replicas, including this one.", [Sample(living)]),
         ]
 
     def facts(self) -> list[dict[str, Any]]:

@@ -147,7 +147,7 @@ class SharedInbox:
                     self._me, number, Ending.OWN, _token(), ended, self._told(ended)
                 )
             except EngineAway as error:
-                log.warning("a question is answered here alone: %s", error)
+                log.warning("a question is answered on this replica only: %s", error)
             else:
                 if not won:
                     await self._take(number)
@@ -295,7 +295,7 @@ class SharedInbox:
         for replica in {replica for replica, _ in shown}:
             is_alive = replica in self._living.others
             waiting = await self._questions.of(replica) if is_alive else {}
-            reason = "it is over" if is_alive else "its replica is gone"
+            reason = "it is over" if is_alive else "its replica is lost"
             for place in shown:
                 if place[0] == replica and place[1] not in waiting and place in self._numbers:
                     self._withdraw(place, reason)
@@ -331,7 +331,7 @@ class SharedInbox:
             try:
                 await work
             except EngineAway as error:
-                log.info("questions are not told: %s", error)
+                log.info("questions cannot be published: %s", error)
 
         chore = asyncio.get_running_loop().create_task(attempt())
         self._chores.add(chore)

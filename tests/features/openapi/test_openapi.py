@@ -489,12 +489,12 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     ("content", "told"),
     [
         ("{", "no JSON"),
-        ("a: [", "no YAML"),
+        ("a: [", "invalid YAML"),
         ("[]", "it has no member openapi"),
         ({"swagger": "2.0"}, "it is Swagger 2.0"),
         ({"openapi": "4.0.0"}, "openapi is '4.0.0'"),
         (document(), "has no operation that can be a tool"),
-        ("[" * 100_000, "no YAML"),
+        ("[" * 100_000, "invalid YAML"),
     ],
 )
 def test_what_is_no_document_is_told(tmp_path: Path, content: Any, told: str) -> None:
@@ -529,7 +529,7 @@ def test_references_that_lead_nowhere_leave_their_operation_out(tmp_path: Path) 
     assert folder.tools == ("good",)
     assert [each.split(" ", 1)[1] for each in folder.left_out] == [
         "refers to another file: other.yaml#/x",
-        "refers to what is not there: #/components/schemas/none",
+        "refers to a missing definition: #/components/schemas/none",
         "refers in a circle: #/components/schemas/b",
     ]
 
@@ -614,7 +614,7 @@ def test_new_makes_the_folder_and_says_what_is_missing(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "81 operations are more than the 80 tools" in refused.stderr
     assert "Tags: t0 27, t1 27, t2 27." in refused.stderr and not (tmp_path / "large").exists()
     assert new("large", "--from-openapi", str(large), "--tags", "t0,t2").returncode == 0
-    assert "--with is for" in new("x", "--from-openapi", str(SHOP), "--with", "tools").stderr
+    assert "--with selects example files" in new("x", "--from-openapi", str(SHOP), "--with", "tools").stderr
     assert "--from-openapi FILE" in new("x", "--tags", "a").stderr
 
 

@@ -460,14 +460,14 @@ def test_collector_that_fails_costs_a_counted_loss_and_one_line(
             took.append(time.monotonic() - began)
             assert not answer["result"]["isError"]
         assert sorted(took)[280] < TIMEOUT_S / 2  # no call waits for the collector
-        service.says("does not take traces (")
+        service.says("rejects traces (")
         assert metric(port, "mcpdesk_otel_lost_total") > 0
         began = time.monotonic()
         assert service.end() == 0
         assert time.monotonic() - began < WITHIN_S  # the collector may take longer
         assert service.process.stderr is not None
         service.lines += service.process.stderr.read().splitlines()
-    assert sum("does not take traces" in line for line in service.lines) == 1
+    assert sum("rejects traces" in line for line in service.lines) == 1
     assert not [line for line in service.lines if "opentelemetry" in line or "Traceback" in line]
 
 
@@ -476,7 +476,7 @@ def test_collector_that_comes_back_is_told_of_once(serve: Serve) -> None:
     port = free_port()
     service, own = serve(f"http://127.0.0.1:{port}")
     post(own, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
-    service.says("does not take traces (Connection refused)")
+    service.says("rejects traces (Connection refused)")
     with stand_in(port=port) as collector:
         while not any("takes traces again" in line for line in service.lines):
             post(own, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
