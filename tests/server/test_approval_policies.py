@@ -48,7 +48,7 @@ def test_the_stronger_layer_counts_and_in_it_the_tools_own_line(home: ServerStat
 
 def test_a_refusal_names_policy_and_place(home: ServerState) -> None:
     home.approvals.configure(("mcp.json", {"Bash": DENY}))
-    assert home.refusal(tool("Bash")) == "Bash may not be called: its policy is deny (mcp.json)."
+    assert home.refusal(tool("Bash")) == "Bash must not be called: its policy is deny (mcp.json)."
 
 
 async def test_the_desk_goes_through_the_policies_and_back_to_what_is_configured(home: ServerState) -> None:

@@ -146,7 +146,7 @@ async def test_what_another_desk_was_told_counts_before_anybody_is_asked(peer: G
     other.approvals.configure(("mcp.json", {"run": Policy.ASK}))
     await next_policy(other.approvals, "run")
     peer.call(1)
-    assert await peer.said(1) == (True, "run may not be called: its policy is deny (chosen at the desk).")
+    assert await peer.said(1) == (True, "run must not be called: its policy is deny (chosen at the desk).")
     await next_policy(other.approvals, "run")
     await next_policy(other.approvals, "run")
     await other.approvals.grant("run", "client:tester")
@@ -194,7 +194,7 @@ async def test_approvals_that_cannot_be_read_are_asked_for(peer: Guarded) -> Non
 async def test_nobody_in_time_is_an_error_of_its_own(peer: Guarded) -> None:
     peer.server.limits = replace(peer.server.limits, question_timeout_s=0.05)
     peer.call(1)
-    assert await peer.said(1) == (True, "run needs approval at the desk, and nobody answered within 0 s.")
+    assert await peer.said(1) == (True, "run needs approval at the desk, but no person answered within 0 s.")
 
 
 async def test_nobody_is_asked_about_arguments_that_do_not_fit(peer: Guarded) -> None:

@@ -102,7 +102,7 @@ async def test_a_uri_nobody_means_is_refused_with_what_is_allowed(
         sent = orjson.loads(orjson.dumps(params).replace(b"{}", uri.encode()))
         (peer.modern if is_modern else peer.request)(number, method, sent)
     error = (await peer.response(2))["error"]
-    told = f"{where}: a URI of {LONGEST_URI + 1} characters is too long; allowed are {LONGEST_URI}"
+    told = f"{where}: a URI of {LONGEST_URI + 1} characters is too long; the limit is {LONGEST_URI}"
     assert (error["code"], error["message"]) == (-32602, told)
     if method == "subscriptions/listen":
         await peer.message(lambda each: each.get("method") == "notifications/subscriptions/acknowledged")

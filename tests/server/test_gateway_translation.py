@@ -198,7 +198,7 @@ async def test_a_job_whose_tool_returns_no_content_block_says_so() -> None:
     caller = Caller()
     caller.peer.server.tools.replace([Tool("odd", odd, {"type": "object"})])
     job = await ended(await caller.begin("odd"))
-    assert job.status is TaskStatus.FAILED and "content[0] is no content block" in job.message
+    assert job.status is TaskStatus.FAILED and "content[0] is not a content block" in job.message
 
 
 async def test_a_job_ends_when_nothing_of_it_can_be_kept() -> None:

@@ -75,14 +75,14 @@ def test_a_block_that_clients_refuse_is_a_tool_error(is_listed: bool) -> None:
         body = tool_body(TOOL, output, None)
         assert body["isError"] is True
         assert body["content"] == [
-            content.text("t returned what is no result: content[0]: data is a text, not b'x'")
+            content.text("t returned an invalid result: content[0]: data is a text, not b'x'")
         ]
 
 
 def test_metadata_that_is_no_object_is_a_tool_error() -> None:
     odd: Any = ToolResult((content.text("a"),), is_error="", meta=["k"])  # type: ignore[arg-type]
     body = tool_body(TOOL, odd, None)
-    assert body["isError"] is True and "meta is no object" in body["content"][0]["text"]
+    assert body["isError"] is True and "meta is not an object" in body["content"][0]["text"]
     assert tool_body(TOOL, replace(odd, meta=None), None)["isError"] is False
 
 
@@ -90,7 +90,7 @@ def test_metadata_that_is_no_object_is_a_tool_error() -> None:
 @pytest.mark.parametrize("is_error", [False, True])
 def test_what_is_no_content_block_is_a_tool_error(odd: Any, is_error: bool) -> None:
     body = tool_body(TOOL, ToolResult((content.text("a"), odd), is_error=is_error), None)
-    assert body["isError"] and "content[1] is no content block" in body["content"][0]["text"]
+    assert body["isError"] and "content[1] is not a content block" in body["content"][0]["text"]
 
 
 @pytest.mark.requirement("6.4")
@@ -143,5 +143,5 @@ def test_an_exception_that_cannot_say_itself_is_described_all_the_same() -> None
         def __str__(self) -> str:
             raise ValueError
 
-    assert outcomes.described(Mute()) == "Mute: (its text cannot be had: ValueError)"
+    assert outcomes.described(Mute()) == "Mute: (its text is not available: ValueError)"
     assert outcomes.described(ValueError()) == "ValueError"

@@ -103,7 +103,7 @@ async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts
     await next_policy(home.approvals, "Bash")
     await home.callbacks.set("later", 3600, 1, "peer", lambda level, data: True)
     again = ServerState(home.folder, home.state)
-    with pytest.raises(StorageError, match=r"state\.sqlite holds a plan that cannot be read"):
+    with pytest.raises(StorageError, match=r"state\.sqlite has a plan that cannot be read"):
         await again.wake()
     assert again.plan is None and not again.approvals.allows("Bash")
     assert [callback.message for callback in again.callbacks.snapshot] == ["later"]

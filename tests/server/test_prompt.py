@@ -38,7 +38,7 @@ def test_texts_and_messages_become_messages(rendered: Any, messages: list[Any]) 
         (5, "not int"),
         (["hi", 5], "message 2 needs a role: user or assistant"),
         ([{"role": "system", "content": "x"}], "message 1 needs a role"),
-        ([{"role": "user"}], "content of message 1 is no content block"),
+        ([{"role": "user"}], "content of message 1 is not a content block"),
         (
             ["a", {"role": "user", "content": {"type": "image", "data": b"x", "mimeType": "image/png"}}],
             "content of message 2: data is a text",
@@ -63,5 +63,5 @@ async def test_a_client_reads_what_is_wrong_with_a_prompt() -> None:
     error = (await peer.response(1))["error"]
     assert error == {
         "code": -32603,
-        "message": "Prompt broken returned what is no message: message 1 needs a role: user or assistant",
+        "message": "Prompt broken returned an invalid message: message 1 needs a role: user or assistant",
     }

@@ -198,7 +198,7 @@ async def test_a_result_that_cannot_be_kept_fails_its_task() -> None:
     peer.tasks.go.set()
     failed = await peer.settled((await peer.start("wait", label="x" * 1000))["taskId"])
     assert failed["status"] == "failed" and failed["error"]["code"] == -32603
-    assert "more than is kept" in failed["error"]["message"]
+    assert "exceeds the limit of stored results" in failed["error"]["message"]
     peer.services.jobs.close()
 
 

@@ -152,7 +152,7 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again(
     asked = await peer.round(1, "greet")
     again = await peer.round(2, "greet", **retry(asked, user_name=answer, unknown=ADA))
     assert list(again["result"]["inputRequests"]) == ["user_name"]
-    assert "an invalid answer to user_name is asked for again: " in caplog.text
+    assert "asking again after an invalid answer to user_name: " in caplog.text
     message = again["result"]["inputRequests"]["user_name"]["params"]["message"]
     question, _, reason = message.partition("\n\nThe last answer was not accepted: ")
     assert question == asked["result"]["inputRequests"]["user_name"]["params"]["message"]

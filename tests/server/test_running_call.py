@@ -43,15 +43,15 @@ async def test_a_tool_that_requires_a_token_does_not_run_without_one() -> None:
     peer = Peer()
     peer.server.tools.replace([replace(tool, requires_jwt=True) for tool in peer.server.tools])
     peer.modern(1, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
-    told = "Unauthorized: missing JWT; tokens are sent over HTTP, and this call came from within mcpdesk"
+    told = "Unauthorized: missing JWT; tokens are sent over HTTP, but this call came from within mcpdesk"
     assert (await peer.response(1))["error"] == {"code": -32001, "message": told}
 
 
 @pytest.mark.parametrize(
     ("transport", "told"),
     [
-        ("stdio", "missing JWT; over stdio the environment of the client has it, as MCPDESK_TOKEN"),
-        ("unix", "missing JWT; tokens are sent over HTTP, and this call came over a Unix socket"),
+        ("stdio", "missing JWT; over stdio, set MCPDESK_TOKEN in the environment of the client"),
+        ("unix", "missing JWT; tokens are sent over HTTP, but this call came over a Unix socket"),
         ("http", r"missing JWT$"),
     ],
 )

@@ -320,7 +320,7 @@ async def test_when_all_threads_are_in_use_the_answer_says_so(monkeypatch: pytes
     for each in blocking:
         each.cancel()
     await asyncio.wait(blocking)
-    with pytest.raises(Exception, match="2 of them by functions that block although their call ended"):
+    with pytest.raises(Exception, match="2 of them by functions that still run after their call ended"):
         await pool.run(ThreadedCall(lambda: 1, loop))
     monkeypatch.setattr(worker_threads, "QUEUE_S", WITHIN_S)
     go.set()

@@ -37,7 +37,7 @@ async def test_a_task_is_had_only_where_the_tool_allows_it_and_is_due_where_it_s
     never = await peer.core("tools/call", {"name": "plain", "task": {}})
     assert never["error"]["code"] == -32601 and "cannot be called as a task" in never["error"]["message"]
     always = await peer.core("tools/call", {"name": "must"})
-    assert always["error"]["code"] == -32601 and "as a task only" in always["error"]["message"]
+    assert always["error"]["code"] == -32601 and "only be called as a task" in always["error"]["message"]
     unknown = await peer.core("tools/call", {"name": "unheard-of", "task": {}})
     assert unknown["error"]["code"] == -32602
     odd = await peer.core("tools/call", {"name": "must", "task": {"ttl": "long"}})

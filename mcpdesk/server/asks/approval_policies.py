@@ -96,7 +96,7 @@ class Approvals:
         ruling = self.ruling(tool)
         if ruling.policy is not Policy.DENY:
             return ""
-        return f"{tool} may not be called: its policy is deny ({ruling.origin})."
+        return f"{tool} must not be called: its policy is deny ({ruling.origin})."
 
     async def choose(self, tool: str, wanted: Policy) -> None:
         """Apply another policy at once, and store it unless it equals the configured one.

@@ -102,7 +102,7 @@ def _let_pass(services: Services, approvals: Approvals, tool: str, peer: str) ->
 
 def _page(call: Call, tool: Tool, detail: str) -> Page:
     kind, _, name = known_as(call).partition(":")
-    whom = f"clients called {name}" if kind == "client" else f"whoever has the token of {name}"
+    whom = f"clients called {name}" if kind == "client" else f"clients with the token of {name}"
     hints = tool.annotations
     return Page(
         f"May {call.peer or 'a client without a name'} call {tool.name}?",
@@ -110,7 +110,7 @@ def _page(call: Call, tool: Tool, detail: str) -> Page:
         (
             Option(Approval.ONCE, "this call, and ask again at the next"),
             Option(Approval.ALWAYS, f"{tool.name} for {whom}"),
-            Option(Approval.DENY, "asks for a reason, which the client is told"),
+            Option(Approval.DENY, "asks for a reason to send to the client"),
         ),
         own_words=False,
         detail=detail,
@@ -125,7 +125,7 @@ def _reason(tool: Tool, question: Question) -> str:
             is_denied = question.answers[0].selected == (Approval.DENY,)
             return f"The person at the desk denied this call of {tool.name}." if is_denied else ""
         case QuestionState.TIMED_OUT:
-            return f"{tool.name} needs approval at the desk, and nobody answered within {waited_s} s."
+            return f"{tool.name} needs approval at the desk, but no person answered within {waited_s} s."
         case QuestionState.WITHDRAWN:
             return f"The request for approval of {tool.name} was withdrawn{because}."
         case _:
@@ -136,8 +136,8 @@ def _nobody(server: Server, tool: Tool, approvals: Approvals) -> str:
     origin = approvals.ruling(tool.name).origin
     return (
         f"{tool.name} needs the approval of a person (policy ask, {origin}), and no desk is open. Run "
-        f"`mcpdesk {server.folder or 'FOLDER'}` in a terminal and call again (a browser on the "
-        f"dashboard of a running one will do), or allow it on the desk with p, "
+        f"`mcpdesk {server.folder or 'FOLDER'}` in a terminal and call again (or open the "
+        f"dashboard of a running one in a browser), or allow it on the desk with p, "
         f'or with "approvals": {{"{tool.name}": "allow"}} in mcp.json.'
     )
 

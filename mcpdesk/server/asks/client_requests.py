@@ -53,7 +53,7 @@ class ClientRequests:
         refuses, or does not answer in time.
         """
         if not outlet().may_send:
-            raise ClientError("The client takes no stream, so it cannot be asked anything")
+            raise ClientError("The client accepts no stream, so it cannot be asked")
         identifier = self._identifier()
         result = asyncio.get_running_loop().create_future()
         self.answers[identifier] = _Waiting(call, result)
@@ -151,7 +151,7 @@ def _read(asking: ClientQuestion[T], result: asyncio.Future[JSONObject]) -> T:
     try:
         return asking.read(response["result"])
     except ValueError as wrong:
-        raise ClientError(f"The client answered {asking.method} with something else: {wrong}") from None
+        raise ClientError(f"The client answered {asking.method} with an invalid result: {wrong}") from None
 
 
 def _refusal(asking: ClientQuestion[Any], error: Any) -> ClientError:

@@ -106,8 +106,8 @@ async def ask_in_order(pages: Sequence[Page], context: Asker) -> Question:
         return await context.ask_desk(pages)
     target = context.folder or "FOLDER"
     raise HandlerError(
-        f"Nobody can answer: no desk is open. Run `mcpdesk {target}` in a terminal, or sign in on the "
-        "dashboard of a running one, then ask again; a client that offers elicitation can answer, too."
+        f"No person can answer: no desk is open. Run `mcpdesk {target}` in a terminal, or sign in on the "
+        "dashboard of a running one, then ask again. A client with elicitation can also answer."
     )
 
 

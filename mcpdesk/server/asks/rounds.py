@@ -45,7 +45,7 @@ Work = Callable[[Call], Awaitable[JSONObject]]
 Confirm = Callable[[JSONObject], Awaitable[JSONObject]]
 
 ELSEWHERE = "Another machine runs this round: send it again, over HTTP"
-LOST = "The machine that ran this round has ended: the round may or may not have run"
+LOST = "The machine that ran this round has stopped: the round may or may not have run"
 MOST_PARKED = 1_000
 MOST_PARKED_BYTES = 64 << 20
 """Maximum bytes of client data of all parked operations. Dropped ones run again when their client returns."""
@@ -118,7 +118,7 @@ class Round:
         answer within `limit_s` seconds. A later answer is dropped.
         """
         if self.call.stop:
-            raise ClientError("The call is over: nobody is there to be asked")
+            raise ClientError("The call has ended, so its client cannot be asked")
         asking.check(self.call.terms)
         name = self._name(key or asking.kind, is_given=key is not None)
         question = digest([asking.method, asking.params])
@@ -325,7 +325,7 @@ class Round:
         except ValueError as error:
             self._problems[name] = str(error)
             _log.warning(
-                "%s: an invalid answer to %s is asked for again: %s",
+                "%s: asking again after an invalid answer to %s: %s",
                 self.server or self.call.method,
                 name,
                 error,

@@ -105,7 +105,7 @@ class JobRecords:
                     self._not_written(changed)
                     raise
         except StorageError as error:
-            self._complain(f"jobs are not kept for a restart: {error}")
+            self._complain(f"jobs cannot be stored for a restart: {error}")
         finally:
             self._writing_aio = None
 
@@ -210,7 +210,7 @@ class SharedJobRecords(JobRecords):
                     self._changed.pop(final.id, None)
                     return not await self._table.write([self._row(final)], ())
             except StorageError as error:
-                self._complain(f"the end of a job is written later: {error}")
+                self._complain(f"the end of a job will be written later: {error}")
                 await asyncio.sleep(RETRY_S)
 
     async def find(self, identifier: str, owner: str) -> Job | None:
@@ -245,7 +245,7 @@ class SharedJobRecords(JobRecords):
                     await asyncio.sleep(POLL_S)
                     found = await self.find(job.id, job.owner)
                     if found is None:
-                        raise StorageError("the job is not known any more")
+                        raise StorageError("the job is no longer known")
                     job = found
         except TimeoutError:
             pass

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 TURN_S = 0.002
 """Maximum time for which a job may occupy the loop with reports alone."""
-DROPPED = "the result is larger than what is kept"
+DROPPED = "the result exceeds the limit of stored results"
 
 
 def job_owner(principal: Principal) -> str:
@@ -244,7 +244,9 @@ class JobWork:
             revision, schema = self._call.terms.revision, self._tool.output_schema
             encoded = codec.encode(shaping.tool_result(body, revision, schema))
         except LocalProtocolError as reason:
-            failed = outcomes.failed(f"{self._tool.name} returned what cannot be sent: {reason.message}")
+            failed = outcomes.failed(
+                f"{self._tool.name} returned a value that cannot be sent: {reason.message}"
+            )
             encoded, status, message = codec.encode(failed), TaskStatus.FAILED, failed["content"][0]["text"]
         try:
             store.finish(job, status, JobEnding(encoded, error), message)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 KEPT = ("name", "arguments", "_meta")
 """Parameters of a call that are stored to run it again."""
-ELSEWHERE = "another machine goes on with the task, or has it: ask again, over HTTP"
+ELSEWHERE = "another machine has the task: ask again, over HTTP"
 """Error for a task that was taken over, or that belongs to a replica that cannot be asked."""
 
 
@@ -89,7 +89,7 @@ class ProtocolTasks:
             operation.on_task = partial(self._begin, call, tool)
             operation.become_task()
         elif tool.task == "required" and revision.has_core_tasks:
-            raise _not_found(f"{tool.name} can be called as a task only")
+            raise _not_found(f"{tool.name} can only be called as a task")
 
     async def confirm(self, body: JSONObject) -> JSONObject:
         """Return the response `body` after its new task, if any, is written to storage that replicas share.
@@ -272,7 +272,7 @@ class ProtocolTasks:
         if job is None and is_known and self._records is not None:
             job = await self._records.find(call.params["taskId"], owner)
         if job is None:
-            raise invalid_params("Unknown task: it never was, has expired, or is not yours")
+            raise invalid_params("Unknown task: it never existed, has expired, or is not yours")
         return job
 
 

@@ -149,7 +149,9 @@ class TaskWork:
         try:
             encoded = codec.encode(body)
         except LocalProtocolError as error:
-            self._complete(outcomes.failed(f"{self.job.tool} returned what cannot be sent: {error.message}"))
+            self._complete(
+                outcomes.failed(f"{self.job.tool} returned a value that cannot be sent: {error.message}")
+            )
             return
         try:
             self._store.finish(self.job, status, JobEnding(encoded), _said(body) if is_error else "")

@@ -99,7 +99,7 @@ class CallContext:
     def hosted(self) -> ServerState:
         """State of the server that outlives a call. Raises: HandlerError for a server without a folder."""
         if self.server.hosted is None:
-            raise HandlerError("this server has no folder, and so no place for state")
+            raise HandlerError("this server has no folder, so it cannot store state")
         return self.server.hosted
 
     @property

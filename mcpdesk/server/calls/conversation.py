@@ -175,7 +175,7 @@ class Conversation:
             if not _has_expired(principal, headers):
                 self._accept_notification(message, headers)
         elif stateless.is_stateless(message, _version(headers)):
-            return self.refused(None, invalid("a response answers nothing in the stateless era"), True)
+            return self.refused(None, invalid("a response is not allowed in the stateless era"), True)
         elif _has_expired(principal, headers):
             self.requests.receive({"id": message["id"], "error": _EXPIRED})
         else:
@@ -286,7 +286,7 @@ class Conversation:
         if identifier in self.in_flight:
             raise invalid(f"a request with id {identifier!r} is already in flight")
         if len(self.in_flight) >= self.dispatcher.server.limits.in_flight:
-            raise invalid(f"{len(self.in_flight)} requests are in flight already (max_in_flight)")
+            raise invalid(f"{len(self.in_flight)} requests are already in flight (max_in_flight)")
         call = Call(identifier, method, params, terms, outlet, self.transport, self.peer, headers)
         call.principal, call.connection, call.opening = principal, self.connection, self.opening
         if type(meta := params.get("_meta")) is dict and "progressToken" in meta:
@@ -377,7 +377,7 @@ class Conversation:
             return self.refused(None, invalid("an empty batch"), False)
         most = self.dispatcher.server.limits.in_flight
         if len(batch) > most:
-            reason = f"a batch of {len(batch)} messages; allowed are {most} (max_in_flight)"
+            reason = f"a batch of {len(batch)} messages; at most {most} are allowed (max_in_flight)"
             return self.refused(None, invalid(reason), False)
         return self._run_batch(batch, outlet, headers, principal)
 

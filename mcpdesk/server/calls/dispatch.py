@@ -153,7 +153,7 @@ class Dispatcher:
             except LocalProtocolError as error:
                 if call.method != "tools/call":
                     raise
-                problem = f"{call.params['name']} returned what cannot be sent: {error.message}"
+                problem = f"{call.params['name']} returned a value that cannot be sent: {error.message}"
                 return self._response(call.id, call.method, self.tool_calls.failure(call, problem), terms)
         except ProtocolError:
             raise

@@ -54,7 +54,7 @@ def _body(tool: Tool, output: Any, check: Validator | None) -> JSONObject:
     blocks = [output] if content.is_block(output) else output
     if isinstance(blocks, list) and blocks and all(content.is_block(each) for each in blocks):
         if unfit := _unfit(blocks):
-            return failed(f"{tool.name} returned what is no result: {unfit}")
+            return failed(f"{tool.name} returned an invalid result: {unfit}")
         return _declared(tool, {"content": blocks, "isError": False}, check)
     return _from_data(tool, output, check)
 
@@ -83,7 +83,7 @@ def said(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as another:  # `__str__` is hosted code as well
-        return f"(its text cannot be had: {type(another).__name__})"
+        return f"(its text is not available: {type(another).__name__})"
 
 
 def unfit_arguments(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcome:
@@ -142,11 +142,11 @@ def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, s
 def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:
     blocks = list(output.content)
     if unfit := _unfit(blocks):
-        return failed(f"{tool.name} returned what is no result: {unfit}")
+        return failed(f"{tool.name} returned an invalid result: {unfit}")
     body: JSONObject = {"content": blocks, "isError": bool(output.is_error)}
     if output.meta:
         if not isinstance(output.meta, dict):
-            return failed(f"{tool.name} returned what is no result: meta is no object")
+            return failed(f"{tool.name} returned an invalid result: meta is not an object")
         body["_meta"] = output.meta
     if output.structured is not None:
         plain = _plain(output.structured)
@@ -160,7 +160,7 @@ def _unfit(blocks: list[Any]) -> str:
     """Return the reason why clients would reject one of the content blocks; empty if all are valid."""
     for index, block in enumerate(blocks):
         if not content.is_block(block):
-            return f"content[{index}] is no content block"
+            return f"content[{index}] is not a content block"
         try:
             content.check_block(block)
         except ValueError as error:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 RUNNING: ContextVar[tuple[int, Id] | None] = ContextVar("running", default=None)
 """Connection and id of the call that the running code serves, which identifies the call of printed output."""
-_OVER_HTTP = "tokens are sent over HTTP, and this call came"
+_OVER_HTTP = "tokens are sent over HTTP, but this call came"
 PIPES = {
     "memory": f"{_OVER_HTTP} from within mcpdesk",
-    "stdio": f"over stdio the environment of the client has it, as {TOKEN_VARIABLE}",
+    "stdio": f"over stdio, set {TOKEN_VARIABLE} in the environment of the client",
     "unix": f"{_OVER_HTTP} over a Unix socket",
 }
 """Advice on passing a token, by transport, for transports that use no HTTP requests."""

@@ -30,7 +30,7 @@ class SkillRequests:
         uri = call.params["uri"]
         skill = self._server.skills.get(uri)
         if skill is None:
-            raise invalid_params(f"No skill is served at {uri[:200]}")
+            raise invalid_params(f"No skill exists at {uri[:200]}")
         return {"skill": skill_wire(skill)}
 
     async def read_directory(self, call: Call) -> JSONObject:

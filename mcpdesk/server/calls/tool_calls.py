@@ -178,7 +178,7 @@ class ToolCalls:
         """
         tool = self._server.tools.get(name)
         if tool is None:
-            return [SchemaFailure((), f"there is no tool {name!r}")]
+            return [SchemaFailure((), f"no tool {name!r}")]
         try:
             return self._plans.validators(tool)[0].failures(arguments)
         except SchemaError as error:

@@ -168,7 +168,7 @@ class WorkerThreads:
 
     def _exhausted(self) -> str:
         blocked = self._blocked()
-        detail = f", {blocked} of them by functions that block although their call ended" if blocked else ""
+        detail = f", {blocked} of them by functions that still run after their call ended" if blocked else ""
         advice = "Call again later, or raise the setting max_threads."
         return f"All {self.most} threads for plain functions are in use{detail}. {advice}"
 

@@ -163,9 +163,9 @@ def refuse(message: str, code: int = ErrorCode.INTERNAL_ERROR, data: Any = None)
     Raises: ValueError if the code is reserved by the protocol (-32099 to -32000) or not a valid number.
     """
     if not isinstance(code, int) or abs(code) >= 2**53:
-        raise ValueError(f"{code!r} is no error code; take a whole number")
+        raise ValueError(f"{code!r} is not an error code; use a whole number")
     if -32099 <= code <= -32000:
-        raise ValueError(f"{code} is a code of the protocol's own; take one outside -32768 to -32000")
+        raise ValueError(f"{code} is reserved by the protocol; use a code outside -32768 to -32000")
     raise Refusal(code, str(message), data)
 
 

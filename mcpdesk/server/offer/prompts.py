@@ -42,7 +42,7 @@ def messages_of(name: str, rendered: Any) -> list[JSONObject]:
     """
     listed = [rendered] if isinstance(rendered, str | dict) else rendered
     if not isinstance(listed, list | tuple):
-        raise _unusable(name, f"a text or a list of messages is due, not {type(rendered).__name__}")
+        raise _unusable(name, f"expected a text or a list of messages, not {type(rendered).__name__}")
     return [_message(name, number, each) for number, each in enumerate(listed, 1)]
 
 
@@ -53,7 +53,7 @@ def _message(name: str, number: int, given: Any) -> JSONObject:
     said = message.get("content")
     block = content.text(said) if isinstance(said, str) else said
     if not content.is_block(block):
-        raise _unusable(name, f"the content of message {number} is no content block")
+        raise _unusable(name, f"the content of message {number} is not a content block")
     try:
         content.check_block(block)
     except ValueError as error:
@@ -62,4 +62,4 @@ def _message(name: str, number: int, given: Any) -> JSONObject:
 
 
 def _unusable(name: str, reason: str) -> ProtocolError:
-    return ProtocolError(ErrorCode.INTERNAL_ERROR, f"Prompt {name} returned what is no message: {reason}")
+    return ProtocolError(ErrorCode.INTERNAL_ERROR, f"Prompt {name} returned an invalid message: {reason}")

@@ -193,7 +193,7 @@ class Selection(Registry[T]):
 
     def replace(self, items: Iterable[T], unavailable: Iterable[Unavailable] = ()) -> bool:
         """Raises: TypeError, always, because the whole registry defines the items."""
-        raise TypeError(f"the {self.kind}s of a selection are those of its registry")
+        raise TypeError(f"a selection can only contain {self.kind}s of its registry")
 
     def offer(self, name: str) -> bool:
         """Serve a known item from now on, here only if it is named. Raises: LookupError."""

@@ -341,7 +341,7 @@ PHRASES: dict[str, Phrase] = {
     "pattern": lambda facts, _: facts.get("message") or f"must match the pattern {facts['pattern']}",
     "uniqueItems": lambda _facts, _value: "must have no item twice",
     "contains": lambda _facts, _value: "lacks an item that it must contain",
-    "not": lambda _facts, _value: "has a form that is ruled out",
+    "not": lambda _facts, _value: "matches a schema that is not allowed",
     "falseSchema": lambda _facts, _value: "is not allowed here",
     "additionalItems": lambda facts, _: f"must have at most {facts['limit']} items",
 }
@@ -406,12 +406,12 @@ class _Document:
         if key in chain:
             raise SchemaError("the schema refers to itself without going deeper into the value")
         if len(chain) >= MAX_CHAIN:
-            raise SchemaError(f"more than {MAX_CHAIN} schemas apply to one place by way of each other")
+            raise SchemaError(f"more than {MAX_CHAIN} schemas apply to one value through each other")
         total = 1
         for part in self.same_place(node):
             total += self.evaluations(part, (*chain, key))
         if total > MAX_EVALUATIONS:
-            raise SchemaError(f"one place of a value would be checked more than {MAX_EVALUATIONS} times")
+            raise SchemaError(f"one part of a value would be checked more than {MAX_EVALUATIONS} times")
         self._costs[key] = total
         return total
 
@@ -430,7 +430,7 @@ class _Document:
         fragment = unquote(reference[1:])
         if fragment and not fragment.startswith("/"):
             if fragment not in self._anchors:
-                raise SchemaError(f"$ref {reference!r} points to nothing")
+                raise SchemaError(f"$ref {reference!r} does not exist")
             return self._anchors[fragment]
         node: Any = self._root
         for part in fragment.split("/")[1:]:
@@ -443,7 +443,7 @@ def _step(node: Any, part: str, reference: str) -> Any:
         return node[part]
     if isinstance(node, list) and part.isdecimal() and int(part) < len(node):
         return node[int(part)]
-    raise SchemaError(f"$ref {reference!r} points to nothing")
+    raise SchemaError(f"$ref {reference!r} does not exist")
 
 
 def _check_size(schema: dict[str, Any]) -> None:
@@ -481,7 +481,7 @@ def _own_anchors(node: dict[str, Any], is_root: bool) -> Iterator[tuple[str, Any
     if isinstance(identity, str) and identity.startswith("#"):
         yield identity[1:], node
     elif isinstance(identity, str) and not is_root:
-        raise SchemaError(f"$id {identity!r} lies inside the schema; only the whole schema may have one")
+        raise SchemaError(f"$id {identity!r} is inside the schema; only the schema root may have one")
 
 
 def _deeper(node: dict[str, Any]) -> Iterator[Any]:

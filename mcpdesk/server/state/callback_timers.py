@@ -95,14 +95,14 @@ class CallbackTimers:
         """
         now, core = self._clock(), self._core.mark
         if wanted is not None and not 1 <= wanted <= MOST_ID:
-            raise HandlerError(f"callback_id: {wanted} cannot be kept; use 1 to {MOST_ID}, or leave it out")
+            raise HandlerError(f"callback_id: {wanted} is not allowed; use 1 to {MOST_ID}, or omit it")
 
         def work(connection: Any) -> Callback:
             if kept.count(connection) >= MOST:
-                raise HandlerError(f"{MOST} callbacks wait already, which is the most; cancel some")
+                raise HandlerError(f"{MOST} callbacks are already waiting, which is the limit; cancel some")
             if wanted is not None and not kept.make_free(connection, wanted):
                 reason = (
-                    f"callback_id: {wanted} waits already; cancel it first, use another id, or leave it out"
+                    f"callback_id: {wanted} is already waiting; cancel it first, use another id, or omit it"
                 )
                 raise HandlerError(reason)
             return kept.add(connection, message, delay_s, repeat_count, peer, now, wanted, core)

@@ -78,7 +78,9 @@ class Lifespan:
         except Exception:
             _log.exception("%s: lifespan failed after its yield", self._place)
             return
-        _log.warning("%s: lifespan yields more than once; the rest of it did not run", self._place)
+        _log.warning(
+            "%s: lifespan yields more than once; the code after the second yield did not run", self._place
+        )
         await running.aclose()
 
     def _failure(self, error: BaseException) -> HandlerError:
