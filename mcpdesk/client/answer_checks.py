@@ -142,7 +142,7 @@ def checked_result(method: str, result: JSONObject) -> JSONObject:
     """Return the result of a request if its shape is valid for the method. Raises: InvalidAnswer."""
     cursor = result.get("nextCursor")
     if cursor is not None and not isinstance(cursor, str):
-        raise InvalidAnswer("nextCursor is no text", excerpt=excerpt(repr(cursor)))
+        raise InvalidAnswer("nextCursor is not a string", excerpt=excerpt(repr(cursor)))
     if method not in SHAPES:
         return result
     shape = SHAPES[method]
@@ -181,13 +181,13 @@ def _invalid(method: str, reason: str, value: Any) -> InvalidAnswer:
 def _item_fault(item: Any, shape: ListShape) -> str:
     """Return the error in an item, worded to follow its index, or an empty string."""
     if not isinstance(item, dict):
-        return " is no object"
+        return " is not an object"
     for field, expected in shape.fields.items():
         value = item.get(field)
         if value is None and field in shape.required:
             return f"{_name_of(item)} has no {field}"
         if value is not None and not isinstance(value, expected):
-            return f"{_name_of(item)}: {field} is wrong"
+            return f"{_name_of(item)}: {field} is invalid"
     return ""
 
 

@@ -119,7 +119,7 @@ class ChildProcess(ConnectedTransport):
     async def send(self, message: JSONObject) -> None:
         """Write a message, waiting while the pipe is full. Raises: ProgramEnded."""
         if self._run is None:
-            raise self._end or Unreachable("the program does not run")
+            raise self._end or Unreachable("the program is not running")
         await self._run.write(codec.encode(message) + b"\n")
 
     async def close(self) -> None:
@@ -321,10 +321,10 @@ def _cannot_start(program: ProgramCommand, error: Exception) -> str:
     name = program.argv[0]
     if isinstance(error, FileNotFoundError):
         if program.folder is not None and not program.folder.is_dir():
-            return f"there is no folder {program.folder} to run it in"
-        return f"there is no program {name!r}"
+            return f"its working folder {program.folder} does not exist"
+        return f"program {name!r} does not exist"
     if isinstance(error, PermissionError):
-        return f"{name!r} may not be run"
+        return f"{name!r} is not executable"
     reason = error.strerror if isinstance(error, OSError) else str(error)
     return f"{name!r} cannot be started: {reason}"
 

@@ -130,9 +130,9 @@ def server_names(text: str) -> list[str]:
 def _reason(server: Mapping[str, _Value]) -> str:
     """Reason for leaving a server unchanged, or an empty text."""
     if _place_of_command(server):
-        return "it is behind the tap already"
+        return "it is already behind the tap"
     if "command" not in server:
-        return "it is reached by a URL, and no program is started"
+        return "it is reached by a URL, so no program is started"
     command, args = server["command"].value, server["args"].value if "args" in server else None
     if isinstance(command, list):  # OpenCode
         if not command or not all(isinstance(word, str) for word in command):

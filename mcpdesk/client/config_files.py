@@ -84,7 +84,7 @@ class ConfigFile(Struct, frozen=True):
             if each.name == name:
                 return each
         known = ", ".join(each.name for each in self.servers)
-        raise DeskUserError(f"{self.path}: there is no server {name[:80]!r}.", f"Its servers: {known}.")
+        raise DeskUserError(f"{self.path} has no server {name[:80]!r}.", f"Its servers: {known}.")
 
 
 def is_config_file(text: str) -> bool:
@@ -104,7 +104,7 @@ def read_config(path: Path) -> ConfigFile:
         hint = (
             f'Write {{"mcpServers": {{"name": {{"command": ...}}}}}}. Keys that are read: {known_formats()}.'
         )
-        raise DeskUserError(f"{path}: there are no servers in it.", hint)
+        raise DeskUserError(f"{path} contains no servers.", hint)
     servers: list[ConfiguredServer] = []
     for section in here:
         repeated = set(section.repeated)
@@ -136,7 +136,7 @@ def _named_once(server: ConfiguredServer, taken: set[str]) -> ConfiguredServer:
     while name in taken:
         number += 1
         name = f"{base}-{number}"
-    remark = f"an earlier entry is named {server.name[:80]!r} as well"
+    remark = f"an earlier entry has the same name {server.name[:80]!r}"
     return msgspec.structs.replace(server, name=name, remarks=(*server.remarks, remark))
 
 
@@ -150,13 +150,13 @@ def read_text(path: Path) -> str:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise DeskUserError(f"{path}: {error.strerror}.", "Is it the right file?") from None
+        raise DeskUserError(f"{path}: {error.strerror}.", "Check the path.") from None
     if len(data) > LARGEST:
         raise DeskUserError(f"{path}: a configuration has at most {LARGEST} bytes.")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise DeskUserError(f"{path}: this is no text in UTF-8.") from None
+        raise DeskUserError(f"{path} is not UTF-8 text.") from None
 
 
 def language_of(path: Path, text: str) -> str:
@@ -172,7 +172,7 @@ def language_of(path: Path, text: str) -> str:
 def parsed(path: Path, text: str) -> Any:
     """Parse the content of a file. Raises: DeskUserError with the line and reason."""
     language = language_of(path, text)
-    hint = f"It has to be {language}."
+    hint = f"It must be {language}."
     try:
         match language:
             case "TOML":

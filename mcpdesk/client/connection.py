@@ -465,7 +465,7 @@ class ServerConnection:
         knows = agreement.revision.is_stateless and self._transport.closing_cancels
         if isinstance(error, CallError) or knows:
             return
-        params = {"requestId": identifier, "reason": "the caller does not wait any more"}
+        params = {"requestId": identifier, "reason": "the caller no longer waits"}
         message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
         self._farewells.begin(lambda: self._transport.send(message))
 
@@ -493,15 +493,15 @@ class ServerConnection:
         """
         questions = self._questions()
         if not questions:
-            raise InvalidAnswer("it has questions, and this client answers no questions")
+            raise InvalidAnswer("it asks questions, but this client cannot answer any")
         if not isinstance(requests, dict):
-            raise InvalidAnswer("inputRequests is no object", excerpt=excerpt(repr(requests)))
+            raise InvalidAnswer("inputRequests is not an object", excerpt=excerpt(repr(requests)))
         for key, each in requests.items():
             method = each.get("method") if isinstance(each, dict) else None
             if not isinstance(method, str) or method not in questions:
                 raise InvalidAnswer(f"{key[:80]!r} asks for {str(method)[:80]!r}, which was not offered")
             if fault := question_fault(method, each.get("params", {})):
-                raise InvalidAnswer(f"the question {key[:80]!r} is wrong: {fault}")
+                raise InvalidAnswer(f"the question {key[:80]!r} is invalid: {fault}")
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = {
@@ -556,8 +556,8 @@ class ServerConnection:
             call = next(iter(running.values())) if len(running) == 1 else self._unrelated
         if identifier in call.questions or len(call.questions) == MOST_QUESTIONS:
             if is_related:
-                raise InvalidAnswer("it asks too many questions at a time")
-            self._refuse(identifier, ProtocolError(ErrorCode.INVALID_REQUEST, "Too many questions at a time"))
+                raise InvalidAnswer("it asks too many questions at once")
+            self._refuse(identifier, ProtocolError(ErrorCode.INVALID_REQUEST, "Too many questions at once"))
             return
         answering = self._reply_to(identifier, method, params, call)
         if call.group is not None:
@@ -593,7 +593,7 @@ class ServerConnection:
                 text = data if isinstance(data, str) else codec.encode(data).decode()
                 self._note(f"{params.get('level')}: {text}", call)
             case "notifications/elicitation/complete":
-                self._note("what the link was for is done", call)
+                self._note("the connection is no longer needed", call)
 
     def _withdraw_question(self, identifier: Any) -> None:
         """Stop answering a question that the server withdrew."""

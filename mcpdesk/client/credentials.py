@@ -29,6 +29,7 @@ def _sendable(secret: str, what: str) -> str:
     """
     if not (secret.isascii() and secret.isprintable()) or secret != secret.strip() or " " in secret:
         raise DeskUserError(
-            f"The {what} has characters no header can carry.", "Is it complete, and nothing else?"
+            f"The {what} has characters that a header must not contain.",
+            "Check that it is complete and contains nothing else.",
         )
     return secret

@@ -234,7 +234,7 @@ async def _rounds(call: ClientCall, request: Send) -> ServerResponse:
             await asyncio.sleep(PAUSE_S)
         state = {"requestState": result["requestState"]} if "requestState" in result else {}
         sent = replace(request, params=request.params | {"inputResponses": answers} | state)
-    raise InvalidAnswer(f"{request.method}: it asked {MOST_ROUNDS} times and still has questions")
+    raise InvalidAnswer(f"{request.method}: it asked {MOST_ROUNDS} times, which is the limit")
 
 
 async def _cancelling(call: ClientCall, work: Awaitable[ServerResponse], cancel: Send) -> ServerResponse:
@@ -289,7 +289,7 @@ def _ended(task: JSONObject, frame: bytes) -> ServerResponse:
         code, said = error.get("code"), error.get("message", "the task failed")
         known = {"code": code if isinstance(code, int) else ErrorCode.INTERNAL_ERROR, "message": str(said)}
         return ServerResponse({"error": error | known}, frame)
-    raise InvalidAnswer(f"a task is {task['status']!r} and does not say how it ended")
+    raise InvalidAnswer(f"a task is {task['status']!r} without an outcome")
 
 
 def _task_state(task: JSONObject) -> str:
@@ -344,7 +344,7 @@ def without_invalid_headers(tools: list[JSONObject]) -> list[JSONObject]:
         try:
             mirrored(tool["inputSchema"])
         except ValueError as error:
-            _LOG.warning("tool %r is left out: %s", tool["name"][:80], error)
+            _LOG.warning("tool %r is skipped: %s", tool["name"][:80], error)
         else:
             kept.append(tool)
     return kept

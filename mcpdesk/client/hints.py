@@ -13,43 +13,47 @@ from mcpdesk.protocol.client_questions import wants_older_revision
 
 URL_REQUIRED = -32042
 """Code of an error with links that the person must open first. Source: MCP 2025-11-25, client/elicitation."""
-NOT_STARTED = "Is it installed, on PATH and executable? Its whole path works, too."
-ENDED = "Run the command by itself in a terminal: what it says there tells why."
-NOT_THERE = "Does the server run, and are host and port right?"
-CERTIFICATE = "SSL_CERT_FILE names a file of certificates to trust instead; use http:// if it speaks no TLS."
-CLOSED = "The server closed the connection: its own log may say why."
-WRONG_PATH = "Is the path right? Most servers answer at /mcp, older ones at /sse."
-REDIRECT = "Name the URL it redirects to, if you trust it; one that leads to a login page needs a token."
-FAILED = "The server itself failed: its own log says why."
-PAGE = "This is a page for people. Most servers answer at /mcp, older ones at /sse."
-EMPTY = "A request needs an answer; 202 and 204 are for notifications. The server's own log may say more."
-BAD_ENCODING = "The server, or a proxy before it, must send what the header says: switch its compression off."
-BROKEN_HTTP = "The server, or a proxy before it, breaks HTTP: its own log may say more."
-OTHER_PROTOCOL = "Does something else listen at this port? A server with TLS is reached by https://."
-BAD_BYTES = "The server breaks the protocol: the traffic of the desk (mcpdesk TARGET, then 2) has its bytes."
-TOO_MUCH = "The bound protects this machine's memory: the server must send less."
-OTHER_ID = "A server must answer with the id of the request, as it was sent: its own log may say more."
-NO_ANSWER = "The server, or a proxy before it, ended the stream too early: its own log may say why."
-NO_TOKEN = "Give a token with --token-env, the key with --key-env, or log in: mcpdesk login URL."
+NOT_STARTED = "Check that it is installed, on PATH and executable, or use its full path."
+ENDED = "Run the command in a terminal: its output shows the reason."
+NOT_THERE = "Check that the server is running, and the host and port."
+CERTIFICATE = "Set SSL_CERT_FILE to a file of certificates to trust, or use http:// if the server has no TLS."
+CLOSED = "The server closed the connection: see its log."
+WRONG_PATH = "Check the path. Most servers use /mcp, older ones /sse."
+REDIRECT = (
+    "Use the URL that it redirects to, if you trust it. If that is a login page, the server needs a token."
+)
+FAILED = "The server failed: see its log."
+PAGE = "This is a web page. Most servers use /mcp, older ones /sse."
+EMPTY = "A request needs an answer; 202 and 204 are for notifications. See the server's log."
+BAD_ENCODING = (
+    "The server, or a proxy before it, must send what the header declares: turn its compression off."
+)
+BROKEN_HTTP = "The server, or a proxy before it, violates HTTP: see its log."
+OTHER_PROTOCOL = "Check that no other program uses this port. A server with TLS needs https://."
+BAD_BYTES = "The server violates the protocol: Traffic on the desk (mcpdesk TARGET, then 2) shows its bytes."
+TOO_MUCH = "The limit protects this machine's memory: the server must send less."
+OTHER_ID = "A server must answer with the unchanged id of the request: see its log."
+NO_ANSWER = "The server, or a proxy before it, ended the stream too early: see its log."
+NO_TOKEN = "Use a token (--token-env), the key (--key-env), or log in: mcpdesk login URL."
 LOG_IN = "T logs in with a browser, and so does `mcpdesk login` in a shell."
-GIVE_TOKEN = "On the desk, T takes it now."
-NO_LOGIN_NAMED = "It names no place to log in."
-FORBIDDEN = "It refuses this caller: another token or key (--token-env, --key-env) may have the right."
+GIVE_TOKEN = "On the desk, T sets it."
+NO_LOGIN_NAMED = "It names no authorization server."
+FORBIDDEN = "It denies this caller access: use another token or key (--token-env, --key-env)."
 WRONG_HOST = (
-    "The server refuses this Host name: reach it by a name it knows, or add this one to those it allows."
+    "The server rejects this Host name: use a name that it allows, or add this one to its allowed hosts."
 )
 CHALLENGE = (
-    "A guard for browsers stands before the server: let its owner exempt the path, or use a direct URL."
+    "A bot protection in front of the server demands a browser: ask to exempt the path, or use a direct URL."
 )
-TOO_MANY = "The server wants fewer requests: wait, then try again."
-NOT_UP = "A proxy answers, and the server behind it does not: does that run?"
-TOO_SLOW = "A proxy gave up waiting for the server behind it: that is too slow, or does not run."
-BUSY = "The server is not ready, or has too much to do: wait, then try again."
-REVISION = "Name a revision that it knows: --revision 2025-06-18, for example."
+TOO_MANY = "The server limits the rate of requests: wait, then try again."
+NOT_UP = "A proxy answered, but the server behind it did not: check that it is running."
+TOO_SLOW = "A proxy stopped waiting for the server behind it: it is too slow, or not running."
+BUSY = "The server is not ready or overloaded: wait, then try again."
+REVISION = "Select a revision that it supports, for example --revision 2025-06-18."
 ASK_OLDER = "The server can ask questions only in an older revision: try again with --revision 2025-11-25."
 OPEN_LINK = "Open the link in a browser, finish there, and call again."
-NO_PROTOCOL = "Is it an MCP server? --era handshake and --revision speak an older revision to it."
-REFUSED_REQUEST = "The server refuses the request: its words, or its own log, say why."
+NO_PROTOCOL = "Check that it is an MCP server. --era handshake or --revision selects an older revision."
+REFUSED_REQUEST = "The server rejected the request: see its message, or its log."
 BY_STATUS = {
     401: NO_TOKEN,
     403: FORBIDDEN,
@@ -110,8 +114,8 @@ def shell_token_hint(missing: MissingToken) -> str:
     about = f"It needs {other} token{missing.scope_words}"
     if missing.has_login:
         wish = f" --scope '{excerpt(' '.join(missing.scopes))}'" if missing.is_insufficient else ""
-        return f"{about}. Log in: mcpdesk login URL{wish}. Or give one: --token-env VAR."
-    return f"{about}: give it by --token-env VAR, or in a header by --header. {NO_LOGIN_NAMED}"
+        return f"{about}. Log in: mcpdesk login URL{wish}. Or use --token-env VAR."
+    return f"{about}: use --token-env VAR or --header. {NO_LOGIN_NAMED}"
 
 
 def desk_token_hint(missing: MissingToken) -> str:
@@ -189,9 +193,9 @@ def hint(error: CallError, *, is_first: bool = False) -> str:
 
 AT_DESK = {
     ENDED: "Its last lines are in the log (5).",
-    REVISION: "V speaks another revision with it.",
-    NO_PROTOCOL: "Is it an MCP server? V speaks an older revision with it.",
-    BAD_BYTES: "The server breaks the protocol: its bytes are in the traffic (2).",
+    REVISION: "V selects another revision with it.",
+    NO_PROTOCOL: "Check that it is an MCP server. V selects an older revision.",
+    BAD_BYTES: "The server violates the protocol: Traffic (2) shows its bytes.",
 }
 """Replacement at the desk for a hint that is meant for a shell."""
 

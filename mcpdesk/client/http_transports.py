@@ -243,7 +243,7 @@ class HttpRequests:
     def _opened(self) -> aiohttp.ClientSession:
         """Return the connection pool, creating it if needed. Raises: CallError after `close`."""
         if self._is_closed:
-            raise CallError("closed while the call was under way")
+            raise CallError("closed while the call was running")
         if self._session is None:
             self._session = _session(self._addresses.server_socket)
         return self._session
@@ -269,7 +269,7 @@ class HttpRequests:
         else:
             new_socket = addresses.server_socket if step.is_named_by_server else None
         if self._is_closed:
-            raise CallError("closed while the call was under way")
+            raise CallError("closed while the call was running")
         session = _session(new_socket)
         self._metadata_sessions.add(session)
         try:
@@ -528,7 +528,7 @@ class SseChannel:
         """Close the stream, and thus the connection."""
         self._reader.cancel()
         await asyncio.wait([self._reader])
-        self._fail(CallError("closed while the call was under way"))
+        self._fail(CallError("closed while the call was running"))
 
     async def _read(self) -> None:
         """Pass messages to `on_data` until the stream ends."""
@@ -552,10 +552,10 @@ class SseChannel:
             place = urljoin(self._requests.url, given)
             here, there = urlsplit(self._requests.url), urlsplit(place)
         except ValueError:
-            reason = "it wants messages to be posted where no URL leads"
+            reason = "its endpoint for messages is not a URL"
             raise InvalidAnswer(reason, excerpt=excerpt(given)) from None
         if (here.scheme, here.netloc) != (there.scheme, there.netloc):
-            reason = f"it wants messages to be posted to another server, {excerpt(without_query(place))}"
+            reason = f"its endpoint for messages is on another server, {excerpt(without_query(place))}"
             raise InvalidAnswer(reason, excerpt=excerpt(place))
         return place
 
@@ -672,13 +672,15 @@ def checked_url(url: str) -> str:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise DeskUserError(f"This is no URL: {error}.", hint) from None
+        raise DeskUserError(f"Invalid URL: {error}.", hint) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise DeskUserError(f"{excerpt(url)}: only http:// and https:// URLs can be called.", hint)
     if parts.username is not None or parts.password is not None:
-        raise DeskUserError("A URL carries no user and password here.", "Give a token or a key instead.")
+        raise DeskUserError(
+            "A URL must not contain a user or password here.", "Use a token or a key instead."
+        )
     if not url.isprintable() or " " in url:
-        raise DeskUserError("A URL has no blanks and no control characters.", hint)
+        raise DeskUserError("A URL must not contain spaces or control characters.", hint)
     return url
 
 

@@ -65,7 +65,7 @@ class InMemory(ClientTransport):
     async def close(self) -> None:
         """Close the connection."""
         self._channel.close("the caller has left")
-        self._replies.fail(CallError("closed while the call was under way"))
+        self._replies.fail(CallError("closed while the call was running"))
         if self._on_close is not None:
             await self._on_close()
 

@@ -65,7 +65,7 @@ def discovered(reply: ServerReply) -> Agreement | None:
     if any(name in BY_NAME and not BY_NAME[name].is_stateless for name in versions):
         return None
     served = excerpt(", ".join(versions)) or "none"
-    raise InvalidAnswer(f"it serves the revisions {served}, this client {', '.join(BY_NAME)}")
+    raise InvalidAnswer(f"it supports the revisions {served}, this client {', '.join(BY_NAME)}")
 
 
 def shaken(result: JSONObject) -> tuple[Agreement, str]:
@@ -79,7 +79,7 @@ def shaken(result: JSONObject) -> tuple[Agreement, str]:
         named = "no revision" if version is None else f"the revision {excerpt(str(version))[:40]!r}"
         older = [each for each in _WITH_HANDSHAKE if isinstance(version, str) and each.name < version]
         revision = older[-1] if older and _DATE.fullmatch(str(version)) else LATEST_HANDSHAKE
-        fault = f"it answers the handshake with {named}; {revision.name} is spoken"
+        fault = f"it answers the handshake with {named}; {revision.name} is used"
     return _agreement(revision, result.get("serverInfo"), result), fault
 
 

@@ -65,7 +65,7 @@ class PublishedSkills:
         entry: Any = (await self._result("skills/get", {"uri": uri})).get("skill")
         fault = entry_fault(entry) if isinstance(entry, dict) else "the result has no skill"
         if not fault and entry["uri"] != uri:
-            fault = f"the entry is that of {entry['uri'][:200]}"
+            fault = f"the entry is for {entry['uri'][:200]}"
         if fault:
             raise InvalidAnswer(f"skills/get: {fault}")
         known: JSONObject = entry
@@ -83,7 +83,7 @@ class PublishedSkills:
             with suppress(RpcError, InvalidAnswer):
                 await self.entry(entry["uri"])
         if fault := self._fault(uri, result):
-            raise InvalidAnswer(f"{uri[:200]} is not what its skill promises: {fault}")
+            raise InvalidAnswer(f"{uri[:200]} does not match its skill: {fault}")
 
     def _around(self, uri: str) -> list[JSONObject]:
         """Entries of the skills that contain a file; several if skills are nested."""

@@ -50,9 +50,9 @@ def root_uri(text: str) -> str:
     parts = urlsplit(text)
     is_file = parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.startswith("/")
     if not is_file or parts.query or parts.fragment:
-        raise ValueError(f"{text[:80]!r} is no folder: write file:///FOLDER, or its whole path.")
+        raise ValueError(f"{text[:80]!r} is not a folder: write file:///FOLDER or an absolute path.")
     if ".." in unquote(parts.path).split("/"):
-        raise ValueError(f"{text[:80]!r} has `..` in it: write where it leads.")
+        raise ValueError(f"{text[:80]!r} contains `..`: write the resolved path.")
     if not Path(unquote(parts.path)).is_dir():
-        raise ValueError(f"There is no folder {unquote(parts.path)[:200]!r}.")
+        raise ValueError(f"Folder {unquote(parts.path)[:200]!r} does not exist.")
     return text

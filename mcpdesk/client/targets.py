@@ -116,7 +116,7 @@ def find_target(
         return FolderTarget(path.resolve())
     if not path.exists():
         hint = "A server is a folder, a URL, a configuration or Python file, or `-- COMMAND ARGS`."
-        raise DeskUserError(f"There is no folder and no file {text!r}.", hint)
+        raise DeskUserError(f"No folder or file {text!r}.", hint)
     if path.suffix == ".py":
         return python_command(path.resolve(), name, packages)
     if path.suffix == ".jsonl":
@@ -171,7 +171,7 @@ def configured(server: ConfiguredServer, config: ConfigFile) -> UrlTarget | Comm
         folder = workspace / Path(server.folder).expanduser()
     for name in server.environment:
         if not name or "=" in name:
-            raise DeskUserError(f"{server.name}: env has {name[:80]!r}, which is no name of a variable.")
+            raise DeskUserError(f"{server.name}: env has {name[:80]!r}, which is not a variable name.")
     if any("\0" in text for text in (*server.argv, server.folder, *server.environment.values())):
         raise DeskUserError(f"{server.name}: its command has a NUL character.")
     _check_program(server, folder)
@@ -186,7 +186,7 @@ def _url_target(server: ConfiguredServer) -> UrlTarget:
     is_socket = url.lower().startswith(("ws://", "wss://"))
     if not is_socket and not url.lower().startswith(("http://", "https://")):
         raise DeskUserError(
-            f"{server.name}: its url has to begin with http://, https://, ws:// or wss://: {url[:200]}."
+            f"{server.name}: its url must begin with http://, https://, ws:// or wss://: {url[:200]}."
         )
     try:
         checked_url(f"http{url[2:]}" if is_socket else url)
@@ -194,7 +194,7 @@ def _url_target(server: ConfiguredServer) -> UrlTarget:
         raise DeskUserError(f"{server.name}: {error}", error.hint) from None
     for name, value in server.headers.items():
         if not _HEADER_NAME.fullmatch(name):
-            raise DeskUserError(f"{server.name}: {name[:80]!r} is no name of a header.")
+            raise DeskUserError(f"{server.name}: {name[:80]!r} is not a header name.")
         if not _HEADER_VALUE.fullmatch(value):
             raise DeskUserError(f"{server.name}: the header {name} has characters that cannot be sent.")
     if problem := server.login.problem():
@@ -228,7 +228,7 @@ def python_command(path: Path, name: str, packages: Sequence[str]) -> CommandTar
         uv = shutil.which("uv")
         if uv is None:
             hint = "Install uv (https://docs.astral.sh/uv), or run the file by a Python that has them."
-            raise DeskUserError(f"{path.name} needs {', '.join(needed)}, which uv would bring.", hint)
+            raise DeskUserError(f"{path.name} needs {', '.join(needed)}, which uv can install.", hint)
         command = (uv, "run", "--no-project", *[f"--with={each}" for each in needed])
     else:
         command = (_python_for(path),)
@@ -256,7 +256,7 @@ def _dependencies(path: Path) -> list[str]:
     try:
         given = tomllib.loads("\n".join(lines)).get("dependencies", [])
     except tomllib.TOMLDecodeError as error:
-        raise DeskUserError(f"{path}: its script block is no TOML: {error}.") from None
+        raise DeskUserError(f"{path}: its script block is not valid TOML: {error}.") from None
     return [each for each in given if isinstance(each, str)] if isinstance(given, list) else []
 
 

@@ -161,7 +161,7 @@ class ServerReply(Struct, frozen=True):
             is_stream = media_type.startswith("text/event-stream")
             return "an event stream that ended without the answer" if is_stream else "an empty answer"
         if self.body.startswith(GZIP):
-            return "a body compressed with gzip, and no Content-Encoding that says so"
+            return "a body compressed with gzip, and no matching Content-Encoding"
         if is_page(self.body, media_type):
             return f"no JSON-RPC answer, but text/html: {excerpt(words(self.body, media_type))}"
         return f"no JSON-RPC answer, but {media_type[:80] or 'no content type'}: {excerpt(self.body)[:SHOWN]}"
@@ -182,7 +182,7 @@ class ServerReply(Struct, frozen=True):
             said = f"{where}, and such redirects are not followed"
         about = f"HTTP {self.status}{f': {said}' if said else ''}"
         if is_challenge(self.headers):
-            about = f"{about}: a guard in front of the server wants to see a browser (challenge)"
+            about = f"{about}: a bot protection in front of the server demands a browser (challenge)"
         if self.status in (429, 503) and (after := excerpt(self.headers.get("retry-after", ""))):
             about = f"{about}; Retry-After: {after}"
         challenge = clean(self.headers.get("www-authenticate", "")[:MOST_CHALLENGE])
@@ -279,12 +279,12 @@ class SessionGone(HttpError):
 def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str]) -> str:
     """Return the error in the response to a request, or an empty string."""
     if message.get("jsonrpc") != "2.0":
-        return "the answer is no JSON-RPC message"
+        return "the answer is not a JSON-RPC message"
     if is_error(message) and message.get("id") is None:
         return ""  # the server could not read our id
     answered = message.get("id")
     if answered is None:
-        return f"the answer has no id, and the request has {identifier!r}"
+        return f"the answer has no id; the request has {identifier!r}"
     if not is_id(answered) or answered != identifier:
         return f"the answer is to request {answered!r}, not to {identifier!r}"
     if ("result" in message) == ("error" in message):
@@ -293,7 +293,7 @@ def _response_fault(message: JSONObject, identifier: Id, kinds: Collection[str])
         return "" if is_error(message) else "the error of the answer has no code or no message"
     result = message["result"]
     if not isinstance(result, dict):
-        return "the result is no object"
+        return "the result is not an object"
     if result.get("resultType", "complete") not in kinds:
         return f"the result is of type {excerpt(str(result['resultType']))!r}, which was not offered"
     return ""

@@ -65,8 +65,8 @@ class UntrustedFileError(DeskUserError):
 
     def __init__(self, file: UntrustedFile) -> None:
         super().__init__(
-            f"{file.path} names servers to start or reach, and you have not agreed to this content.",
-            f"Look at it and agree: mcpdesk trust {shlex.quote(file.path)}. Or agree once with --trust.",
+            f"{file.path} names servers to start or connect to, and you have not trusted this content.",
+            f"Read it and trust it: mcpdesk trust {shlex.quote(file.path)}. Or trust it once with --trust.",
         )
         self.file = file
 

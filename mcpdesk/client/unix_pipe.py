@@ -61,7 +61,7 @@ class UnixPipe(ConnectedTransport):
 
     async def close(self) -> None:
         """Close the connection and end all exchanges."""
-        self._end = self._end or CallError("closed while the call was under way")
+        self._end = self._end or CallError("closed while the call was running")
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait({self._reading})

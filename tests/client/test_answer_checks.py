@@ -24,7 +24,7 @@ def value(message: Any, identifier: Any = 1) -> dict[str, Any]:
     [
         (None, "no JSON-RPC answer|an empty answer"),
         ([response(result={})], "no JSON-RPC answer|an empty answer"),
-        ({"id": 1, "result": {}}, "no JSON-RPC message"),
+        ({"id": 1, "result": {}}, "not a JSON-RPC message"),
         (response(id=2, result={}), "to request 2, not to 1"),
         (response(id="1", result={}), "to request '1', not to 1"),
         (response(id=True, result={}), "to request True"),
@@ -70,13 +70,13 @@ def tool(**changes: Any) -> dict[str, Any]:
     [
         (None, "no list called tools"),
         ({}, "no list called tools"),
-        ([5], "tools 0 is no object"),
+        ([5], "tools 0 is not an object"),
         ([tool(), tool(name="")], "tools 1 has no name"),
-        ([tool(name=5)], "name is wrong"),
+        ([tool(name=5)], "name is invalid"),
         ([tool(inputSchema=None)], "greet.* has no inputSchema"),
         ([tool(inputSchema={"type": "array"})], "greet.* has no inputSchema"),
-        ([tool(description=5)], "description is wrong"),
-        ([tool(outputSchema=[])], "outputSchema is wrong"),
+        ([tool(description=5)], "description is invalid"),
+        ([tool(outputSchema=[])], "outputSchema is invalid"),
     ],
 )
 def test_tools_that_are_none_are_refused(tools: Any, reason: str) -> None:
@@ -97,7 +97,7 @@ def test_good_tools_and_cursors_pass() -> None:
         ({}, "no list called content"),
         ({"content": "x"}, "no list called content"),
         ({"content": [], "isError": "yes"}, "isError"),
-        ({"content": [5]}, "content 0 is no object"),
+        ({"content": [5]}, "content 0 is not an object"),
         ({"content": [{}]}, "content 0 has no type"),
         ({"content": [{"type": "text", "text": "a"}, {"type": "text"}]}, "content 1, text, has no text"),
         ({"content": [{"type": "image", "data": "x"}]}, "has no mimeType"),

@@ -147,10 +147,10 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
     ("program", "told"),
     [
         (ProgramCommand(("no-such-program-here",)), "there is no program 'no-such-program-here'"),
-        (ProgramCommand((str(ROOT / "README.md"),)), "may not be run"),
+        (ProgramCommand((str(ROOT / "README.md"),)), "is not executable"),
         (
             ProgramCommand((sys.executable,), folder=Path("/no/such/folder")),
-            "there is no folder /no/such/folder",
+            "folder /no/such/folder does not exist",
         ),
         (ProgramCommand(("a\0b",)), "cannot be started: embedded null byte"),
         (ProgramCommand((sys.executable,), {"A": "b\0c"}), "cannot be started: embedded null byte"),

@@ -65,7 +65,7 @@ def test_a_file_of_vs_code_has_comments_and_asks(tmp_path: Path) -> None:
     assert one.argv == ("uvx", "one", "--key=secret")
     assert [(each.description, each.is_secret) for each in asked] == [("The API key", True)]
     assert (two.url, two.kind) == ("http://localhost:1/sse?a=//b", "sse")
-    assert two.remarks == ("'surprise' means nothing here",)
+    assert two.remarks == ("'surprise' is not allowed here",)
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_variables_are_replaced_once(text: str, value: str, tmp_path: Path) -> N
     ("text", "told"),
     [
         ("${NO}", r"\$\{NO\} has no value: the environment variable is not set"),
-        ("${input:no}", r"\$\{input:no\} has no value: inputs has nothing"),
-        ("${command:x}", r"known are \$\{NAME\}"),
+        ("${input:no}", r"\$\{input:no\} has no value: inputs contains nothing"),
+        ("${command:x}", r"allowed: \$\{NAME\}"),
     ],
 )
 def test_a_variable_without_a_value_is_named(text: str, told: str, tmp_path: Path) -> None:
@@ -99,8 +99,8 @@ def test_a_variable_without_a_value_is_named(text: str, told: str, tmp_path: Pat
     ("text", "told"),
     [
         ('{"mcpServers": {\n  "x": nothing}}', r"mcp\.json:2:8: Expecting value"),
-        ("[]", "there are no servers in it"),
-        ('{"mcpServers": []}', "there are no servers in it"),
+        ("[]", "contains no servers"),
+        ('{"mcpServers": []}', "contains no servers"),
         ("[" * 100_000, "nested too deeply"),
         ("", "Expecting value"),
     ],
@@ -113,12 +113,12 @@ def test_a_file_that_cannot_be_read_is_named_with_the_place(text: str, told: str
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ("5", "has to be an object"),
+        ("5", "must be an object"),
         ("{}", "needs either a command or a url"),
         ('{"command": "a", "url": "b"}', "needs either a command or a url"),
-        ('{"command": "a", "args": "b"}', "args has to be a list"),
-        ('{"url": "a", "headers": []}', "headers has to be an object"),
-        ('{"url": "a", "type": "pigeon"}', "type is 'pigeon'; known are stdio"),
+        ('{"command": "a", "args": "b"}', "args must be a list"),
+        ('{"url": "a", "headers": []}', "headers must be an object"),
+        ('{"url": "a", "type": "pigeon"}', "type is 'pigeon'; allowed: stdio"),
         ('{"command": " "}', "its command is empty"),
     ],
 )

@@ -117,8 +117,8 @@ def test_opencode(tmp_path: Path) -> None:
     found = targets(tmp_path / "opencode.json", OPENCODE)
     assert found["near"] == command("sh", "-c", "t1", A="from outside")
     assert found["far"] == UrlTarget("https://a.test/mcp", {"Authorization": "Bearer t1"})
-    assert "{file:...} is not read" in _problem(found["secret"])
-    assert "command has to be a list" in _problem(found["text"])
+    assert "{file:...} is not supported" in _problem(found["secret"])
+    assert "command must be a list" in _problem(found["text"])
     assert "command is empty" in _problem(found["none"])
 
 
@@ -127,7 +127,7 @@ def test_goose(tmp_path: Path) -> None:
     assert found["near"] == command("sh", "-c", "on", TOKEN="t1", A="1")
     assert found["far"] == UrlTarget("https://a.test/mcp", {"X-A": "b"}, "http")
     assert found["old"] == UrlTarget("https://a.test/sse", kind="sse")
-    assert "a part of Goose" in _problem(found["developer"])
+    assert "built into Goose" in _problem(found["developer"])
 
 
 def test_continue_names_its_servers_in_a_list(tmp_path: Path) -> None:
@@ -260,22 +260,22 @@ def test_another_use_of_npx_starts_the_program(argv: list[str], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        ('{"url": "ftp://a.test/"}', "its url has to begin with http://"),
-        ('{"url": "http://[a/"}', "This is no URL"),
-        ('{"url": "http://a:99999/"}', "This is no URL"),
+        ('{"url": "ftp://a.test/"}', "its url must begin with http://"),
+        ('{"url": "http://[a/"}', "Invalid URL"),
+        ('{"url": "http://a:99999/"}', "Invalid URL"),
         ('{"url": " "}', "its url is empty"),
-        ('{"url": "http://a/", "headers": {"a b": "c"}}', "'a b' is no name of a header"),
+        ('{"url": "http://a/", "headers": {"a b": "c"}}', "'a b' is not a header name"),
         ('{"url": "http://a/", "headers": {"A": "b\\nc"}}', "header A has characters that cannot be sent"),
-        ('{"url": "http://a/", "headers": {"A": {}}}', "headers.A has to be a text"),
+        ('{"url": "http://a/", "headers": {"A": {}}}', "headers.A must be a string"),
         ('{"command": "sh -c exit"}', "a command is one program. Write \"command\": \"sh\""),
         ('{"command": "sh", "url": "http://a/"}', "has both command and url"),
-        ('{"command": ["sh"]}', "command has to be a text"),
-        ('{"command": "sh", "args": [[]]}', "args[0] has to be a text"),
-        ('{"command": "sh", "env": {"A=B": "c"}}', "'A=B', which is no name of a variable"),
-        ('{"command": "sh", "env": {"A": []}}', "env.A has to be a text"),
-        ('{"command": "sh", "type": []}', "type is '[]'; known are stdio"),
-        ('{"command": "sh", "cwd": 5}', "cwd has to be a text"),
-        ('{"command": "sh", "envFile": {}}', "envFile has to be a text"),
+        ('{"command": ["sh"]}', "command must be a string"),
+        ('{"command": "sh", "args": [[]]}', "args[0] must be a string"),
+        ('{"command": "sh", "env": {"A=B": "c"}}', "'A=B', which is not a variable name"),
+        ('{"command": "sh", "env": {"A": []}}', "env.A must be a string"),
+        ('{"command": "sh", "type": []}', "type is '[]'; allowed: stdio"),
+        ('{"command": "sh", "cwd": 5}', "cwd must be a string"),
+        ('{"command": "sh", "envFile": {}}', "envFile must be a string"),
         ('{"command": "sh", "args": ["\\u0000"]}', "NUL character"),
         ('{"command": "${NOT_SET}"}', "the environment variable is not set"),
     ],
@@ -299,11 +299,11 @@ def test_a_name_used_twice_is_named(tmp_path: Path) -> None:
     [
         ("a.toml", "[mcp_servers\n", "a.toml:1:13: Expected ']'"),
         ("a.toml", "[mcp_servers.a]\ncommand='x'\n[mcp_servers.a]\n", "Cannot declare"),
-        ("a.toml", "x = 1\n", "there are no servers in it"),
+        ("a.toml", "x = 1\n", "contains no servers"),
         ("a.yaml", "a: [\n", "a.yaml:2: "),
         ("a.yaml", "extensions: {a: *b}\n", "a.yaml:1: "),
-        ("a.yml", "extensions: {ms-python.python: {version: 1}}\n", "there are no servers in it"),
-        ("a.yml", "mcpServers: [5]\n", "there are no servers in it"),
+        ("a.yml", "extensions: {ms-python.python: {version: 1}}\n", "contains no servers"),
+        ("a.yml", "mcpServers: [5]\n", "contains no servers"),
         ("a.ini", "[mcp]\ncommand=x\n", "this format is not supported"),
         ("a.json", '{"mcpServers": ' + "1" * 5000 + "}", "integer string conversion"),
     ],
@@ -330,7 +330,7 @@ def test_the_preview_shows_files_and_variables_that_are_read(tmp_path: Path) -> 
     lines = [line.strip() for line in untrusted(read_config(path)).lines]
     assert "reads the variables in the file ${D}/secrets.env" in lines
     assert "reads the environment variables A, B, C, D" in lines
-    assert "asks you for i" in lines and "note: 'odd' means nothing here" in lines
+    assert "asks you for i" in lines and "note: 'odd' is not allowed here" in lines
 
 
 def test_every_format_is_in_the_documentation() -> None:

@@ -45,7 +45,7 @@ async def test_nothing_is_asked_once_it_is_closed() -> None:
         requests = HttpRequests(server.url, {})
         await requests.post(PING, {})
         await requests.close()
-        with pytest.raises(CallError, match="closed while the call was under way"):
+        with pytest.raises(CallError, match="closed while the call was running"):
             await requests.post(PING, {})
     assert len(server.seen) == 1
 
@@ -161,7 +161,7 @@ async def test_nobody_there_is_an_http_error_without_a_status() -> None:
     ],
 )
 async def test_broken_connection_is_an_http_error(answer: bytes) -> None:
-    with pytest.raises(HttpError, match="broke before the answer was whole"):
+    with pytest.raises(HttpError, match="broke before the answer was complete"):
         await outcome(answer)
 
 

@@ -71,7 +71,7 @@ def test_a_token_is_kept_in_the_keyring_and_in_no_file(backend: Backend, tmp_pat
 
 def test_a_keyring_that_refuses_is_named(backend: Backend, tmp_path: Path) -> None:
     backend.refuses = True
-    with pytest.raises(AuthorizationError, match="the keyring does not keep the token: it is locked"):
+    with pytest.raises(AuthorizationError, match="the keyring did not store the token: it is locked"):
         open_grants(tmp_path).keep(URL, GRANT)
 
 

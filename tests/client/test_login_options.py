@@ -139,7 +139,7 @@ async def test_a_file_without_a_usable_secret_is_named(
         (LoginOptions(client_secret=Secret("s")), "a client secret needs the client's id"),
         (LoginOptions("me", uses_credentials=True), "client credentials need"),
         (LoginOptions("me", Secret("s"), Secret("key")), "a client key needs"),
-        (LoginOptions("me", assertion=Secret("a")), "an assertion names the client itself"),
+        (LoginOptions("me", assertion=Secret("a")), "an assertion already contains"),
         (replace(MACHINE, id_token=Secret("i")), "cannot be used together"),
         (LoginOptions("me", Secret("s"), id_token=Secret("i")), "an identity provider needs its token URL"),
         (
@@ -193,7 +193,7 @@ def test_an_entry_says_how_to_log_in(tmp_path: Path) -> None:
     assert login.uses_credentials
     config = read_config(file)
     assert variables(config.servers[0]) == ("SECRET",)
-    assert config.servers[0].remarks == ("'oauth.odd' means nothing here",)
+    assert config.servers[0].remarks == ("'oauth.odd' is not allowed here",)
     assert "  logs in as the client me" in untrusted(config).lines
 
 
@@ -219,11 +219,11 @@ def test_keys_of_cursor_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("oauth", "told"),
     [
-        ({"clientId": 5}, "oauth.clientId has to be a text"),
-        ({"assumePkce": "yes"}, "oauth.assumePkce has to be true or false"),
+        ({"clientId": 5}, "oauth.clientId must be a string"),
+        ({"assumePkce": "yes"}, "oauth.assumePkce must be true or false"),
         ({"callbackPort": "1"}, "oauth.callbackPort has to be a port"),
         ({"callbackPort": 70000}, "oauth.callbackPort has to be a port"),
-        ({"scopes": {}}, "oauth.scopes has to be a list"),
+        ({"scopes": {}}, "oauth.scopes must be a list"),
         ({"clientSecret": "s"}, "oauth: a client secret needs the client's id"),
     ],
 )

@@ -191,7 +191,7 @@ async def test_without_a_browser_a_renewal_that_fails_is_named() -> None:
         server.revoke()
         server.knows_refresh = False
         async with _connected(server, store, visit=None) as connection:
-            with pytest.raises(AuthorizationError, match=r"no longer counts: .* HTTP 400 invalid_grant"):
+            with pytest.raises(AuthorizationError, match=r"no longer valid: .* HTTP 400 invalid_grant"):
                 await connection.open()
     assert len(server.registrations) == 1
 
@@ -356,7 +356,7 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "no authorization endpoint": ("server", _without("authorization_endpoint"), "no authorization_endpoint"),
     "no PKCE": ("server", _without("code_challenge_methods_supported"), "PKCE with S256"),
     "PKCE in plain text": ("server", _set(code_challenge_methods_supported=["plain"]), "PKCE with S256"),
-    "no registration": ("server", _without("registration_endpoint"), "registers no clients by itself"),
+    "no registration": ("server", _without("registration_endpoint"), "does not register clients"),
     "clients must sign": (
         "server", _set(token_endpoint_auth_methods_supported=["tls_client_auth"]), "tls_client_auth only",
     ),
@@ -406,7 +406,7 @@ LENIENT: dict[str, tuple[str, Change, str]] = {
     "an empty endpoint": ("server", _set(revocation_endpoint=None), ""),
     "a lifetime in text": ("token", _set(expires_in="3599"), ""),
     "a token in a form": ("token", _form, ""),
-    "a token without a type": ("token", _without("token_type"), "brought no token_type"),
+    "a token without a type": ("token", _without("token_type"), "returned no token_type"),
     "a token type with a space": ("token", _set(token_type="Bearer "), ""),
 }
 """Deviation -> the document that has it, its change, and the remark about it."""
@@ -535,13 +535,13 @@ async def test_a_refusal_names_the_scope_of_the_missing_token() -> None:
         with pytest.raises(HttpError) as refused:
             await connection.open()
     assert hint(refused.value) == (
-        "It needs a token with the scope read. Log in: mcpdesk login URL. Or give one: --token-env VAR."
+        "It needs a token with the scope read. Log in: mcpdesk login URL. Or use --token-env VAR."
     )
     without = GuardedServer({"challenge": lambda given: given.clear()})
     async with without.running(), _connected(without, visit=None) as connection:
         with pytest.raises(HttpError) as refused:
             await connection.open()
-    assert "a token with the scope read: give it by --token-env VAR" in hint(refused.value)
+    assert "a token with the scope read: use --token-env VAR" in hint(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -550,10 +550,10 @@ async def test_a_refusal_names_the_scope_of_the_missing_token() -> None:
         (403, 'Bearer error="insufficient_scope", scope="a b", resource_metadata="x"', "--scope 'a b'"),
         (403, 'Bearer error="insufficient_scope", scope="a"', "another token with the scope a: give it"),
         (401, 'Basic realm="x", Bearer resource_metadata="x"', "It needs a token. Log in"),
-        (401, "Bearer", "the key with --key-env"),
-        (401, "", "the key with --key-env"),
-        (403, "", "It refuses this caller"),
-        (404, 'Bearer scope="a"', "Is the path right?"),
+        (401, "Bearer", "the key (--key-env)"),
+        (401, "", "the key (--key-env)"),
+        (403, "", "It denies this caller access"),
+        (404, 'Bearer scope="a"', "Check the path."),
     ],
 )
 def test_a_challenge_decides_how_a_token_is_to_be_given(status: int, challenge: str, told: str) -> None:

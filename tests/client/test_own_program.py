@@ -254,7 +254,7 @@ def test_check_looks_at_every_client(
     (tmp_path / ".mcp.json").write_text("{")
     assert run(["wrap", "--check"]) == 1
     shown = capsys.readouterr()
-    assert "repaired: a" in shown.out and "s is left alone: it is written in a form" in shown.out
+    assert "repaired: a" in shown.out and "s is unchanged: its form cannot be edited" in shown.out
     assert ".mcp.json" in shown.err and "2 configuration files read" in shown.err
     assert run(["wrap"]) == 2 and "Missing argument" in capsys.readouterr().err
 

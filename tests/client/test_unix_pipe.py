@@ -72,7 +72,7 @@ async def test_closing_ends_what_waits_and_the_connection(ends: Ends) -> None:
     waiting = asyncio.create_task(ends.pipe.exchange({"id": 1, "method": "x"}, {}, ends.received.put_nowait))
     await ends.asked()
     await ends.pipe.close()
-    with pytest.raises(CallError, match="closed while the call was under way"):
+    with pytest.raises(CallError, match="closed while the call was running"):
         await in_time(waiting)
     assert await in_time(ends.reader.read()) == b""
 

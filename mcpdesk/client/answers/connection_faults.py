@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from mcpdesk.client.transport import excerpt
 from mcpdesk.errors import HttpError
 
-WRONG_ENCODING = "the answer is not encoded as its Content-Encoding says, or in a way that is not known"
+WRONG_ENCODING = "the answer does not match its Content-Encoding, or the encoding is not supported"
 NO_HTTP = "the answer is not HTTP"
 SPEAKS_TLS = "it speaks TLS"
 
@@ -24,7 +24,7 @@ def connection_errors() -> Iterator[None]:
     except (aiohttp.ClientPayloadError, aiohttp.ServerDisconnectedError) as error:
         if "content-encoding" in str(error).lower():
             raise HttpError(WRONG_ENCODING) from None
-        raise HttpError("the connection broke before the answer was whole") from None
+        raise HttpError("the connection broke before the answer was complete") from None
     except aiohttp.WSServerHandshakeError as error:
         raise HttpError(f"HTTP {error.status}: {excerpt(error.message)}", status=error.status) from None
     except aiohttp.ClientResponseError as error:

@@ -76,7 +76,7 @@ def checked_event(data: bytes, read: ReadFrame) -> ReadFrame:
             codec.decode(data)
         except ProtocolError as error:
             if not data.lstrip().startswith(b"{"):
-                told = f"an event is not a message: {excerpt(data)[:80]!r}; it was left out"
+                told = f"an event is not a message: {excerpt(data)[:80]!r}; it was ignored"
                 return ReadFrame(None, (), Remark(RemarkKind.TEXT_AROUND, told))
             reason = f"an event is not JSON: {error.message}"
             raise InvalidAnswer(reason, excerpt=excerpt(data)) from None
@@ -188,7 +188,7 @@ class HttpAnswer:
                 return None, b"", ()  # the server sends the complete event again
             told = "the event stream ended in the middle of a message"
             raise InvalidAnswer(told, excerpt=excerpt(rest))
-        told = "the stream ended without the blank line that ends an event; what had come was read"
+        told = "the stream ended without the blank line after an event; the incomplete event was read"
         message, data, remarks = await self._in_event(rest)
         return message, data, (*remarks, Remark(RemarkKind.UNTERMINATED, told))
 
@@ -228,9 +228,7 @@ def too_large(framer: EventFramer) -> InvalidAnswer:
 def type_remark(given: str, due: str) -> Remark:
     """Return the remark for an answer with a wrong `Content-Type`."""
     has = f"the Content-Type {excerpt(given)[:80]}" if given else "no Content-Type"
-    return Remark(
-        RemarkKind.CONTENT_TYPE, f"the answer has {has}, and should have {due}; it was read as that"
-    )
+    return Remark(RemarkKind.CONTENT_TYPE, f"the answer has {has} instead of {due}; it was read as {due}")
 
 
 async def refusal_text(answer: aiohttp.ClientResponse) -> str:

@@ -96,14 +96,14 @@ def mended_error(message: JSONObject) -> tuple[JSONObject, str]:
         return message, ""
     error, rest = message["error"], {key: each for key, each in message.items() if key != "error"}
     if error is None and "result" in rest:
-        return rest, '"error" is null beside a result; without an error it must be left out'
+        return rest, '"error" is null beside a result; it must be omitted if no error occurred'
     faults = []
     if "result" in rest:
         result = rest.pop("result")
         what = "null" if result is None else "a result"
-        faults.append(f"{what} stands beside an error; it was read as the error")
+        faults.append(f"{what} is present beside an error; it was read as the error")
     if not isinstance(error, dict):
-        faults.append(f"the error is {_kind(error)}, and must be an object with `code` and `message`")
+        faults.append(f"the error is {_kind(error)}, but must be an object with `code` and `message`")
         said = error if isinstance(error, str) else msgspec.json.encode(error).decode()
         return rest | {"error": {"code": 0, "message": said}}, "; ".join(faults)
     code, text, fixed = error.get("code"), error.get("message"), dict(error)
@@ -112,7 +112,7 @@ def mended_error(message: JSONObject) -> tuple[JSONObject, str]:
         faults.append(
             "the error has no code"
             if code is None
-            else f"the code of the error is {_kind(code)}, and must be a whole number"
+            else f"the code of the error is {_kind(code)}, but must be a whole number"
         )
         fixed["code"] = 0 if number is None else number
         if number is None and code is not None and isinstance(text, str):

@@ -57,7 +57,7 @@ def configured_server(name: str, given: Any, project: str = "") -> ConfiguredSer
 def _server(name: str, given: Any, project: str) -> ConfiguredServer:
     """Parse an entry. Raises: InvalidEntry."""
     if not isinstance(given, dict):
-        raise InvalidEntry("it has to be an object with a command or a url")
+        raise InvalidEntry("it must be an object with a command or a url")
     urls = [key for key in URLS if given.get(key) is not None]
     has_command = given.get("command") is not None
     kind = _kind(given)
@@ -83,7 +83,7 @@ def _server(name: str, given: Any, project: str) -> ConfiguredServer:
         login,
         text_at(given, "envFile"),
         project,
-        remarks=tuple(f"{key[:80]!r} means nothing here" for key in unknown[:MOST_NAMES]),
+        remarks=tuple(f"{key[:80]!r} is not allowed here" for key in unknown[:MOST_NAMES]),
     )
 
 
@@ -96,5 +96,5 @@ def _kind(given: Mapping[str, Any]) -> str:
     plain = found.replace("_", "-").lower() if isinstance(found, str) else ""
     plain = "streamable-http" if plain == "streamablehttp" else plain
     if plain not in KINDS:
-        raise InvalidEntry(f"{key} is {str(found)[:80]!r}; known are {', '.join(KINDS)}")
+        raise InvalidEntry(f"{key} is {str(found)[:80]!r}; allowed: {', '.join(KINDS)}")
     return KINDS[plain]

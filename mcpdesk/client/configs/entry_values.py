@@ -16,7 +16,7 @@ def text_at(given: Mapping[str, Any], key: str) -> str:
     """Return the text of a key, empty if it is missing or null. Raises: InvalidEntry."""
     found = given.get(key)
     if found is not None and not isinstance(found, str):
-        raise InvalidEntry(f"{key} has to be a text")
+        raise InvalidEntry(f"{key} must be a string")
     return found or ""
 
 
@@ -24,7 +24,7 @@ def texts_at(given: Mapping[str, Any], key: str) -> list[str]:
     """Return the items of a list as texts; numbers and booleans are converted. Raises: InvalidEntry."""
     found = given.get(key)
     if found is not None and not isinstance(found, list):
-        raise InvalidEntry(f"{key} has to be a list")
+        raise InvalidEntry(f"{key} must be a list")
     return [_written(each, f"{key}[{number}]") for number, each in enumerate(found or ())]
 
 
@@ -32,7 +32,7 @@ def pairs_at(given: Mapping[str, Any], key: str) -> dict[str, str]:
     """Return the values of an object as texts by name, without null values. Raises: InvalidEntry."""
     found = given.get(key)
     if found is not None and not isinstance(found, dict):
-        raise InvalidEntry(f"{key} has to be an object")
+        raise InvalidEntry(f"{key} must be an object")
     items = (found or {}).items()
     return {str(name): _written(each, f"{key}.{name}"[:100]) for name, each in items if each is not None}
 
@@ -41,5 +41,5 @@ def _written(value: Any, place: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, _Scalar):
-        raise InvalidEntry(f"{place} has to be a text")
+        raise InvalidEntry(f"{place} must be a string")
     return value if isinstance(value, str) else str(value)

@@ -142,18 +142,18 @@ def _zed(given: Keys) -> Keys:
         own = {key: command[key] for key in ("args", "env") if key in command}
         return {**given, "command": command.get("path"), **own}
     if given.get("source") == "extension" or ("settings" in given and "url" not in given and command is None):
-        raise InvalidEntry("it comes from an extension of Zed, which alone knows its command")
+        raise InvalidEntry("it comes from an extension of Zed; only Zed knows its command")
     return given
 
 
 def _opencode(given: Keys) -> Keys:
     found = _with_variables(given, _OPENCODE_VARIABLE, r"${env:\1}")
     if _mentions(given, "{file:"):
-        raise InvalidEntry("{file:...} is not read; write the value, or use {env:NAME}")
+        raise InvalidEntry("{{file:...}} is not supported; write the value, or use {env:NAME}")
     command = found.get("command")
     if command is not None:
         if isinstance(command, str):
-            raise InvalidEntry("command has to be a list")
+            raise InvalidEntry("command must be a list")
         words = texts_at(found, "command")
         if not words:
             raise InvalidEntry("its command is empty")
@@ -166,7 +166,7 @@ def _opencode(given: Keys) -> Keys:
 def _goose(given: Keys) -> Keys:
     kind = given.get("type")
     if isinstance(kind, str) and kind in _OF_GOOSE:
-        raise InvalidEntry(f"type is {kind!r}: it is a part of Goose and no server of its own")
+        raise InvalidEntry(f"type is {kind!r}: it is built into Goose and cannot be reached")
     names = {"cmd": "command", "envs": "env"}
     found = {names.get(key, key): value for key, value in given.items() if key != "env_keys"}
     if wanted := texts_at(given, "env_keys"):
@@ -176,7 +176,7 @@ def _goose(given: Keys) -> Keys:
 
 def _continue(given: Keys) -> Keys:
     if "uses" in given:
-        raise InvalidEntry("it uses a block of Continue's hub, which is not in this file")
+        raise InvalidEntry("it uses a block of Continue's hub, which this file does not contain")
     found = _with_variables(given, _CONTINUE_VARIABLE, r"${\1}")
     options = found.pop("requestOptions", None)
     if isinstance(options, dict):

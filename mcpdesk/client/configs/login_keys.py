@@ -45,7 +45,7 @@ def login_options(given: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
     def is_on(key: str) -> bool:
         found = keys.get(key)
         if found is not None and not isinstance(found, bool):
-            raise InvalidEntry(f"{named}.{key} has to be true or false")
+            raise InvalidEntry(f"{named}.{key} must be true or false")
         return bool(found)
 
     scopes = keys.get("scopes")
@@ -53,7 +53,7 @@ def login_options(given: Mapping[str, Any]) -> tuple[LoginOptions, list[str]]:
     port = keys.get("callbackPort")
     is_number = isinstance(port, int) and not isinstance(port, bool)
     if port is not None and not (is_number and 0 <= port <= LAST_PORT):
-        raise InvalidEntry(f"{named}.callbackPort has to be a port from 0 to {LAST_PORT}")
+        raise InvalidEntry(f"{named}.callbackPort must be a port from 0 to {LAST_PORT}")
     options = LoginOptions(
         text("clientId"),
         Secret(text("clientSecret"), text("clientSecretFile")),

@@ -80,7 +80,7 @@ def lasting_command(
     if source is None:
         raise DeskUserError(
             f"{NAME} runs from the temporary environment {environment}, and the package that it was "
-            "installed from does not last either: no client could start it later.",
+            "installed from is temporary, too: clients could not start it later.",
             TO_INSTALL,
         )
     for runner in ("uvx", "pipx"):
@@ -89,7 +89,7 @@ def lasting_command(
             flags = () if source == NAME else (_SOURCE_FLAGS[runner], source)
             return (str(Path(found).absolute()), *_RUNNERS[runner], *flags, NAME)
     raise DeskUserError(
-        f"{NAME} runs from the temporary environment {environment}: no client could start it later.",
+        f"{NAME} runs from the temporary environment {environment}: clients could not start it later.",
         TO_INSTALL,
     )
 

@@ -20,7 +20,7 @@ from mcpdesk.client.config_edits import TAP, ConfigEdit, is_served, tap_of
 from mcpdesk.client.configs.own_program import own_arguments
 
 SECTION = "mcp_servers"
-NOT_EDITED = "it is written in a form that is not edited"
+NOT_EDITED = "its form cannot be edited"
 _LITERAL = r""""(?:[^"\\\r\n]|\\.)*"|'[^'\r\n]*'"""
 _TABLE = re.compile(r"(?m)^[ \t]*\[(?P<key>[^\[\]\r\n]+)\][ \t]*(?:#[^\r\n]*)?\r?$")
 _COMMAND = re.compile(rf"(?m)^[ \t]*command[ \t]*=[ \t]*(?P<value>{_LITERAL})")
@@ -72,7 +72,7 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
         args = [*command[1:], *TAP, server["command"], *server.get("args", ())]
         edited = _edited(text, name, put_in, server | wanted | {"args": args})
         if edited is None:
-            left[name] = f"{NOT_EDITED}; put the tap in front of it yourself"
+            left[name] = f"{NOT_EDITED}; add the tap by hand"
         else:
             text = edited
             changed.append(name)
@@ -157,9 +157,9 @@ def _servers(text: str) -> list[tuple[str, dict[str, Any]]]:
 def _reason(server: dict[str, Any]) -> str:
     """Reason for leaving a server unchanged, or an empty text."""
     if _tap_of(server):
-        return "it is behind the tap already"
+        return "it is already behind the tap"
     if "command" not in server:
-        return "it is reached by a URL, and no program is started"
+        return "it is reached by a URL, so no program is started"
     command, args = server["command"], server.get("args", [])
     if not isinstance(command, str) or not isinstance(args, list):
         return "its command and args are not a text and a list"

@@ -43,7 +43,7 @@ class _Lookup(msgspec.Struct):
         match name.partition(":"):
             case ("input", ":", key):
                 if key not in self.inputs:
-                    raise self._unknown(found[0], f"inputs has {', '.join(self.inputs) or 'nothing'}")
+                    raise self._unknown(found[0], f"inputs contains {', '.join(self.inputs) or 'nothing'}")
                 return self.ask(self.inputs[key])
             case ("env", ":", variable):
                 known = self.environ.get(variable, self.own.get(variable))
@@ -56,7 +56,7 @@ class _Lookup(msgspec.Struct):
             case ("workspaceFolder" | "workspaceFolderBasename" as variable, ":", self.folder.name):
                 return self._path(variable) or ""
         raise self._unknown(
-            found[0], "known are ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:NAME} and ${workspaceFolder}"
+            found[0], "allowed: ${NAME}, ${NAME:-default}, ${env:NAME}, ${input:NAME} and ${workspaceFolder}"
         )
 
     def replaced(self, text: str) -> str:
@@ -141,7 +141,7 @@ def _variables_of(server: ConfiguredServer, path: Path) -> dict[str, str]:
     """Return the variables of an `envFile`. Raises: DeskUserError."""
     try:
         if not path.is_file():
-            raise DeskUserError(f"{server.name}: envFile {path}: there is no such file.")
+            raise DeskUserError(f"{server.name}: envFile {path} does not exist.")
         with path.open("rb") as file:
             data = file.read(LARGEST_ENV_FILE + 1)
         text = data.decode("utf-8-sig")

@@ -20,7 +20,7 @@ from mcpdesk.client.configs.formats import sections
 from mcpdesk.client.configs.own_program import own_arguments
 from mcpdesk.protocol.catalogue.bounded_yaml import YamlFault
 
-NOT_EDITED = "it is written in a form that is not edited"
+NOT_EDITED = "its form cannot be edited"
 _COMMANDS = ("command", "cmd")
 _EMPTY = " "
 """Blank written before `]` if `args` was there but empty, so that `unwrapped` keeps the key."""
@@ -57,7 +57,7 @@ def wrapped(text: str, command: Sequence[str], names: Collection[str] = ()) -> C
         wanted = {**server.entry, server.command_key: command[0], "args": args}
         edited = _edited(text, server, partial(_with_tap, text, server.command_key, command), wanted)
         if edited is None:
-            left[server.name] = f"{NOT_EDITED}; put the tap in front of it yourself"
+            left[server.name] = f"{NOT_EDITED}; add the tap by hand"
         else:
             text = edited
             changed.append(server.name)
@@ -140,9 +140,9 @@ def _servers(text: str) -> list[_Server]:
 def _reason(server: _Server) -> str:
     """Reason for leaving a server unchanged, or an empty text."""
     if server.tap:
-        return "it is behind the tap already"
+        return "it is already behind the tap"
     if not server.command_key:
-        return "no program is started for it by this file"
+        return "this file starts no program for it"
     command, args = server.entry[server.command_key], server.entry.get("args")
     if not isinstance(command, str) or not isinstance(args, list | None):
         return "its command and args are not a text and a list"

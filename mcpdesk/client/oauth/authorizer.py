@@ -189,7 +189,7 @@ class Authorizer:
             if not self._can_log_in:
                 if fault is not None:
                     raise AuthorizationError(
-                        f"the stored login no longer counts: {fault.message}", fault.clause
+                        f"the stored login is no longer valid: {fault.message}", fault.clause
                     )
                 return False  # the server's rejection is the error to show; nothing is registered
             await self._keep(await self._log_in(challenge, grant, is_step_up, requests))
@@ -213,7 +213,7 @@ class Authorizer:
             return False
         found = await self._run(discover(self._url, challenge), requests)
         if found.server.issuer != grant.issuer:
-            raise AuthorizationError("the server trusts another authorization server by now")
+            raise AuthorizationError("the server now trusts another authorization server")
         return await self._run(revoke(found, grant), requests)
 
     @property
@@ -272,7 +272,7 @@ class Authorizer:
         if self._found is None or challenge.scheme:
             self._found = await self._run(discover(self._url, challenge), requests)
         if self._found.server.issuer != grant.issuer:
-            raise AuthorizationError("the server trusts another authorization server by now")
+            raise AuthorizationError("the server now trusts another authorization server")
         key = self._key if grant.is_bound else None
         await self._keep(await self._run(refresh(self._found, grant, key), requests))
         return True
@@ -297,7 +297,7 @@ class Authorizer:
 
     async def _visited(self, url: str) -> str:
         if self._visit is None:
-            raise AuthorizationError("somebody has to log in, and nobody can here")
+            raise AuthorizationError("a login is required, but no person can log in here")
         return await self._visit(url)
 
 

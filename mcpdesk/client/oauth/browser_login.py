@@ -84,7 +84,7 @@ class BrowserLogin:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.conclude("it was ended in mcpdesk")
+        self.conclude("it was cancelled in mcpdesk")
         await self._runner.cleanup()  # lets the page finish
 
     def conclude(self, fault: str) -> None:
@@ -110,7 +110,7 @@ class BrowserLogin:
             async with asyncio.timeout(self._patience_s):
                 return await self._returned
         except TimeoutError:
-            raise AuthorizationError(f"nobody logged in within {self._patience_s:g} s") from None
+            raise AuthorizationError(f"no login within {self._patience_s:g} s") from None
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         """Accept the first request with the right state. Answer others with an error page."""

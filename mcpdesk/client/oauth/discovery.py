@@ -163,8 +163,8 @@ def find_own_server(server_url: str, scope: str) -> Flow[AuthorizationServer]:
 def _no_login(origin: str, scope: str) -> NoLogin:
     """Return the error for a server that requires tokens but does not state who issues them."""
     wanted = f"a token with the scope {excerpt(scope)}" if scope else "a token"
-    told = f"there is no login: {origin} publishes no metadata and has nothing at /authorize"
-    advice = f"If it needs {wanted}, its operator has one: give it by --token-env VAR or --header."
+    told = f"no login is available: {origin} publishes no metadata and has nothing at /authorize"
+    advice = f"If it needs {wanted}, its operator has one: use --token-env VAR or --header."
     return NoLogin(told, hint=advice)
 
 
@@ -209,7 +209,9 @@ def canonical(server_url: str) -> str:
 def _resource(found: JSONObject, server_url: str) -> ResourceMetadata:
     resource = found.get("resource")
     if not isinstance(resource, str) or not _contains(resource, server_url):
-        told = f"the metadata is of the resource {excerpt(repr(resource))}, not of {canonical(server_url)}"
+        told = (
+            f"the metadata describes the resource {excerpt(repr(resource))}, not of {canonical(server_url)}"
+        )
         raise AuthorizationError(told, "RFC 9728, 3.3")
     issuers = texts(found.get("authorization_servers"))
     if not issuers:

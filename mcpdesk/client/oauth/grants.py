@@ -155,7 +155,7 @@ def authorize(
     issuer, machine = found.server.issuer, setup.machine
     is_client_given = setup.client is not None or machine is not None
     if is_client_given and setup.client_issuer.rstrip("/") not in ("", issuer.rstrip("/")):
-        told = f"the client is registered at {setup.client_issuer}, and the server trusts {issuer}"
+        told = f"the client is registered at {setup.client_issuer}, but the server trusts {issuer}"
         raise AuthorizationError(told, "MCP basic/authorization/client-registration")
     match machine:
         case ClientCredentials():
@@ -220,13 +220,13 @@ def _client(
             return ClientRegistration(
                 setup.metadata_url, authentication="none", redirect_uri=setup.redirect_uri
             )
-        yield Deviation(f"{server.issuer} takes no documents about clients; the one you named is not used")
+        yield Deviation(f"{server.issuer} does not support client metadata documents; yours is not used")
     if known is not None and known.redirect_uri == setup.redirect_uri:
         return known
     if server.registration_endpoint:
         return (yield from _register(server, setup))
-    told = f"{server.issuer} registers no clients by itself: register one there and give its id"
-    advice = "Register a client at the provider, and give its id: mcpdesk login URL --client-id ID."
+    told = f"{server.issuer} does not register clients automatically: register one there and use its id"
+    advice = "Register a client at the provider, and use its id: mcpdesk login URL --client-id ID."
     raise AuthorizationError(told, "MCP basic/authorization/client-registration", hint=advice)
 
 
@@ -253,10 +253,10 @@ def _register(server: AuthorizationServer, setup: ClientSetup) -> Flow[ClientReg
     identifier, secret = found.get("client_id"), found.get("client_secret")
     if not isinstance(identifier, str) or not identifier:
         shown = f"; its keys are: {excerpt(', '.join(found)) or 'none'}"
-        raise AuthorizationError(f"the registration brought no client_id{shown}", "RFC 7591, 3.2.1")
+        raise AuthorizationError(f"the registration returned no client_id{shown}", "RFC 7591, 3.2.1")
     if secret is not None and not isinstance(secret, str):
         raise AuthorizationError(
-            "the registration brought a client_secret that is not text", "RFC 7591, 3.2.1"
+            "the registration returned a client_secret that is not text", "RFC 7591, 3.2.1"
         )
     granted = found.get("token_endpoint_auth_method")
     if not secret:
@@ -325,7 +325,9 @@ def _code(returned: str, state: str, server: AuthorizationServer) -> str:
         raise AuthorizationError("the browser came back with another state", "OAuth 2.1, 7.12")
     issuer = given.get("iss")
     if issuer is None and server.sends_issuer:
-        raise AuthorizationError("the browser came back without iss, which was announced", "RFC 9207, 2.4")
+        raise AuthorizationError(
+            "the browser came back without iss, which the metadata announced", "RFC 9207, 2.4"
+        )
     if issuer is not None and issuer not in (server.issuer, server.named_as or server.issuer):
         told = f"the browser came back from {excerpt(issuer)}, not from {server.issuer}"
         raise AuthorizationError(told, "RFC 9207, 2.4")
@@ -375,7 +377,7 @@ def _by_enterprise(
         raise _refused(what, answer)
     assertion = answer.json(what).get("access_token")
     if not isinstance(assertion, str):
-        raise AuthorizationError(f"{what} brought no access_token", "RFC 8693, 2.2.1")
+        raise AuthorizationError(f"{what} returned no access_token", "RFC 8693, 2.2.1")
     client = ClientRegistration(machine.client_id, machine.client_secret, "client_secret_basic")
     fields = {"grant_type": BEARER_ASSERTION, "assertion": assertion}
     return (yield from _token(found, client, fields, scopes, key))
@@ -405,14 +407,12 @@ def _token(
         raise _refused(what, answer)  # HTTP 200 with an error, as GitHub answers
     token, kind = given.get("access_token"), given.get("token_type")
     if not isinstance(token, str) or not token.isascii() or not token.isprintable() or " " in token:
-        raise AuthorizationError(
-            f"{what} brought no access_token that a header can carry", "OAuth 2.1, 3.2.3"
-        )
+        raise AuthorizationError(f"{what} returned no access_token that fits in a header", "OAuth 2.1, 3.2.3")
     if kind is None:
-        yield Deviation(f"{what} brought no token_type; Bearer is assumed (OAuth 2.1, 3.2.3)")
+        yield Deviation(f"{what} returned no token_type; Bearer is assumed (OAuth 2.1, 3.2.3)")
         kind = "Bearer"
     if not isinstance(kind, str) or kind.strip().lower() not in ("bearer", "dpop"):
-        raise AuthorizationError(f"{what} brought a token of type {excerpt(repr(kind))}", "OAuth 2.1, 3.2.3")
+        raise AuthorizationError(f"{what} returned a token of type {excerpt(repr(kind))}", "OAuth 2.1, 3.2.3")
     scope, renewed = given.get("scope"), given.get("refresh_token")
     return OAuthGrant(
         server.issuer,

@@ -198,7 +198,9 @@ class PrivateFile:
                 if after != before:
                     self._replace(after)
         except OSError as error:
-            raise AuthorizationError(f"the token cannot be kept in {self._path}: {error.strerror}") from None
+            raise AuthorizationError(
+                f"the token cannot be stored in {self._path}: {error.strerror}"
+            ) from None
 
     def _replace(self, texts: dict[str, str]) -> None:
         data = msgspec.json.encode(_Texts(texts))
@@ -239,7 +241,7 @@ class Keyring:
         try:
             keyring.set_password(SERVICE, name, text)
         except keyring.errors.KeyringError as error:
-            raise AuthorizationError(f"the keyring does not keep the token: {error}") from None
+            raise AuthorizationError(f"the keyring did not store the token: {error}") from None
 
     def delete(self, name: str) -> None:
         """Delete a text if it exists."""

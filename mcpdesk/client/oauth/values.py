@@ -158,7 +158,7 @@ EARLY_S = 10.0
 def checked_endpoint(url: Any, what: str) -> str:
     """Return an address to which secrets may be sent. Raises: AuthorizationError for an unsafe one."""
     if not isinstance(url, str) or not url.isprintable() or " " in url:
-        raise AuthorizationError(f"{what} is no URL: {excerpt(repr(url))}", "RFC 8414, 2")
+        raise AuthorizationError(f"{what} is not a URL: {excerpt(repr(url))}", "RFC 8414, 2")
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -167,7 +167,7 @@ def checked_endpoint(url: Any, what: str) -> str:
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
     if not host or not is_safe or parts.fragment:
         shown = excerpt(without_query(url))
-        raise AuthorizationError(f"{what} has to be an https URL, not {shown}", "OAuth 2.1, 1.5")
+        raise AuthorizationError(f"{what} must be an https URL, not {shown}", "OAuth 2.1, 1.5")
     return url
 
 
