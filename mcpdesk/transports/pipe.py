@@ -58,7 +58,7 @@ async def finish_calls(pipe: Pipe, grace_s: float = GRACE_S) -> None:
         async with asyncio.timeout(grace_s):
             await pipe.drained()
     except TimeoutError:
-        log.info("calls still under way %s s after the end of input are cancelled", grace_s)
+        log.info("calls still running %s s after the end of input are cancelled", grace_s)
     finally:
         pipe.close()
 

@@ -160,7 +160,7 @@ def _say_alone(reason: str) -> None:
 
     if reason not in _said:
         _said.add(reason)
-        sys.stderr.write(f"mcpdesk: served by a process of its own: {clean(reason)}\n")
+        sys.stderr.write(f"mcpdesk: served by a separate process: {clean(reason)}\n")
 
 
 def replay(desk: socket.socket, client_state: ClientState) -> None:

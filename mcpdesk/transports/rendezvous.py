@@ -297,7 +297,7 @@ def _clear(point: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(found.st_mode):
-        raise FileExistsError(f"{point} is in the way: it is not a socket")
+        raise FileExistsError(f"{point} exists, but is not a socket")
     os.unlink(point)
 
 

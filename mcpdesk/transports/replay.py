@@ -196,7 +196,7 @@ class Replay:
         result = message.get("result")
         if why == "initialize":
             if not isinstance(result, dict) or result.get("protocolVersion") != self._client_state.revision:
-                self.failure = f"it does not speak {self._client_state.revision} to this client"
+                self.failure = f"it does not use {self._client_state.revision} with this client"
                 return
             capabilities = result.get("capabilities")
             self._capabilities = capabilities if isinstance(capabilities, dict) else {}

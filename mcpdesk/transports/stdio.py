@@ -158,7 +158,7 @@ class StdioTransport:
                 if line:
                     told.receive(line)
             if told.failure:
-                raise TransportError(f"The client cannot go on here: {told.failure}")
+                raise TransportError(f"The client cannot continue here: {told.failure}")
         while not answers.empty():
             told.to_client.append(answers.get_nowait().rstrip(b"\n"))
         # From here on everything is for the client: running calls are answered as any other call.
@@ -270,7 +270,7 @@ class StdioTransport:
         except (BlockingIOError, InterruptedError):
             return 0
         except OSError as error:
-            self._lose(f"the client reads no more: {error}")
+            self._lose(f"the client stopped reading: {error}")
             return len(data)
 
     def _check_backlog(self) -> None:

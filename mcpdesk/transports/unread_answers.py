@@ -140,7 +140,7 @@ class UnreadAnswers:
                 break
             slowest = min(found, key=self._waits_since)
             size = self._senders[slowest][0]
-            self.note_cut("a connection", size, ": all hold too many")
+            self.note_cut("a connection", size, ": all clients together exceed the limit")
             self._senders.pop(slowest)
             slowest.give_up()
             total -= size

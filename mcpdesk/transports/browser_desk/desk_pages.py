@@ -189,7 +189,7 @@ class BrowserDesk:
         if request.headers.get("Upgrade", "").lower() != "websocket":
             return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
         if len(self._tabs) >= MOST_TABS:
-            return plain_error(503, f"{MOST_TABS} screens are open already", hint="close one")
+            return plain_error(503, f"{MOST_TABS} screens are already open", hint="close one")
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=LARGEST_MESSAGE, timeout=CLOSE_S)
         tab = TabProcess(self._plan.command, self._plan.environment)
         self._tabs.add(tab)

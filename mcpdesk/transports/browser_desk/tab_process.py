@@ -71,7 +71,7 @@ class TabProcess:
             await asyncio.wait({relay, left}, return_when=asyncio.FIRST_COMPLETED)
             await self._end()
             if relay.done() and not relay.exception() and not relay.result():
-                told = (await complaints).decode("utf-8", "replace").strip() or "It ended without a word."
+                told = (await complaints).decode("utf-8", "replace").strip() or "It ended without a message."
                 await show(f"The desk cannot be shown.\n{told}\n".replace("\n", "\r\n").encode())
         finally:
             for task in (complaints, relay, left):

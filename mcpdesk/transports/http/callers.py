@@ -33,7 +33,7 @@ COOKIES = ("access_token", "jwt")
 IN_BODY = "jwt"
 HIDDEN = "***"
 RETRY_S = "30"
-NOBODY = Principal("token", "a token that does not count", expires=0.0)
+NOBODY = Principal("token", "a token that was rejected", expires=0.0)
 """Placeholder principal for a rejected token on a socket. It has expired, so tools reject it, too."""
 
 _TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]++(\.[A-Za-z0-9_-]++(?:\.[A-Za-z0-9_-]*+)?)?")

@@ -189,7 +189,7 @@ class HttpConnection(asyncio.Protocol):
             self._drain_waiters.append(waiter)
             await waiter
         if self._transport is None:
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client disconnected")
 
     def on_lost(self, function: Callable[[], None] | None) -> None:
         """Set the function to call when the connection is lost, or None for no function."""
@@ -220,7 +220,7 @@ class HttpConnection(asyncio.Protocol):
         if len(self.dialogues) >= MAX_IDLE_DIALOGUES:
             for key, dialogue in [each for each in self.dialogues.items() if each[1].is_idle]:
                 del self.dialogues[key]
-                dialogue.close("another caller came by this connection")
+                dialogue.close("another caller used this connection")
 
     def close(self) -> None:
         """Disconnect the client after the written data was sent."""
@@ -508,7 +508,7 @@ class HttpConnections:
         limit = min(self.rules().max_connections, max_open_files() - SPARE_FILES)
         if len(self._open) >= limit:
             here = [each for each in self._open.values() if not each.is_lost]
-            refusal = f"{limit} connections are open already (max_connections)"
+            refusal = f"{limit} connections are already open (max_connections)"
             if len(here) >= limit:
                 slowest = _slowest(here, self.loop.time())
                 if slowest is None:
@@ -530,7 +530,7 @@ class HttpConnections:
         if len(self._orphans) > MAX_ORPHANS:
             oldest = next(iter(self._orphans))
             del self._orphans[oldest]
-            oldest.close("too many calls whose client is gone")
+            oldest.close("too many calls of disconnected clients")
 
     def hang_up(self, connection: int) -> bool:
         """Disconnect the client of a sessionless dialogue; return False if the number is unknown."""

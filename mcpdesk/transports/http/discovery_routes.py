@@ -53,13 +53,15 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
         return _told({"specVersion": version, "entries": entries}, kind)
     name = head.server if head.way == CARD else ""
     if not name and (first := leading(site.passed)) is not None:
-        return plain_error(404, f"The first server, {first.name}, runs elsewhere: no card of it is here")
+        return plain_error(
+            404, f"The first server, {first.name}, is a remote server: this machine has no card of it"
+        )
     try:
         endpoint = site.endpoint(name, head.mode)
     except UnknownMode as error:
         return no_mode(error, is_message=False)
     if endpoint is None:
-        return plain_error(404, f"There is no server {head.server[:100]!r} here")
+        return plain_error(404, f"No server {head.server[:100]!r} here")
     if endpoint.refusal:
         return no_service(endpoint.refusal, is_message=False)
     url = endpoint.access.resource or f"{origin_of(request)}/mcp/{quote(endpoint.name)}"
@@ -81,7 +83,7 @@ def _entries(site: Site, request: web.BaseRequest) -> Iterator[JSONObject]:
 def _headers(endpoint: Endpoint, rules: Rules) -> Iterator[tuple[str, str]]:
     """Yield the headers that callers must send, each with its purpose."""
     if rules.api_key:
-        yield rules.api_key_header, "The key of the desk that serves it"
+        yield rules.api_key_header, "API key of the desk that serves it"
     if endpoint.access.requires_token:
         yield "Authorization", "Bearer, a blank, and a token"
 

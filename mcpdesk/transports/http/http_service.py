@@ -132,7 +132,7 @@ class HttpService:
         Raises: TransportError if another process listens there.
         """
         if not rendezvous.HAS_SOCKETS:
-            raise TransportError(f"cannot listen on {path}: Python has no Unix sockets on Windows")
+            raise TransportError(f"cannot listen on {path}: Unix sockets are not available on Windows")
         sock = _bind_unix(path)
         self._socket_path = path
         await self._serve(sock)
@@ -390,7 +390,7 @@ class HttpService:
         names = [endpoint.name for endpoint in self._site.endpoints()] if is_told else []
         if head.way in (GATEWAY, GATEWAY_SOCKET):
             known = f"; ?server= may be: {', '.join(names)}" if is_told else ""
-            return f"There is no server {head.server[:100]!r} here{known}"
+            return f"No server {head.server[:100]!r} here{known}"
         ways = [f"/mcp/{name}" for name in names] if is_told else ["/mcp/<name>"]
         served = [*ways, "/v1/mcp", *FACT_PATHS] if self._site.rules.enable_mcp else FACT_PATHS
         return f"Nothing at {head.path[:100]}; served: {', '.join(served)}"

@@ -304,7 +304,7 @@ class HttpSessions:
                 raise failure  # the session is still on disk
             return self.get(identifier, endpoint.key, caller)
         if len(self._resuming) >= MOST_RESUMING:
-            raise StorageError(f"{MOST_RESUMING} sessions are looked up on disk already")
+            raise StorageError(f"{MOST_RESUMING} sessions are already being looked up on disk")
         # Shielded: if the client disconnects now, the session must not be taken over without being served.
         resuming = asyncio.create_task(self._resume(identifier, endpoint, peer, caller))
         self._resuming[identifier] = resuming
@@ -339,7 +339,7 @@ class HttpSessions:
         try:
             session.dialogue.restore(record.state)
         except ProtocolError:
-            session.close("the session is not served any more")
+            session.close("the session is no longer served")
             self._ended.append(record.id)
             if self._timer is None:
                 self._tick()

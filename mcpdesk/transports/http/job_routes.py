@@ -51,8 +51,8 @@ KINDS = ("stdout", "stderr", "progress")
 MESSAGE_BYTES = 4096
 """Maximum size of a message from the client, which is read and dropped."""
 
-NO_JOB = "No such job: it never was, its time is over"
-NO_FILE = "The job made no such file"
+NO_JOB = "No such job: it never existed, it has expired"
+NO_FILE = "The job has no such file"
 
 AsyncCall: TypeAlias = "HostedJob | RecordedJob"
 Verb: TypeAlias = "Callable[[web.BaseRequest, AsyncCall, Principal], Awaitable[web.StreamResponse]]"
@@ -163,7 +163,7 @@ async def _facts(request: web.BaseRequest, job: AsyncCall, caller: Principal) ->
 
 async def _cancel(request: web.BaseRequest, job: AsyncCall, caller: Principal) -> web.StreamResponse:
     if not await job.cancel("canceled by the client"):
-        return plain_error(409, f"The job is over: {job.state}", state=job.state)
+        return plain_error(409, f"The job has already ended: {job.state}", state=job.state)
     return await _facts(request, job, caller)
 
 
@@ -183,7 +183,7 @@ async def download(
 ) -> web.StreamResponse | None:
     """Send the file named in the query, else all files, with these `headers`. None if no such file exists."""
     if not job.is_over:
-        return plain_error(409, f"The job is {job.state}: there is nothing to download yet", state=job.state)
+        return plain_error(409, f"The job is {job.state}: it has no files to download yet", state=job.state)
     try:
         parcel = await job.parcel(request.query.get("file", ""))
     except FileGone as error:
@@ -222,7 +222,7 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
     kinds = [each.strip() for each in request.query.get("stream", ",".join(KINDS)).split(",") if each.strip()]
     unknown = [each for each in kinds if each not in KINDS]
     if unknown:
-        return plain_error(400, f"stream: {unknown[0][:80]!r} is none of {', '.join(KINDS)}")
+        return plain_error(400, f"stream: {unknown[0][:80]!r} is not allowed; use {', '.join(KINDS)}")
     return await _serve(request, await _upgraded(request), _news(job, kinds), caller)
 
 
@@ -332,7 +332,7 @@ def _milliseconds(request: web.BaseRequest, name: str, least: int, most: int) ->
         return None
     value = int(given) if given.isascii() and given.isdigit() and len(given) < 12 else -1
     if not least <= value <= most:
-        raise ValueError(f"{name}: {given[:80]!r} is no number of milliseconds from {least} to {most}")
+        raise ValueError(f"{name}: {given[:80]!r} is not a number of milliseconds from {least} to {most}")
     return value / 1000
 
 
@@ -377,7 +377,7 @@ async def _answer(request: web.BaseRequest, parcel: Download, more: Mapping[str,
     if request.headers.get("If-Range", tag) == tag:
         asked = wanted(request.headers.get("Range", ""), parcel.size)
         if asked is not None and not asked.length:
-            refused = f"The file has {parcel.size} bytes: none of them lies in that range"
+            refused = f"The file has {parcel.size} bytes: the range is outside of the file"
             return plain_error(416, refused, {"Content-Range": f"bytes */{parcel.size}"})
         if asked is not None:
             span, status = asked, 206
@@ -427,7 +427,7 @@ async def _copy(response: web.StreamResponse, descriptor: int, span: ByteRange) 
             await response.write(piece)
         await response.write_eof()
     except ClientConnectionResetError as error:
-        raise ConnectionError("the client is gone") from error
+        raise ConnectionError("the client disconnected") from error
 
 
 async def _read(descriptor: int, length: int, position: int) -> bytes:

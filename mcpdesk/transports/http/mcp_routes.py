@@ -82,8 +82,8 @@ token."""
 LAST_EVENT_HEADER = "Last-Event-ID"
 WRITTEN = CHANGING | {"notifications/initialized"}
 """Messages after which a shared session is written."""
-LOST = "the machine that ran this call ended before it answered; it may or may not have run"
-NOTHING_KEPT = f"{LAST_EVENT_HEADER}: nothing is kept of that stream any more"
+LOST = "the machine that ran this call stopped before it answered; it may or may not have run"
+NOTHING_KEPT = f"{LAST_EVENT_HEADER}: that stream is no longer stored"
 INTERNAL = b'"code":%d' % ErrorCode.INTERNAL_ERROR
 
 
@@ -167,7 +167,7 @@ class McpRoutes:
         # Events of earlier processes are lost: clients that ask for them get a new stream.
         if not last or session.events.is_earlier(last):
             if session.standing.is_carried:
-                return plain_error(409, "This session has a standing stream already")
+                return plain_error(409, "This session already has a GET stream")
             return await _carry(request, session, caller or OPEN, session.standing, None)
         found = session.events.find(last)
         if found is None:
@@ -306,7 +306,7 @@ class McpRoutes:
         except ReplicaSilent as silent:
             return try_again(silent)
         except TransportError:
-            return plain_error(404, "Nobody waits for this answer: the machine that asked has ended")
+            return plain_error(404, "No request waits for this answer: the machine that asked has stopped")
 
     async def _shared_stream(
         self,

@@ -34,7 +34,7 @@ async def read_body(request: web.BaseRequest, limit: int) -> bytes:
     except TimeoutError:
         raise _closing(plain_error(408, late(connection.patience_s))) from None
     except (ConnectionError, web.RequestPayloadError):
-        raise _closing(plain_error(400, "the body broke off")) from None
+        raise _closing(plain_error(400, "the body ended early")) from None
 
 
 def begin_body(request: web.BaseRequest) -> None:
@@ -44,7 +44,7 @@ def begin_body(request: web.BaseRequest) -> None:
         if coding.lower() != "identity":
             # A few kilobytes may expand to gigabytes, and the capture would not have the bytes that were
             # sent.
-            told = f"Content-Encoding {coding[:80]!r} is not taken: send the body as it is"
+            told = f"Content-Encoding {coding[:80]!r} is not supported: send the body without encoding"
             raise _closing(plain_error(415, told))
         if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
             request.transport.write(CONTINUE)

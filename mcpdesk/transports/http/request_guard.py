@@ -63,11 +63,11 @@ class RequestGuard:
         """
         headers = request.headers
         if request.version not in (HttpVersion10, HttpVersion11):
-            return _closing(505, "the request line must say HTTP/1.1 or HTTP/1.0")
+            return _closing(505, "the request line must contain HTTP/1.1 or HTTP/1.0")
         codings = headers.getall("Transfer-Encoding", ())
         if codings and [each.strip().lower() for each in codings] != ["chunked"]:
             # A proxy in front of us may see the body end at another position.
-            return _closing(501, "Transfer-Encoding must be chunked alone, or left out")
+            return _closing(501, "Transfer-Encoding must be only chunked, or omitted")
         if wrong := _malformed(request, rules.api_key_header.lower()):
             return plain_error(400, wrong)
         host, origin = headers.get("Host"), headers.get("Origin")
@@ -76,13 +76,13 @@ class RequestGuard:
             # A proxy in front of us may have checked the other one.
             return plain_error(400, "Origin is given more than once")
         if origin is None and _is_hidden_page(headers):
-            return plain_error(403, "Another site's page may not load this", hint="see allowed_origins")
+            return plain_error(403, "Pages of other sites must not load this", hint="see allowed_origins")
         # A target may contain a host, too. Both must be allowed, because either may be used.
         for name in (host, target) if target else (host,):
             if not (check_host(name, rules.allowed_hosts, self._bound) or _is_probe(request, name)):
                 return plain_error(403, f"Host {_shown(name)} is not served here", hint="see allowed_hosts")
         if not check_origin(origin, rules.allowed_origins, host, self._bound, self._port):
-            return plain_error(403, f"Origin {_shown(origin)} may not call", hint="see allowed_origins")
+            return plain_error(403, f"Origin {_shown(origin)} is not allowed", hint="see allowed_origins")
         if _is_opened(headers) and _is_protocol(request):
             return plain_error(403, NOT_OPENED, hint="open / for the dashboard")
         return None

@@ -160,7 +160,7 @@ def _token(headers: CIMultiDictProxy[str], is_in_query: bool) -> tuple[str | Non
     if len(given) > 1 and tokens:
         return None, "Authorization is given more than once"
     if is_in_query:
-        return None, f"a token does not belong into the address ({IN_QUERY})"
+        return None, f"a token must not be in the URL ({IN_QUERY})"
     return (tokens[0] if tokens else None), ""
 
 

@@ -126,13 +126,17 @@ def no_json(content_type: str) -> web.Response:
 
     Other types are rejected because pages of other sites can send them.
     """
-    given = f"not {content_type[:80]!r}" if content_type else "and the request has none"
+    given = f"not {content_type[:80]!r}" if content_type else "but the request has none"
     return plain_error(415, f"Content-Type must be application/json, {given}")
 
 
 def no_method(request: web.BaseRequest, allowed: Iterable[str]) -> web.Response:
     """Return the error for a method, with the allowed ones."""
-    return plain_error(405, f"{request.method} means nothing here", {"Allow": ", ".join(allowed)})
+    return plain_error(
+        405,
+        f"Method {request.method} is not allowed; use {', '.join(allowed)}",
+        {"Allow": ", ".join(allowed)},
+    )
 
 
 def rpc_error(status: int, error: ProtocolError, identifier: Id | None = None) -> web.Response:

@@ -63,7 +63,7 @@ async def send_on(
     if moved and replicas.is_alive(moved) and moved != replicas.id:
         response, moved = await _answer_of(request, replicas, moved, body, within_s)
     if moved:
-        raise TransportError("it has moved to a replica that is gone")
+        raise TransportError("it has moved to a replica that has ended")
     return response
 
 
@@ -110,7 +110,7 @@ async def holder_of_job(
     holder = await replicas.job_holder(identifier)
     if is_first_hop or not holder:
         return holder, None
-    return "", plain_error(421, "Another machine has the job by now", {MOVED: holder})
+    return "", plain_error(421, "Another machine now has the job", {MOVED: holder})
 
 
 async def holder_of_running(message: dict[str, Any], replicas: ReplicaGroup) -> str:

@@ -199,7 +199,7 @@ class SessionRecords:
                 result = work(self._connection)
         except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
             if not self._is_failing:
-                log.warning("sessions of HTTP clients would not survive a restart now: %s", error)
+                log.warning("sessions of HTTP clients cannot be stored for a restart: %s", error)
             self._is_failing = True
             if getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 self._discard()

@@ -75,7 +75,7 @@ class SharedCopies:
         try:
             session.dialogue.restore(found.state)
         except ProtocolError:
-            session.close("the session is not served any more")
+            session.close("the session is no longer served")
             return None
         session.dialogue.number_requests(found.state.mark, found.block % BLOCKS * STREAMS + 1)
         self._sessions.keep(session)
@@ -175,7 +175,7 @@ class SharedCopies:
             await self._refresh(session)
             missed = await shared.missed(identifier, since, until)
         except StorageError as error:
-            log.info("a stream is not carried on yet: %s", error)
+            log.info("a stream cannot be resumed on other machines yet: %s", error)
             return False
         for kind, facts in missed:
             if kind in RELAYED:
@@ -191,7 +191,7 @@ class SharedCopies:
             try:
                 await self._replicas.sessions.note_heard(session.shared.id)
             except StorageError as error:
-                log.info("a client may hear of some things twice: %s", error)
+                log.info("a client may receive some messages twice: %s", error)
 
     async def _end_quietly(self, identifier: str) -> None:
         try:
@@ -204,7 +204,7 @@ class SharedCopies:
             if session.shared is not None and not session.is_closed:
                 await self.write(session)
         except StorageError as error:
-            log.info("a session is written later: %s", error)
+            log.info("a session will be written later: %s", error)
 
     def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
         """Run work in the background."""

@@ -131,7 +131,7 @@ async def front(source: FactSource) -> web.Response:
         lines += [f"  /mcp/{name}" for name in names]
         lines += ["", f"Also: /v1/mcp for gateway clients; {facts}."]
     else:
-        lines = [f"MCP is switched off here (enable_mcp). What there is: {facts}."]
+        lines = [f"MCP is switched off here (enable_mcp). Available: {facts}."]
     lines += ["A browser gets the dashboard here."]
     return web.Response(text="\n".join(lines) + "\n", content_type="text/plain")
 
@@ -177,20 +177,20 @@ async def metrics(source: FactSource) -> web.Response:
         ("http_connections_total", "HTTP connections so far.", listener.accepted),
         ("http_requests_total", "HTTP requests so far.", listener.requests),
         ("http_sessions", "HTTP sessions of the handshake era.", source.sessions),
-        ("http_passed_clients", "Clients of servers elsewhere.", len(source.passed)),
+        ("http_passed_clients", "Clients of upstream servers.", len(source.passed)),
         (
             "passed_messages_dropped_total",
-            "Messages of servers elsewhere that were dropped because their client did not read.",
+            "Messages of upstream servers that were dropped because their client did not read.",
             sum(way.dropped for way in site.passed.values()),
         ),
         ("unread_answers_bytes", "Bytes of large answers that clients have not read.", UNREAD.held),
         (
             "unread_answers_refused_total",
-            "Answers refused for want of room (unread_answers_max_bytes).",
+            "Answers refused because of the limit unread_answers_max_bytes.",
             UNREAD.refused,
         ),
         ("unread_connections_cut_total", "Connections ended because their client did not read.", UNREAD.cut),
-        ("http_body_bytes", "Bytes of large request bodies held.", listener.budget.held),
+        ("http_body_bytes", "Bytes of large request bodies in memory.", listener.budget.held),
     ]
     figures = [
         Figure(name, "counter" if name.endswith("_total") else "gauge", help, (Sample(value),))

@@ -254,7 +254,7 @@ class SocketWriter:
                 self._queued -= len(frame)  # from here on its connection counts it
                 await self._socket.send_frame(frame, WSMsgType.TEXT)
         except (ConnectionError, ClientConnectionError):
-            log.debug("the peer of a WebSocket is gone")
+            log.debug("the peer of a WebSocket disconnected")
             self.close()
         self._is_sending = False
         if not self._has_room.is_set():

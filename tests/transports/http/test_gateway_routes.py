@@ -157,7 +157,7 @@ async def test_the_server_is_chosen_by_name() -> None:
     async with gateway() as gate:
         assert (await gate.get("/v1/mcp?server=sample"))["name"] == "sample"
         answer = await gate.client.get(f"{gate.url}/v1/mcp?server=other")
-        told = "There is no server 'other' here; ?server= may be: sample"
+        told = "No server 'other' here; ?server= may be: sample"
         assert answer.status == 404 and (await answer.json()) == {"error": told}
         nothing = await gate.client.get(f"{gate.url}/v2/mcp")
         assert "served: /mcp/sample, /v1/mcp, /health" in (await nothing.json())["error"]

@@ -275,7 +275,7 @@ async def test_only_so_many_sessions_are_looked_up_on_disk_at_once(
     try:
         looking = [asyncio.create_task(kept.resume(f"{n:048x}", endpoint, "t", caller)) for n in (1, 2, 2)]
         await asyncio.sleep(0)  # until each of them looks
-        with pytest.raises(StorageError, match="2 sessions are looked up on disk already"):
+        with pytest.raises(StorageError, match="2 sessions are already being looked up on disk"):
             await kept.resume(f"{3:048x}", endpoint, "t", caller)
     finally:
         may_end.set()

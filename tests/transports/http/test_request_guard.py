@@ -157,7 +157,7 @@ async def test_who_was_refused_and_why_is_told_without_the_key(caplog: pytest.Lo
     assert wrong == (
         "refused POST /mcp/sample from checker 2.0: 403 Forbidden: wrong key in the header X-API-Key"
     )
-    assert "403 Origin 'http://evil.example' may not call" in foreign
+    assert "403 Origin 'http://evil.example' is not allowed" in foreign
     assert "right" not in wrong
 
 

@@ -220,7 +220,7 @@ class DashboardRoutes:
         updates = await self._running()
         lines = updates.lines.get(request.query.get("filter", ""))
         if lines is None:
-            return plain_error(404, "no open page shows the traffic through that filter")
+            return plain_error(404, "no open page shows that filter")
         rows = await updates.on_thread(lines.before, _number(request, "before"), OLDER)
         return json_answer(200, encode(rows))
 
@@ -246,7 +246,7 @@ class DashboardRoutes:
         """Change what a page watches."""
         texts = [given.get(name, "") for name in ("page", "filter", "job")] if isinstance(given, dict) else []
         if not texts or not all(isinstance(text, str) for text in texts):
-            return plain_error(400, "page, filter and job are texts")
+            return plain_error(400, "page, filter and job must be strings")
         if len(texts[1]) > MAX_FILTER:
             return plain_error(422, f"a filter has at most {MAX_FILTER} characters")
         page = updates.pages.get(texts[0])

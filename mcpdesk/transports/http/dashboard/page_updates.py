@@ -138,7 +138,7 @@ class PageUpdates:
                     is_behind = await self._update()
                 except Exception:
                     # A page with outdated data is better than none; the error is logged.
-                    log.exception("the dashboard could not be brought up to date")
+                    log.exception("the dashboard could not be updated")
                 await self._pause(SOON_S if is_behind else PERIOD_S)
         finally:
             self._running = None

@@ -26,9 +26,7 @@ PAGE_HEADER = "X-Mcpdesk-Page"
 MAX_BODY = 10_000
 """Maximum bytes of a sign-in request."""
 NOT_SIGNED_IN = "Unauthorized: sign in as the operator"
-HINT = (
-    "the desk gives a sign-in link (W); `mcpdesk serve` says on stderr which file contains the operator's key"
-)
+HINT = "the desk creates a sign-in link (W); `mcpdesk serve` prints the file of the operator's key"
 
 
 class SignIn:
@@ -110,13 +108,13 @@ class SignIn:
 def refuse_other_sites(request: web.BaseRequest) -> None:
     """Raises: RequestRefused if another site's page caused the request."""
     if request.headers.get("Sec-Fetch-Site", "") in FOREIGN:
-        raise RequestRefused(plain_error(403, "this is for the listener's own page"))
+        raise RequestRefused(plain_error(403, "only a page of this server may do this"))
 
 
 def require_own_page(request: web.BaseRequest) -> None:
     """Raises: RequestRefused unless this listener's page sent the request, according to its `Origin`."""
     if not is_same_site(request.headers.get("Origin", ""), request.headers.get("Host")):
-        raise RequestRefused(plain_error(403, "only the listener's own page may do that (Origin)"))
+        raise RequestRefused(plain_error(403, "only a page of this server may do this (Origin)"))
 
 
 async def read_json(request: web.BaseRequest, limit: int) -> object:

@@ -440,7 +440,7 @@ class PassThroughRoutes:
                 try:
                     found = framer.feed(block)
                 except ValueError:
-                    raise ConnectionError("an event is too long to be held") from None
+                    raise ConnectionError("the event is too long to hold") from None
                 for event in found:
                     kept = await self._held_event(event.data, talk)
                     if kept is None and _is_answer(_decoded(event.data), talk.request):
@@ -457,7 +457,7 @@ class PassThroughRoutes:
             if not (rest or holds.is_on):
                 return True
             if len(rest) > framer.limit:
-                raise ConnectionError("an event is too long to be held")
+                raise ConnectionError("the event is too long to hold")
             try:
                 rest += await anext(chunks)
             except StopAsyncIteration:
