@@ -303,7 +303,7 @@ class Archive:
             self._place_frames(line.n, count, part, offset, is_run=line.run > 0)
             self._last = line.t
         else:
-            raise ValueError("a line of no kind that is known")
+            raise ValueError("a line of unknown kind")
 
     def _reason_before(self, part: int) -> str:
         """Return the reason why frames are missing directly before a part."""
@@ -352,7 +352,7 @@ class Archive:
 
 def require_capture(path: Path) -> None:
     """Check that a file is a capture, before all of it is read. Raises: DeskUserError if not."""
-    hint = "Captures lie where `mcpdesk settings` says, and end in .jsonl."
+    hint = "`mcpdesk settings` prints the folder of the captures; their names end in .jsonl."
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             # Opening a pipe would block until another process writes to it.
@@ -366,10 +366,10 @@ def require_capture(path: Path) -> None:
     except ValueError:
         is_capture = False
     if not start and (further := part_path(path, 2)).is_file():
-        raise DeskUserError(f"{path} is empty.", f"The capture goes on: use `mcpdesk open {further}`.")
+        raise DeskUserError(f"{path} is empty.", f"The capture continues: use `mcpdesk open {further}`.")
     if _EXCHANGE.match(start):
-        hint = "Traffic that is to be opened again is exported as a capture: `x` and `o` in Traffic."
-        raise DeskUserError(f"{path} is no capture, but exchanges as JSON Lines, for programs to read.", hint)
+        hint = "Export traffic as a capture to open it again: `x` and `o` in Traffic."
+        raise DeskUserError(f"{path} is not a capture, but an export as JSON Lines.", hint)
     if not is_capture:
         raise DeskUserError(f"{path} is not a capture of mcpdesk.", hint)
 

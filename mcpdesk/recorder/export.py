@@ -155,7 +155,7 @@ def curl(
 ) -> str:
     """Return the request of an exchange as a curl command.
 
-    `url` and `headers` are used if the exchange did not pass over HTTP; otherwise the request is repeated as
+    `url` and `headers` are used if the exchange did not use HTTP; otherwise the request is repeated as
     recorded. `schema` is the input schema of the called tool; values that it marks as secret are masked too.
     """
     exchange = index.exchange(number)
@@ -245,7 +245,7 @@ def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
             yield _cells(cells)
         yield _left_out(len(ranked))
     if times:
-        yield "## What took longest, without waiting for people and clients\n\n"
+        yield "## Slowest exchanges, without waiting for people and clients\n\n"
         yield "| message | client | count | median | longest | # |\n"
         yield "| --- | --- | --: | --: | --: | --: |\n"
         slowest = sorted(times.items(), key=lambda item: max(item[1]), reverse=True)
@@ -294,7 +294,7 @@ def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[st
             yield from _section(index, exchange, title, frame)
     for held in held_messages(index, exchange):
         yield f"\n{_plain(_held_line(held))}\n"
-        for title, value in (("It was", held.was), ("It became", held.now)):
+        for title, value in (("It was", held.was), ("Changed to", held.now)):
             if value is not None:
                 yield f"\n{title}:\n\n{_fenced(value)}"
     if lines := logged(exchange):

@@ -90,11 +90,11 @@ def _negotiated(method: str) -> Remark:
     """Return the remark on a request that a server does not implement and need not implement."""
     told = f"the server has no result for {method}"
     if method == "subscriptions/listen":
-        told += ": changes of its lists are not reported; they show when the lists are read again"
+        told += ": changes of its lists are not reported, only seen when the lists are read again"
     elif method == "initialize":
-        told += ", since it speaks another revision, which the client found otherwise"
+        told += ", because it uses another revision, which the client found otherwise"
     else:
-        told += ", with which a client finds its revision; a handshake does so as well"
+        told += ", which a client uses to find the revision; a handshake also does this"
     return Remark(RemarkKind.NEGOTIATION, told)
 
 
@@ -226,7 +226,7 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
     """
     kept = index.frame(frame)
     if kept is None:
-        raise ValueError("the frame is no longer in memory and in no file")
+        raise ValueError("the frame is no longer in memory, nor in a file")
     if kept.size > LARGEST:
         raise ValueError(f"a frame of {kept.size:,} bytes is too large to decode")
     whole = index.whole(frame)
@@ -234,7 +234,7 @@ def unmasked(index: Index, exchange: Exchange, frame: int) -> Any:
     value = read.value
     if value is None:
         if len(whole) < kept.size and not index.is_here(frame):
-            raise ValueError(f"all {kept.size:,} bytes of this frame are on their way from its core")
+            raise ValueError(f"all {kept.size:,} bytes of this frame are being loaded from its core")
         if len(whole) < kept.size:
             kept_of = f"only {len(whole):,} of {kept.size:,} bytes were kept"
             raise ValueError(f"{kept_of} (capture_body_bytes)")
@@ -306,7 +306,7 @@ class _Request:
 Finding = tuple[HeaderVerdict, str]
 _MISSING: Finding = (HeaderVerdict.BAD, "missing")
 _AGREES: Finding = (HeaderVerdict.GOOD, "agrees")
-_DISAGREES: Finding = (HeaderVerdict.BAD, "the body says otherwise")
+_DISAGREES: Finding = (HeaderVerdict.BAD, "the body differs")
 _LOCAL: Finding = (HeaderVerdict.GOOD, "this machine")
 
 
@@ -361,7 +361,7 @@ def _unused(name: str, request: _Request) -> str:
     revision, known = request.revision, METHODS.get(request.method)
     match name:
         case "mcp-protocol-version" if request.method == "initialize":
-            return "this request only agrees on one"
+            return "this request negotiates one"
         case "mcp-protocol-version" if revision is None:
             return "the revision is not known"
         case "mcp-protocol-version" if revision is not None and not revision.has_version_header:
@@ -377,14 +377,14 @@ def _unused(name: str, request: _Request) -> str:
 
 def _host(value: str, request: _Request) -> Finding:
     is_local = _name(f"//{value}") in _LOOPBACK
-    return _LOCAL if is_local else (HeaderVerdict.OPEN, "another name: allowed_hosts decides")
+    return _LOCAL if is_local else (HeaderVerdict.OPEN, "another name: see allowed_hosts")
 
 
 def _origin(value: str, request: _Request) -> Finding:
     if _name(value) and urlsplit(value).netloc == request.headers.get("host"):
         return HeaderVerdict.GOOD, "same as Host"
     is_local = _name(value) in _LOOPBACK
-    return _LOCAL if is_local else (HeaderVerdict.OPEN, "another origin: allowed_origins decides")
+    return _LOCAL if is_local else (HeaderVerdict.OPEN, "another origin: see allowed_origins")
 
 
 def _name(url: str) -> str:
@@ -404,7 +404,7 @@ def _accept(value: str, request: _Request) -> Finding:
     lacking = [kind for kind in _BOTH if kinds.isdisjoint({kind, f"{kind.partition('/')[0]}/*", "*/*"})]
     if lacking:
         return HeaderVerdict.BAD, f"lacks {' and '.join(lacking)}"
-    return HeaderVerdict.GOOD, "takes both answers"
+    return HeaderVerdict.GOOD, "accepts both answers"
 
 
 def _version(value: str, request: _Request) -> Finding:
@@ -443,7 +443,7 @@ def _parameters(request: _Request) -> dict[str, Finding]:
         annotated = {}
     arguments = request.params.get("arguments")
     arguments = arguments if isinstance(arguments, Mapping) else {}
-    found = dict.fromkeys(given, (HeaderVerdict.OPEN, "no argument of this tool"))
+    found = dict.fromkeys(given, (HeaderVerdict.OPEN, "not an argument of this tool"))
     for name, each in annotated.items():
         finding = _judged(given.get(name), partial(check_parameters, [each], arguments, given))
         if name in given or finding != _AGREES:

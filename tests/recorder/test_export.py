@@ -71,7 +71,7 @@ def test_a_call_that_a_person_held_and_answered_is_not_what_took_longest() -> No
     recording.frame(1, OUT, text(1, "9 EUR"), at=began + 40.5)
     settle(recording)
     report = b"".join(export.report(recording.index, range(2))).decode()
-    table = report.partition("## What took longest")[2].partition("## Exchanges")[0]
+    table = report.partition("## Slowest exchanges")[2].partition("## Exchanges")[0]
     assert table.index("price") < table.index("Bash") and "30,000" not in table
 
 
@@ -92,7 +92,7 @@ def test_a_report_begins_with_what_failed_and_what_took_long() -> None:
     assert lines[2].endswith("Clients: cursor 1.9, nightly 0.3. Servers: profiles.")
     errors, slow, table = (
         lines.index(f"## {title}")
-        for title in ("Errors", "What took longest, without waiting for people and clients", "Exchanges")
+        for title in ("Errors", "Slowest exchanges, without waiting for people and clients", "Exchanges")
     )
     assert errors < slow < table
     (failed,) = lines[errors + 4 : slow - 1]

@@ -55,12 +55,12 @@ def test_headers_that_say_what_the_body_says_are_good() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("Mcp-Method", "tools/list", "the body says otherwise"),
+        ("Mcp-Method", "tools/list", "the body differs"),
         ("Mcp-Method", None, "missing"),
-        ("Mcp-Name", "other", "the body says otherwise"),
+        ("Mcp-Name", "other", "the body differs"),
         ("Mcp-Name", None, "missing"),
         ("Mcp-Name", "=?base64?!?=", "malformed"),
-        ("MCP-Protocol-Version", "2025-11-25", "the body says 2026-07-28"),
+        ("MCP-Protocol-Version", "2025-11-25", "but the body has 2026-07-28"),
         ("MCP-Protocol-Version", None, "missing"),
         ("Accept", "application/json", "lacks text/event-stream"),
         ("Accept", None, "missing"),
@@ -68,8 +68,8 @@ def test_headers_that_say_what_the_body_says_are_good() -> None:
         ("Content-Type", None, "missing"),
         ("Host", None, "missing"),
         ("Mcp-Param-Region", None, "missing"),
-        ("Mcp-Param-Region", "us", "the body says otherwise"),
-        ("Mcp-Param-Zone", "here", "the body says otherwise"),
+        ("Mcp-Param-Region", "us", "the body differs"),
+        ("Mcp-Param-Zone", "here", "the body differs"),
     ],
 )
 def test_what_is_wrong_with_a_header_is_said(name: str, value: str | None, words: str) -> None:
@@ -86,7 +86,7 @@ def test_what_is_wrong_with_a_header_is_said(name: str, value: str | None, words
         ("Origin", "https://example.org", HeaderVerdict.OPEN, "allowed_origins"),
         ("Origin", "http://[", HeaderVerdict.OPEN, "allowed_origins"),
         ("Mcp-Session-Id", "x", HeaderVerdict.OPEN, "stateless era"),
-        ("Mcp-Param-Other", "x", HeaderVerdict.OPEN, "no argument of this tool"),
+        ("Mcp-Param-Other", "x", HeaderVerdict.OPEN, "not an argument of this tool"),
     ],
 )
 def test_what_only_settings_decide_is_left_open(
@@ -102,7 +102,8 @@ def test_parameters_of_an_unknown_tool_are_left_open() -> None:
     )
     broken = {"properties": {"a": {"type": "array", "x-mcp-header": "A"}}}
     assert (
-        found(changed("Mcp-Param-A", "x"), "mcp-param-a", schema=broken).words == "no argument of this tool"
+        found(changed("Mcp-Param-A", "x"), "mcp-param-a", schema=broken).words
+        == "not an argument of this tool"
     )
 
 

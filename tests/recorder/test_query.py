@@ -94,7 +94,7 @@ def test_since_a_time_of_day_is_never_in_the_future() -> None:
     ("text", "position", "word"),
     [
         ("a (b", 2, "never closed"),
-        ("a )", 2, "closes nothing"),
+        ("a )", 2, "has no opening one"),
         ("a or", 4, "missing here"),
         ("or a", 0, "before 'or'"),
         ("not", 3, "missing here"),
@@ -107,7 +107,7 @@ def test_since_a_time_of_day_is_never_in_the_future() -> None:
         (">fast", 0, "unit"),
         (">200", 0, "unit"),
         (">", 0, "unit"),
-        ("a took>5", 2, "'took' cannot be compared: >5s is the time taken, >5kb the size; in quotes"),
+        ("a took>5", 2, "'took' cannot be compared: >5s compares the time, >5kb the size; use quotes"),
         ("duration<=200ms", 0, "<=5s is the time"),
         ("status=error", 0, "write status:error; in quotes"),
         ("since:soon", 6, "span"),

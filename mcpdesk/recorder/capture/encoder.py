@@ -98,7 +98,7 @@ class CaptureEncoder:
         if (missing := start - len(file.places)) > 0:
             why = self.disk_error or "the disk is too slow"
             file.add_loss(start, why)
-            self.error = f"{missing} frames went unwritten: {why} ({file.path})"
+            self.error = f"{missing} frames were not written: {why} ({file.path})"
             self.disk_error = ""
 
 

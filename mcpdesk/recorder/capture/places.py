@@ -127,7 +127,7 @@ class Places:
                 read = read_at(handle, places[-1] - begin, begin & _OFFSET_MASK)
                 for at, after in pairwise(places):
                     if not begin <= at < after:
-                        raise ValueError("frames that are not one after the other")
+                        raise ValueError("frames that do not follow each other")
                     # Lines of other kinds may be between two frames.
                     found.append(read[at - begin : read.index(b"\n", at - begin) + 1])
             except (OSError, ValueError):
@@ -220,7 +220,7 @@ class Places:
     def _handle(self, part: int) -> int:
         """Return the open file of a part; one is kept open, since neighbours are read together."""
         if part >= len(self.parts) or part in self.gone:
-            raise FileNotFoundError(errno.ENOENT, "this part was not begun, or is gone")
+            raise FileNotFoundError(errno.ENOENT, "this part was not started, or was removed")
         if self._open is None or self._open[0] != part:
             fresh = os.open(self.parts[part], os.O_RDONLY | PLAIN)
             if self._open is not None:

@@ -177,7 +177,7 @@ class _Parser:
             return EVERYTHING
         node = self._either()
         if token := self._peek():
-            _fail("this parenthesis closes nothing", token.position)
+            _fail("this parenthesis has no opening one", token.position)
         return node
 
     def _peek(self) -> _Token | None:
@@ -206,9 +206,9 @@ class _Parser:
     def _unary(self) -> Node:
         token = self._peek()
         if token is None:
-            _fail("something to look for is missing here", self._end)
+            _fail("a search term is missing here", self._end)
         if token.kind in ("or", "and", "close"):
-            _fail(f"something to look for is missing before {token.text!r}", token.position)
+            _fail(f"a search term is missing before {token.text!r}", token.position)
         self._at += 1
         if token.kind == "not":
             return Not(self._nested(self._unary, token))
@@ -244,7 +244,7 @@ class _Parser:
             return Within(seconds) if seconds is not None else Since(_clock(token.value, value_at, self._now))
         if token.text not in _FIELDS:
             known = ", ".join(sorted([*_FIELDS, "since"]))
-            _fail(f"no field is called {token.text!r}; there are {known}", token.position)
+            _fail(f"unknown field {token.text!r}; allowed: {known}", token.position)
         if not token.value:
             _fail(f"{token.text}: needs a value", value_at)
         return Field(token.text, _FIELDS[token.text](token.value, value_at))
@@ -252,12 +252,12 @@ class _Parser:
 
 def _refuse_comparison(token: _Token) -> None:
     """Reject a word that looks like a comparison, because it would silently match nothing."""
-    is_text = "; in quotes it is a text to find"
+    is_text = "; use quotes to search for the text"
     if (found := _EQUAL.fullmatch(token.text)) and (name := found[1].lower()) in {*_FIELDS, "since"}:
         _fail(f"write {name}:{found[2]}{is_text}", token.position)
     if found := _COMPARED.fullmatch(token.text):
         sign = found[2] if found[2][0] in "<>" else ">"
-        amounts = f"{sign}5s is the time taken, {sign}5kb the size"
+        amounts = f"{sign}5s compares the time, {sign}5kb the size"
         _fail(f"{found[1]!r} cannot be compared: {amounts}{is_text}", token.position)
 
 
@@ -295,7 +295,7 @@ def _one_of(known: dict[str, tuple[str, ...]]) -> Callable[[str, int], tuple[str
         found: list[str] = []
         for part in value.lower().split("|"):
             if part and part not in known:
-                _fail(f"{part!r} is none of {', '.join(known)}", position + value.lower().find(part))
+                _fail(f"{part!r} is not allowed; use {', '.join(known)}", position + value.lower().find(part))
             found += known.get(part, ())
         return tuple(found)
 
