@@ -153,14 +153,14 @@ class MadeFiles:
         identity = _identity(path)
         is_in_the_way = identity in (_FOLDER, _NO_FILE)
         if is_in_the_way or (identity and path not in self._used and identity != self._marked(path)):
-            raise NotMadeHere(f"{str(path)!r} is there already and was not made here, or changed since")
+            raise NotMadeHere(f"{str(path)!r} already exists and was not created here, or was changed since")
         for root in shared:
             if not path.is_relative_to(root):
                 continue
             for folder in path.parents[: len(path.relative_to(root).parts) - 1]:
                 if _identity(folder) and self._marked(folder) != _FOLDER:
                     raise NotMadeHere(
-                        f"the folder {str(folder)!r} was not made here, and {root} is everybody's"
+                        f"the folder {str(folder)!r} was not created here, and {root} is shared"
                     )
 
     def _make_folders(self, folder: Path) -> None:

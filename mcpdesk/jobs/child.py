@@ -256,7 +256,7 @@ class KeptChild:
             while not report.partition(b"\n")[1]:
                 more = await loop.sock_recv(self._control, REPORT_BYTES)
                 if not more:
-                    raise ConnectionError("the keeper is gone")
+                    raise ConnectionError("the keeper has ended")
                 report += more
             first, _, self._unread = report.partition(b"\n")
             if first[:1] == b"e":

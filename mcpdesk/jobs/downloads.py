@@ -109,14 +109,14 @@ def _opened(path: Path, resolved: Sequence[Path]) -> tuple[int, Path]:
     try:
         real = path.resolve(strict=True)
         if not any(real.is_relative_to(root) for root in resolved):
-            raise FileGone(f"{path.name} lies outside of what may be given out")
+            raise FileGone(f"{path.name} is outside of the folders whose files may be returned")
         flags = os.O_RDONLY | PLAIN | NO_FOLLOW | NON_BLOCKING
         descriptor = os.open(real, flags)
     except (OSError, ValueError, RuntimeError) as error:
-        raise FileGone(f"{path.name} is not there any more") from error
+        raise FileGone(f"{path.name} no longer exists") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FileGone(f"{path.name} is no file")
+        raise FileGone(f"{path.name} is not a file")
     return descriptor, real
 
 
@@ -162,14 +162,14 @@ def archive_download(made: Sequence[ProducedFile], roots: Sequence[Path], name: 
     size = sum(file.size for file in made)
     if size > ARCHIVE_BYTES:
         raise ArchiveTooLarge(
-            f"{len(made)} files of {size} bytes are too much for one archive ({ARCHIVE_BYTES})"
+            f"{len(made)} files of {size} bytes are too large for one archive ({ARCHIVE_BYTES})"
         )
     try:
         descriptor, length = _packed(made, roots)
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
-        told = f"an archive of {len(made)} files of {size} bytes finds no room here: {error.strerror}"
+        told = f"an archive of {len(made)} files of {size} bytes does not fit on this disk: {error.strerror}"
         raise ArchiveTooLarge(told) from error
     tag = hashlib.sha256("\0".join(f"{file.name}\0{file.tag}" for file in made).encode()).hexdigest()[:32]
     return Download(descriptor, length, f"{name}.zip", "application/zip", tag)

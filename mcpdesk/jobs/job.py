@@ -39,7 +39,7 @@ KEPT_BYTES = 64 << 20
 """Maximum bytes of arguments and results kept per server."""
 LET_GO_S = 3.0
 """Maximum time for calls to end their programs when the core stops."""
-TAKEN_OVER = "another machine goes on with it"
+TAKEN_OVER = "another machine continues it"
 SHARE = 2
 """Divisor of a server's maximum number of jobs that gives the maximum per owner."""
 
@@ -449,7 +449,7 @@ class JobStore:
         """Delete all jobs of a removed server."""
         for job in list(self._jobs.values()):
             if job.server == server:
-                self._drop(job, "its server is gone")
+                self._drop(job, "its server was removed")
         self._turns.pop(server, None)
 
     @property
@@ -485,7 +485,7 @@ class JobStore:
             if self._forget_oldest(server, owner if is_own else None):
                 continue
             held = self._counts[(server,)]
-            raise NoRoom(f"{held} tasks are kept already (max_tasks is {most}, half of it for one client)")
+            raise NoRoom(f"{held} tasks are already stored (max_tasks is {most}, half of it for one client)")
 
     def _has_room(self, server: str, owner: str, most: int) -> bool:
         own = self._counts[(server, owner)]
@@ -501,7 +501,7 @@ class JobStore:
         return True
 
     def _no_room(self, more: int, what: str) -> NoRoom:
-        return NoRoom(f"{what} of {more} bytes would be more than is kept ({self._limit} bytes)")
+        return NoRoom(f"{what} of {more} bytes exceeds the limit of stored results ({self._limit} bytes)")
 
     def _forget_oldest(self, server: str, owner: str | None) -> bool:
         """Delete the call that ended first, of one owner or (None) of all. Return False without any."""
@@ -512,7 +512,7 @@ class JobStore:
         ]
         if not over:
             return False
-        self._drop(min(over, key=lambda job: job.updated), "it had to make room")
+        self._drop(min(over, key=lambda job: job.updated), "it was deleted to make room")
         return True
 
     def _hold(self, job: Job, size: int) -> None:

@@ -208,7 +208,7 @@ class Output:
 
     @property
     def _hint(self) -> str:
-        return f"; all of it is in {self.file}" if self.file else ""
+        return f"; the full output is in {self.file}" if self.file else ""
 
     def end(self, limit: int) -> str:
         """Return the last `limit` bytes of both streams as text."""

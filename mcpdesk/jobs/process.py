@@ -422,7 +422,7 @@ def _session_lowered(leader: int) -> bool:
     return True
 
 
-UNSURE_ORDER = "[stdout and stderr are two pipes: lines of both may be in another order than written]"
+UNSURE_ORDER = "[stdout and stderr are two pipes: their lines may be out of order]"
 """Remark on output of both streams, because pipes have no common clock."""
 
 

@@ -194,7 +194,7 @@ class Programs:
             raise RuntimeError("the server stops")
         if len(self._running) + len(self._openings) >= MOST_RUNNING:
             raise RuntimeError(
-                f"{MOST_RUNNING} programs run already, which is the most; one has to end first"
+                f"{MOST_RUNNING} programs are already running, which is the limit; end one first"
             )
         number = next(self._numbers)
         is_first = number == self._first
@@ -295,7 +295,9 @@ def _output(folder: Path, number: int, is_first: bool, budget: OutputBudget | No
     try:
         return Output(file=_output_file(folder, number, is_first), budget=budget)
     except OSError as error:
-        raise RuntimeError(f"no file for its output can be made in {folder}: {error.strerror}") from error
+        raise RuntimeError(
+            f"a file for its output cannot be created in {folder}: {error.strerror}"
+        ) from error
 
 
 def _output_file(folder: Path, number: int, is_first: bool) -> Path:

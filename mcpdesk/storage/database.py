@@ -193,8 +193,8 @@ class Database:
                 with suppress(FileNotFoundError):
                     os.replace(f"{self.path}{ending}", f"{aside}{ending}")
             self._tell(
-                f"{self.path} is damaged ({reason}). It was moved to {aside}, and a new one was begun: "
-                "tasks, plans, callbacks, approvals and jobs kept in it are not used any more"
+                f"{self.path} is damaged ({reason}). It was moved to {aside}, and a new one was created: "
+                "its tasks, plans, callbacks, approvals and jobs are no longer used"
             )
 
     def _opened(self) -> sqlite3.Connection:
@@ -231,7 +231,7 @@ class Database:
             (done,) = connection.execute("PRAGMA user_version").fetchone()
             if done > len(self._migrations):
                 raise StorageError(
-                    f"{self.path} was written by a newer mcpdesk and is left as it is: update this one, "
+                    f"{self.path} was written by a newer mcpdesk and is not changed: update this one, "
                     "or use another folder with --state-dir"
                 )
             for script in self._migrations[done:]:

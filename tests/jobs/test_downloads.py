@@ -188,6 +188,6 @@ def test_an_archive_for_which_the_disk_has_no_room_is_refused_in_words(
     several = several_files(tmp_path, "a", "b")
     monkeypatch.setattr(tempfile, "TemporaryFile", partial(open, "/dev/full", "w+b"))
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(ArchiveTooLarge, match=r"2 files .* finds no room here: No space left"):
+    with pytest.raises(ArchiveTooLarge, match=r"2 files .* does not fit on this disk: No space left"):
         downloads.archive_download(several, [tmp_path], "job")
     assert len(os.listdir("/proc/self/fd")) == before

@@ -98,7 +98,7 @@ async def test_too_many_are_refused_until_one_expires() -> None:
     shelf = Shelf()
     for owner in ("a", "b"):
         shelf.new(owner, most=2)
-    with pytest.raises(NoRoom, match=r"2 tasks are kept already \(max_tasks is 2"):
+    with pytest.raises(NoRoom, match=r"2 tasks are already stored \(max_tasks is 2"):
         shelf.new("c", most=2)
     shelf.new("c", server="another", most=2)
     shelf.time.now += 61
@@ -121,7 +121,7 @@ async def test_results_are_bounded_in_bytes_and_freed_with_their_jobs() -> None:
     shelf = Shelf(kept_bytes=100)
     big, small = shelf.new(ttl_s=10), shelf.new()
     shelf.finish(big, TaskStatus.COMPLETED, JobEnding(b"x" * 90))
-    with pytest.raises(NoRoom, match="a result of 20 bytes would be more than is kept"):
+    with pytest.raises(NoRoom, match="a result of 20 bytes exceeds the limit"):
         shelf.finish(small, TaskStatus.COMPLETED, JobEnding(b"x" * 20))
     assert small.status is TaskStatus.WORKING
     shelf.time.now += 11

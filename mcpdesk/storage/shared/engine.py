@@ -296,9 +296,9 @@ class Engine:
         In TLS 1.3 a server rejects a client's certificate after the handshake. If it then resets the
         connection, its alert may be lost.
         """
-        question = f"does it ask for a client certificate? {CERTIFICATE_HINT}"
+        question = f"it may require a client certificate: {CERTIFICATE_HINT}"
         if self._has_certificate:
-            question = "does it accept this client certificate?"
+            question = "it may reject this client certificate"
         return f"the server closed the connection right after the handshake: {question}"
 
     def _away(self, reason: str, refusal: EngineRefusal) -> EngineAway:
@@ -342,11 +342,11 @@ class Engine:
         else:
             self._is_back.clear()
         if not status.is_up:
-            self._tell(f"{self.shown} is away: {status.reason}")
+            self._tell(f"{self.shown} is unavailable: {status.reason}")
         elif not status.is_writable:
             self._tell(f"{self.shown} refuses writes: {status.reason}")
         else:
-            self._tell(f"{self.shown} {'takes writes' if before.is_up else 'answers'} again")
+            self._tell(f"{self.shown} {'accepts writes' if before.is_up else 'answers'} again")
             for listener in self.on_back:
                 listener()
 
@@ -401,7 +401,9 @@ def connect(url: str, timeout_s: float) -> Client:
         raise DeskUserError(f"shared: {shown(url)} cannot be used: {error}.") from None
     except TypeError as error:
         option = str(error).rpartition("argument ")[2]
-        raise DeskUserError(f"shared: {shown(url)} has an option that redis-py lacks: {option}.") from None
+        raise DeskUserError(
+            f"shared: {shown(url)} has an option that redis-py does not support: {option}."
+        ) from None
 
 
 def _check_files(url: str) -> None:
@@ -458,7 +460,7 @@ def _by_sentinel(url: str, options: dict[str, Any]) -> Client:
     account, _, hosts = parts.netloc.rpartition("@")
     service, _, number = parts.path.strip("/").partition("/")
     if not service:
-        raise ValueError("the name of the service is missing: redis+sentinel://HOST:PORT/SERVICE")
+        raise ValueError("missing service name: redis+sentinel://HOST:PORT/SERVICE")
     user, _, password = account.partition(":")
     places = [each.rpartition(":") for each in hosts.split(",")]
     addresses = [(host or port, int(port) if host else 26379) for host, _, port in places]
@@ -521,7 +523,7 @@ def _reason(error: BaseException) -> str:
         return "its memory is full (OOM command not allowed)"
     if told := DISTRUSTED.search(text):
         hint = "" if "mismatch" in told[1] else "; ssl_ca_certs=FILE in the URL names the CA to trust"
-        return f"its certificate is not accepted: {told[1]}{hint}"
+        return f"its certificate is not trusted: {told[1]}{hint}"
     if CERTIFICATE_REQUIRED.search(text):
-        return f"it asks for a client certificate: {CERTIFICATE_HINT}"
+        return f"it requires a client certificate: {CERTIFICATE_HINT}"
     return text[:300] or type(error).__name__

@@ -116,7 +116,7 @@ class EngineDatabase:
                     return result
                 if await self._store(version, image):
                     return result
-        raise StorageError(f"{self.place} is changed by others all the time: try again")
+        raise StorageError(f"{self.place} is being changed by other replicas: try again")
 
     def _closed(self) -> StorageError:
         return StorageError(f"{self.place} is closed: the server stops")

@@ -146,7 +146,7 @@ class EngineStreams:
             try:
                 await self._write_some()
             except EngineAway as error:
-                log.info("events for clients that come back are written later: %s", error)
+                log.info("events for reconnecting clients will be written later: %s", error)
                 await asyncio.sleep(PAUSE_S)
 
     async def _write_some(self) -> None:
@@ -217,7 +217,7 @@ class EngineStreams:
                 after = {key: each.position for key, each in followed.items()}
                 found = await self._engine.read_streams(after, BLOCK_MS, READ, WITHIN_S)
             except EngineAway as error:
-                log.info("streams of other machines are not carried on: %s", error)
+                log.info("streams of other machines cannot be resumed: %s", error)
                 for key, each in followed.items():
                     self._drop(key, each)
                 continue
