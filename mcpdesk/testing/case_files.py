@@ -82,7 +82,7 @@ def read_cases(file: Path) -> list[Case]:
     except OSError as error:
         raise DeskUserError(f"{file} cannot be read: {error.strerror}.") from None
     if len(data) > MOST_BYTES:
-        raise DeskUserError(f"{file} has {len(data):,} bytes; case files have {MOST_BYTES:,} at most.")
+        raise DeskUserError(f"{file} has {len(data):,} bytes; the limit is {MOST_BYTES:,}.")
     try:
         text = data.decode("utf-8-sig")
         content = json.loads(text) if file.suffix == ".json" else load_yaml(text, _Loader, MOST_BYTES)
@@ -90,12 +90,12 @@ def read_cases(file: Path) -> list[Case]:
     except UnicodeDecodeError:
         raise DeskUserError(f"{file} is not UTF-8.") from None
     except json.JSONDecodeError as error:
-        raise DeskUserError(f"{file}:{error.lineno}: no JSON: {error.msg}.") from None
+        raise DeskUserError(f"{file}:{error.lineno}: invalid JSON: {error.msg}.") from None
     except YamlFault as fault:
         where = f"{file}:{fault.line}" if fault.line else str(file)
-        raise DeskUserError(f"{where}: no YAML: {fault}.") from None
+        raise DeskUserError(f"{where}: invalid YAML: {fault}.") from None
     except (RecursionError, ValueError) as error:
-        raise DeskUserError(f"{file}: no JSON: {str(error).partition(chr(10))[0]}.") from None
+        raise DeskUserError(f"{file}: invalid JSON: {str(error).partition(chr(10))[0]}.") from None
     if content is None:
         return []
     if not isinstance(content, list):
@@ -178,10 +178,10 @@ def _expectation(entry: dict[str, Any], place: str) -> Expectation:
         try:
             re.compile(pattern)
         except re.error as reason:
-            raise given.wrong(f'"matches": {pattern!r} is no regular expression: {reason}') from None
+            raise given.wrong(f'"matches": {pattern!r} is not a regular expression: {reason}') from None
     error = given.values.get("error")
     if error is not None and error is not True and not isinstance(error, str):
-        raise given.wrong('"error" must be a text it contains, or true for any')
+        raise given.wrong('"error" must be a text that it contains, or true for any error')
     found = Expectation(
         text=given.take("text", str, None),
         contains=given.texts("contains"),
@@ -254,7 +254,7 @@ class _Given:
         """Raises: DeskUserError for an unknown member."""
         for key in self.values:
             if key not in allowed:
-                raise self.wrong(f'{self._what} has no "{key}"; allowed: {", ".join(allowed)}')
+                raise self.wrong(f'{self._what} has no key "{key}"; allowed: {", ".join(allowed)}')
 
 
 def _no_json(value: Any, path: str = "") -> Iterator[str]:

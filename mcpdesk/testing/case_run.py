@@ -52,7 +52,7 @@ class ScriptedAnswers:
 
     def left(self) -> list[str]:
         """Return messages about answers that no question asked for."""
-        return [f"it never asked for this answer: {_short(each)}" for each in self._script]
+        return [f"it never asked this question: {_short(each)}" for each in self._script]
 
     def handlers(self) -> Questions:
         """Return the question handlers for a connection."""
@@ -85,7 +85,7 @@ class ScriptedAnswers:
                 return {"action": answer}
             content |= _filled(asked, fields, answer)
         if not content:
-            self.failures.append(f"it asked what the next answer is not about: {told}")
+            self.failures.append(f"it asked a question that the next answer does not match: {told}")
             return {"action": "decline"}
         return {"action": "accept", "content": content}
 
@@ -107,7 +107,7 @@ class ScriptedAnswers:
     def _next(self, kind: str, told: str, otherwise: Any) -> Any:
         if self._is_next(kind):
             return self._script.popleft()[kind]
-        self.failures.append(f"it asked ({kind}), and the case has no answer: {told}")
+        self.failures.append(f"it asked ({kind}), but the case has no answer: {told}")
         return otherwise
 
 

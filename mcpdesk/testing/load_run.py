@@ -84,7 +84,7 @@ async def run_load(connection: ServerConnection, plan: LoadPlan) -> LoadResult:
         if (ahead := due - perf_counter()) > 0:
             await asyncio.sleep(ahead)
         if len(running) >= MOST_IN_FLIGHT:
-            errors[f"not sent: {MOST_IN_FLIGHT:,} calls were under way"] += 1
+            errors[f"not sent: {MOST_IN_FLIGHT:,} calls were running"] += 1
             continue
         task = asyncio.create_task(call(due))
         running.add(task)

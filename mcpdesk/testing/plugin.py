@@ -97,9 +97,7 @@ class CaseFile(pytest.File):
         folders = (each for each in below if any((each / part).exists() for part in SERVER_PARTS))
         target = target_of(self.config) or next(folders, None)
         if target is None:
-            raise DeskUserError(
-                f"No server is known for {self.path}.", "Name it by the ini option mcpdesk_target."
-            )
+            raise DeskUserError(f"No server is known for {self.path}.", "Set the ini option mcpdesk_target.")
         self.client = ServerUnderTest(target)
 
     def teardown(self) -> None:

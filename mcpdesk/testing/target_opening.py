@@ -92,7 +92,7 @@ def _reach(options: ConnectOptions) -> Reach:
     revision = ERAS.get(named, named)
     if revision and revision not in BY_NAME:
         allowed = ", ".join((*BY_NAME, *ERAS))
-        raise DeskUserError(f"There is no revision {named!r}.", f"Allowed: {allowed}.")
+        raise DeskUserError(f"Unknown revision {named!r}.", f"Allowed: {allowed}.")
     return Reach(
         options.get("mode", ""),
         options.get("token"),
@@ -183,4 +183,4 @@ def _agree(config: ConfigFile) -> None:
 
 
 def _no_input(variable: InputVariable) -> str:
-    raise DeskUserError(f"${{input:{variable.name}}} has to be typed in, and nobody is there.")
+    raise DeskUserError(f"${{input:{variable.name}}} must be typed in, but no terminal is attached.")

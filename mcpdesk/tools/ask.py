@@ -86,8 +86,8 @@ def _text(question: Question, pairs: list[tuple[Page, Answer]]) -> str:
     said = {
         QuestionState.DECLINED: f"The person declined to answer{because}.",
         QuestionState.CANCELLED: f"The person declined to answer{because}.",
-        QuestionState.TIMED_OUT: f"Nobody answered within {waited_s} s.",
-        QuestionState.WITHDRAWN: f"The question was withdrawn before anybody answered{because}.",
+        QuestionState.TIMED_OUT: f"No person answered within {waited_s} s.",
+        QuestionState.WITHDRAWN: f"The question was withdrawn before it was answered{because}.",
     }
     return said.get(question.state) or "\n".join(_line(page, answer) for page, answer in pairs)
 

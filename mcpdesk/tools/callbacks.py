@@ -113,18 +113,18 @@ async def _set(
 async def _list(ctx: Context) -> tuple[list[Kept], str]:
     found = list(await ctx.hosted.callbacks.all())
     waiting = sum(1 for each in found if each.due is not None)
-    return found, f"{waiting} waiting, {len(found) - waiting} over."
+    return found, f"{waiting} waiting, {len(found) - waiting} ended."
 
 
 async def _cancel(ctx: Context, number: int | None) -> tuple[list[Kept], str]:
     if number is None:
-        raise HandlerError("callback_id: is missing; `list` shows those there are")
+        raise HandlerError("callback_id: is missing; `list` shows all")
     before = await ctx.hosted.callbacks.get(number)
     kept = await ctx.hosted.callbacks.cancel(number)
     if kept is None or before is None:
-        raise HandlerError(f"callback_id: there is no callback {number}; `list` shows those there are")
+        raise HandlerError(f"callback_id: no callback {number}; `list` shows all")
     was_over = before.due is None
-    return [kept], f"Callback {number} was over already:" if was_over else f"Callback {number} is cancelled:"
+    return [kept], f"Callback {number} had already ended:" if was_over else f"Callback {number} is cancelled:"
 
 
 def _shown(kept: Kept) -> Callback:

@@ -102,7 +102,7 @@ def heic_picture(path: Path) -> Read:
 def _png(image: Any, frames: int) -> Read:
     width, height = image.size
     if width * height > MOST_PIXELS:
-        raise ValueError(f"it unfolds to {width} x {height} pixels; {MOST_PIXELS:,} are allowed")
+        raise ValueError(f"it decodes to {width} x {height} pixels; {MOST_PIXELS:,} are allowed")
     image = image if image.mode in ("L", "RGB", "RGBA") else image.convert("RGBA")
     image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
     target = io.BytesIO()

@@ -119,7 +119,7 @@ def _bytes_of(file_path: str) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise HandlerError(f"file_path: {file_path} is no file")
+            raise HandlerError(f"file_path: {file_path} is not a file")
         if status.st_size > MOST_BYTES:
             raise HandlerError(
                 f"file_path: {file_path} has {status.st_size:,} bytes; at most {MOST_BYTES:,} are allowed"
@@ -144,7 +144,7 @@ def _opened(file_path: str, data: bytes) -> Image:
     try:
         return Image.open(io.BytesIO(data), formats=READABLE)
     except Exception as error:  # decoders raise any exception for untrusted data
-        said = f"is no image that can be read, or broken; {FORMATS} can, {MORE_FORMATS}; {CONVERT}"
+        said = f"is not a readable image, or is broken; {FORMATS} can, {MORE_FORMATS}; {CONVERT}"
         raise HandlerError(f"file_path: {file_path} {said}") from error
 
 
@@ -158,7 +158,7 @@ def _decoded(file_path: str, kind: str, image: Image, data: bytes) -> tuple[Pict
     width, height = image.size
     if width * height > MOST_PIXELS:
         raise HandlerError(
-            f"file_path: {file_path} unfolds to {width} x {height} pixels; {MOST_PIXELS:,} are allowed"
+            f"file_path: {file_path} decodes to {width} x {height} pixels; {MOST_PIXELS:,} are allowed"
         )
     frames = getattr(image, "n_frames", 1)
     is_scaled = max(width, height) > LONGEST_SIDE

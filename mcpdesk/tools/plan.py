@@ -122,7 +122,7 @@ async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
     await remember(ctx.hosted, plan, ctx.session)
     return (
         "Plan mode is on: tools that are not read-only are refused until exit. "
-        f"{'Write' if is_new else 'Go on with'} the plan in {path}: call PlanMode with action enter and the "
+        f"{'Write' if is_new else 'Continue'} the plan in {path}: call PlanMode with action enter and the "
         "text as goal, as often as needed."
     )
 
@@ -131,7 +131,7 @@ async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None
     """Add a text to the plan of a session in plan mode."""
     if text is None:
         raise HandlerError(
-            f"goal: is missing. Plan mode is on already, for: {plan.goal}. Give the text to add to the plan "
+            f"goal: is missing. Plan mode is already on, for: {plan.goal}. Give the text to add to the plan "
             "as goal, or use exit or reset first"
         )
     if plan_file is not None:
@@ -144,7 +144,7 @@ async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None
     is_anew = plan.is_own and wanted.startswith("# ")
     await asyncio.to_thread(_write, Path(plan.file), wanted, is_anew)
     there = await _text(plan, ctx) or ""
-    return f"{'Written anew' if is_anew else 'Added'}. The plan in {plan.file}:\n\n{there}"
+    return f"{'Rewritten' if is_anew else 'Added'}. The plan in {plan.file}:\n\n{there}"
 
 
 async def _exit(ctx: Context) -> str:
@@ -159,7 +159,7 @@ async def _exit(ctx: Context) -> str:
 async def _reset(ctx: Context) -> str:
     plan = _plan(ctx)
     await remember(ctx.hosted, None, ctx.session)
-    return "There was no plan." if plan is None else f"Plan mode is off. {plan.file} was left as it is."
+    return "No plan existed." if plan is None else f"Plan mode is off. {plan.file} was not changed."
 
 
 async def _status(plan: Plan | None, ctx: Context) -> PlanStatus:
@@ -170,7 +170,7 @@ async def _status(plan: Plan | None, ctx: Context) -> PlanStatus:
 
 def _words(status: PlanStatus) -> str:
     if status.goal is None:
-        return "Plan mode is off, and there is no plan."
+        return "Plan mode is off, and no plan exists."
     how = f"on since {status.since}" if status.active else "off"
     head = f"Plan mode is {how}. Goal: {status.goal}\nPlan file: {status.plan_file}"
     return f"{head}\n\n{status.plan or ''}".rstrip()
@@ -183,7 +183,7 @@ def _inside(folder: Path, wanted: str) -> Path:
     if not path.is_relative_to(folder.resolve()):
         raise HandlerError(f"plan_file: {wanted!r} lies outside the server folder {folder}")
     if path.suffix.lower() not in (".md", ".markdown"):
-        raise HandlerError(f"plan_file: {wanted!r} is no Markdown file; its name has to end with .md")
+        raise HandlerError(f"plan_file: {wanted!r} is not a Markdown file; its name must end with .md")
     return path
 
 
@@ -200,7 +200,7 @@ def _begin(path: Path, goal: str) -> bool:
             file.write(f"# Plan: {goal}\n\n")
     except FileExistsError:
         if not path.is_file():
-            raise HandlerError(f"plan_file: {path} is no file") from None
+            raise HandlerError(f"plan_file: {path} is not a file") from None
         return False
     except OSError as error:
         raise StorageError(f"plan_file: {path} cannot be written: {error.strerror}") from error
@@ -216,7 +216,7 @@ def _write(path: Path, text: str, is_anew: bool) -> None:
         with os.fdopen(descriptor, "r+b") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise HandlerError(f"plan_file: {path} is no file any more")
+                raise HandlerError(f"plan_file: {path} is no longer a file")
             data, size = f"{text}\n".encode(), 0 if is_anew else status.st_size
             if size + len(data) > MOST_BYTES:
                 raise HandlerError(

@@ -308,7 +308,7 @@ async def list_bg_tasks(ctx: Context) -> ToolResult[TaskList]:
     try:
         elsewhere = await ctx.hosted.programs_elsewhere()
     except StorageError as error:
-        unknown = [f"[those of other machines are not known now: {error}]"]
+        unknown = [f"[tasks of other machines are not available now: {error}]"]
     begun = [(program.started, _task(program)) for program in ctx.hosted.programs.all()]
     begun += [(record.started, _task_elsewhere(record)) for record in elsewhere]
     tasks = tuple(task for _, task in sorted(begun, key=itemgetter(0)))
@@ -344,7 +344,7 @@ def _program(number: int, ctx: Context) -> Program:
     program = ctx.hosted.programs.get(number)
     if program is None:
         known = ", ".join(str(each.id) for each in ctx.hosted.programs.all()) or "none"
-        raise HandlerError(f"task_id: there is no background task {number}. Known: {known}")
+        raise HandlerError(f"task_id: no background task {number}. Known: {known}")
     return program
 
 

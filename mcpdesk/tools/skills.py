@@ -148,12 +148,12 @@ def _words(arguments: str) -> list[str]:
 
 def _folder(name: str, state: ServerState) -> Path:
     if trouble := state.broken_skills.get(name):
-        raise HandlerError(f"skill_name: the skill {name} cannot be used until it is mended: {trouble}")
+        raise HandlerError(f"skill_name: the skill {name} cannot be used until it is fixed: {trouble}")
     known = {folder.name: folder for base in reversed(state.skills) for folder in skills_below(base)}
     if NAME.fullmatch(name) and name in known:
         return known[name]
     listed = ", ".join(sorted(known)) or f"none; one is made with {state.folder}/skills/NAME/{SKILL}"
-    raise HandlerError(f"skill_name: there is no skill {name[:80]!r}. Available: {listed}")
+    raise HandlerError(f"skill_name: no skill {name[:80]!r}. Available: {listed}")
 
 
 def skills_below(base: Path) -> Iterator[Path]:
@@ -173,7 +173,7 @@ def _body(folder: Path) -> str:
     except OSError as error:
         raise HandlerError(f"{path} cannot be read: {error.strerror}") from error
     if len(data) > SKILL_BYTES:
-        raise HandlerError(f"{path} has more than {SKILL_BYTES} bytes, which are the most")
+        raise HandlerError(f"{path} has more than {SKILL_BYTES} bytes, which is the limit")
     text = data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     head, mark, body = text.removeprefix("---").partition("\n---")
     return body.partition("\n")[2].lstrip("\n") if text.startswith("---\n") and mark and head else text

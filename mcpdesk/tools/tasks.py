@@ -115,7 +115,7 @@ _Done = tuple[list[tasks.Task], str, int | None]
 def _create(connection: Connection, request: _Request) -> _Done:
     name = given("query", request.query or request.text, NAME_LIMIT)
     if tasks.count(connection) >= MOST_TASKS:
-        raise HandlerError(f"there are {MOST_TASKS} tasks already, which is the most")
+        raise HandlerError(f"there are {MOST_TASKS} tasks already, which is the limit")
     number = tasks.create(connection, name)
     return [_task(connection, number)], f"Created task {number}, now the current one:", None
 
@@ -124,7 +124,7 @@ def _add(connection: Connection, request: _Request) -> _Done:
     text = given("text", request.text or request.query, TEXT_LIMIT)
     task = _chosen(connection, request)
     if tasks.count(connection, task.id) >= MOST_STEPS:
-        raise HandlerError(f"task {task.id} has {MOST_STEPS} steps already, which is the most")
+        raise HandlerError(f"task {task.id} has {MOST_STEPS} steps already, which is the limit")
     step = tasks.add(connection, task.id, text)
     return [_task(connection, task.id)], f"Added step {step} to task {task.id}:", step
 
@@ -176,14 +176,14 @@ def _chosen(connection: Connection, request: _Request, *, by_name: bool = False)
         return found[0]
     number = tasks.current(connection)
     if number is None:
-        raise HandlerError("task_id: is missing, and there is no current task; create one first")
+        raise HandlerError("task_id: is missing, and no task is current; create one first")
     return _task(connection, number)
 
 
 def _task(connection: Connection, number: int) -> tasks.Task:
     task = tasks.one(connection, number)
     if task is None:
-        raise HandlerError(f"task_id: there is no task {number}; `list` shows those there are")
+        raise HandlerError(f"task_id: no task {number}; `list` shows all")
     return task
 
 

@@ -126,11 +126,11 @@ def test_all_kinds_of_calls_and_answers(run: Run, folder: Path) -> None:
         ({"tool": "add", "arguments": SUMMANDS, "expect": {"under_ms": 1e-6}}, "expected under 1e-06"),
         ({"tool": "fall"}, "it failed: "),
         ({"tool": "fall"}, 'RuntimeError("the bridge is down")'),
-        ({"tool": "ask"}, "it asked (elicitation), and the case has no answer: How many?"),
-        ({"tool": "ask", "answers": [{"question": "Which tea", "answer": 1}]}, "is not about: How many?"),
+        ({"tool": "ask"}, "it asked (elicitation), but the case has no answer: How many?"),
+        ({"tool": "ask", "answers": [{"question": "Which tea", "answer": 1}]}, "does not match: How many?"),
         (
             {"tool": "add", "arguments": SUMMANDS, "answers": [{"sampling": "hm"}]},
-            'it never asked for this answer: {"sampling": "hm"}',
+            'it never asked this question: {"sampling": "hm"}',
         ),
     ],
 )  # fmt: skip
@@ -153,7 +153,7 @@ def test_a_failure_says_what_differs_and_where(
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [
-        ("- tool: [", 1, "no YAML"),
+        ("- tool: [", 1, "invalid YAML"),
         ("tool: add", 0, "must be a list of cases"),
         ("- a", 1, "must be an object"),
         ("- tool: a\n- arguments: {}", 2, "one of tool, resource, prompt"),
@@ -161,15 +161,15 @@ def test_a_failure_says_what_differs_and_where(
         ("- tool: 3", 1, '"tool" must be a text'),
         ("- tool: a\n  argument: {}", 1, 'no "argument"; allowed: name, tool'),
         ("- tool: a\n  expect: {texts: b}", 1, 'expect has no "texts"; allowed: text, contains'),
-        ("- tool: a\n  expect: {matches: '('}", 1, "is no regular expression"),
+        ("- tool: a\n  expect: {matches: '('}", 1, "is not a regular expression"),
         ("- tool: a\n  expect: {under_ms: -1}", 1, "must be a number above 0"),
         ("- tool: a\n  answers: [{question: b}]", 1, '"answer" is missing'),
         ("- tool: a\n  answers: [{elicitation: perhaps}]", 1, "accept, decline or cancel"),
         ("- tool: a\n  answers: [{nothing: b}]", 1, "one of question, elicitation, sampling, roots"),
         ("- tool: a\n  arguments: {b: .inf}", 1, '"arguments.b" has a value that JSON does not have'),
         ("- resource: a\n  arguments: {b: 1}", 1, "a resource has no arguments"),
-        ("- tool: a\n  arguments: !!python/object:os.x {}", 2, "no YAML"),
-        ("[" * 100_000, 0, "no YAML"),
+        ("- tool: a\n  arguments: !!python/object:os.x {}", 2, "invalid YAML"),
+        ("[" * 100_000, 0, "invalid YAML"),
         ("\udcff", 0, "is not UTF-8"),
     ],
 )  # fmt: skip

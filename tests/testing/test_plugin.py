@@ -231,7 +231,7 @@ def test_a_folder_speaks_the_revision_that_is_asked_for(folder: Path, more: Any,
 
 
 def test_options_that_mean_nothing_are_refused(folder: Path) -> None:
-    with pytest.raises(DeskUserError, match="There is no revision '2020-01-01'"):
+    with pytest.raises(DeskUserError, match="Unknown revision '2020-01-01'"):
         ServerUnderTest(folder, revision="2020-01-01")
     with pytest.raises(TypeError, match="'colour' is not an option of a connection; allowed: mode"):
         ServerUnderTest(folder, colour="red")  # type: ignore[call-arg]

@@ -148,7 +148,7 @@ async def test_nothing_is_left_when_the_server_ends(home: ServerState, context: 
 
 @pytest.mark.parametrize("name", ["ReadBgOutput", "KillBgTask"])
 async def test_an_unknown_task_is_told_which_there_are(context: ToolContext, name: str) -> None:
-    with pytest.raises(HandlerError, match=r"task_id: there is no background task 7\. Known: none"):
+    with pytest.raises(HandlerError, match=r"task_id: no background task 7\. Known: none"):
         await use(name, context, task_id=7)
     await begin(context, "true")
     with pytest.raises(HandlerError, match="Known: 1"):
@@ -161,7 +161,9 @@ async def test_a_looping_client_does_not_fill_the_machine(
     monkeypatch.setattr(programs, "MOST_RUNNING", 2)
     for _ in range(2):
         await begin(context, "sleep 300")
-    with pytest.raises(HandlerError, match="2 programs run already, which is the most; one has to end first"):
+    with pytest.raises(
+        HandlerError, match="2 programs are already running, which is the limit; end one first"
+    ):
         await begin(context, "true")
 
 
@@ -261,7 +263,7 @@ async def test_no_task_is_left_of_a_call_that_was_cancelled(
 async def test_state_that_cannot_be_written_is_named(context: ToolContext) -> None:
     context.hosted.state.parent.mkdir(exist_ok=True)
     context.hosted.state.write_text("a file")
-    with pytest.raises(HandlerError, match=r"no file for its output can be made in .*programs: "):
+    with pytest.raises(HandlerError, match=r"a file for its output cannot be created in .*programs: "):
         await begin(context, "true")
 
 

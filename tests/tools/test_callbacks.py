@@ -93,7 +93,7 @@ async def test_a_cancelled_one_stays_silent(home: ServerState, clock: Clock, cal
     await passed(home, clock, 61)
     assert [data["message"] for _, data in caller.told] == ["drink"]
     again = await use("SetCallback", caller, action="cancel", callback_id=1)
-    assert "was over already" in again.content[0]["text"]
+    assert "had already ended" in again.content[0]["text"]
 
 
 async def test_it_survives_the_server_and_catches_up_once(
@@ -129,8 +129,8 @@ async def test_it_can_be_fired_before_its_time(home: ServerState, clock: Clock, 
         ({"action": "set", "message": "\x07", "delay_seconds": 5}, r"control character U\+0007"),
         ({"action": "set", "message": "x"}, "delay_seconds: is missing; 1 to 3600"),
         ({"action": "cancel"}, "callback_id: is missing"),
-        ({"action": "cancel", "callback_id": 9}, "callback_id: there is no callback 9"),
-        ({"action": "cancel", "callback_id": 1 << 80}, "callback_id: there is no callback"),
+        ({"action": "cancel", "callback_id": 9}, "callback_id: no callback 9"),
+        ({"action": "cancel", "callback_id": 1 << 80}, "callback_id: no callback"),
     ],
 )
 async def test_what_cannot_be_done_names_the_parameter(
@@ -145,7 +145,7 @@ async def test_a_looping_client_does_not_fill_the_file(
 ) -> None:
     monkeypatch.setattr("mcpdesk.server.state.callback_timers.MOST", 1)
     await manage(caller, "set", message="x", delay_seconds=60)
-    with pytest.raises(HandlerError, match="1 callbacks wait already, which is the most"):
+    with pytest.raises(HandlerError, match="1 callbacks are already waiting, which is the limit"):
         await manage(caller, "set", message="x", delay_seconds=60)
 
 

@@ -48,7 +48,7 @@ async def test_a_long_plan_is_given_from_its_beginning(context: ToolContext) -> 
     path = Path((await plan(context, "enter", goal="Move house"))["plan_file"])
     path.write_text("x" * 200_007)
     text = (await plan(context, "status"))["plan"]
-    assert len(text) < 30_000 and text.endswith(f" bytes more; all of it is in {path}]")
+    assert len(text) < 30_000 and text.endswith(f" bytes more; the full text is in {path}]")
 
 
 async def test_a_plan_that_is_there_is_gone_on_with(context: ToolContext) -> None:
@@ -72,7 +72,7 @@ async def test_plan_mode_survives_the_server(home: ServerState, context: ToolCon
 
 async def test_a_plan_nobody_can_read_can_be_forgotten(home: ServerState, context: ToolContext) -> None:
     await home.data.run(lambda connection: keep(connection, f"{PLAN_KEY}session:x", '{"goal": 5}'))
-    with pytest.raises(StorageError, match="cannot be read; PlanMode reset forgets it"):
+    with pytest.raises(StorageError, match="cannot be read; PlanMode reset deletes it"):
         await plan(context, "enter", goal="Move house")
     assert not (await plan(context, "reset"))["active"]
     assert (await plan(context, "enter", goal="Move house"))["active"]
@@ -83,7 +83,7 @@ async def test_another_process_sees_the_plan_there_is(home: ServerState, context
     assert not (await plan(ToolContext(home=other), "status"))["active"]
     await plan(context, "enter", goal="Move house")
     rules = home.rules
-    with pytest.raises(HandlerError, match="on already, for: Move house"):
+    with pytest.raises(HandlerError, match="already on, for: Move house"):
         await plan(ToolContext(home=other), "enter")
     await plan(ToolContext(home=other), "exit")
     assert not (await plan(context, "status"))["active"] and home.rules == rules + 1
@@ -118,10 +118,10 @@ async def test_json_is_the_status_as_data(context: ToolContext) -> None:
         ({"action": "exit"}, "plan mode is off"),
         ({"action": "enter", "goal": "g", "plan_file": "../plan.md"}, "lies outside the server folder"),
         ({"action": "enter", "goal": "g", "plan_file": "/etc/plan.md"}, "lies outside the server folder"),
-        ({"action": "enter", "goal": "g", "plan_file": "run.sh"}, r"has to end with \.md"),
+        ({"action": "enter", "goal": "g", "plan_file": "run.sh"}, r"must end with \.md"),
         ({"action": "enter", "goal": "g", "plan_file": "a\0.md"}, r"plan_file: holds the control character"),
-        ({"action": "enter", "goal": "g", "plan_file": "taken.md"}, "is no file"),
-        ({"action": "enter", "goal": "g", "plan_file": "circle.md"}, "is no file"),
+        ({"action": "enter", "goal": "g", "plan_file": "taken.md"}, "is not a file"),
+        ({"action": "enter", "goal": "g", "plan_file": "circle.md"}, "is not a file"),
         ({"action": "enter", "goal": "g", "plan_file": "link/plan.md"}, "lies outside the server folder"),
     ],
 )

@@ -38,7 +38,7 @@ async def test_a_command_runs_in_the_server_folder(home: ServerState) -> None:
     assert fields(result)["exit_code"] == 0
     *lines, remark = text(result).splitlines()
     assert sorted(lines) == sorted([str(home.folder), "oops"])
-    assert remark == "[stdout and stderr are two pipes: lines of both may be in another order than written]"
+    assert remark == "[stdout and stderr are two pipes: their lines may be out of order]"
 
 
 async def test_one_pipe_for_both_streams_keeps_their_order(home: ServerState) -> None:
@@ -73,7 +73,7 @@ async def test_output_for_a_model_is_bounded_in_every_form(home: ServerState, co
     assert max(map(len, shown)) <= 3000 and sum(len(each) > 2500 for each in shown) == 2
     path = fields(result)["output_file"]
     assert fields(result)["truncated"]
-    assert all(f"left out; all of it is in {path}" in each for each in shown if len(each) > 2500)
+    assert all(f"left out; the full text is in {path}" in each for each in shown if len(each) > 2500)
     assert Path(path).stat().st_size > 40_000
 
 

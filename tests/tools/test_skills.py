@@ -75,7 +75,7 @@ async def test_the_folders_own_skill_comes_before_the_users(context: ToolContext
 async def test_an_unknown_name_is_told_which_there_are(context: ToolContext, name: str) -> None:
     write(context.hosted.skills[0], "review")
     write(context.hosted.skills[1], "deploy")
-    with pytest.raises(HandlerError, match=r"skill_name: there is no skill .* Available: deploy, review"):
+    with pytest.raises(HandlerError, match=r"skill_name: no skill .* Available: deploy, review"):
         await invoke(context, name)
 
 
@@ -98,7 +98,7 @@ async def test_a_skill_that_leads_out_of_its_folder_is_none(context: ToolContext
 
 async def test_a_skill_that_is_too_large_is_refused(context: ToolContext) -> None:
     write(context.hosted.skills[0], "review", "x" * (1 << 20) + "y")
-    with pytest.raises(HandlerError, match="has more than 1048576 bytes, which are the most"):
+    with pytest.raises(HandlerError, match="has more than 1048576 bytes, which is the limit"):
         await invoke(context, "review")
 
 

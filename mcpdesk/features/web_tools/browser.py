@@ -87,7 +87,7 @@ async def draw(
     except TimeoutError:
         raise BrowserError(f"the browser took longer than {PATIENCE_S:g} s") from None
     if NO_PAGE in html:
-        raise BrowserError("the browser was led to where it found nothing, or may not look")
+        raise BrowserError("the browser was redirected to an address that does not exist or is not allowed")
     return Drawn(html, way, is_loading)
 
 

@@ -185,7 +185,7 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
         document = replace(_document(fetched, "none"), note=note)
         return ToolResult((told, content.image(body, kind)), document)
     told_how = "download it and use a program for files of that kind"
-    raise HandlerError(f"{what} is no text but {kind} ({size:,} bytes); {told_how}")
+    raise HandlerError(f"{what} is not text but {kind} ({size:,} bytes); {told_how}")
 
 
 async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Document]:
@@ -194,7 +194,7 @@ async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Doc
 
     notes = [document.note] if document.note else []
     if document.truncated:
-        notes.append("the document is larger than what was read of it")
+        notes.append("the document is larger than the part that was read")
     room = ctx.hosted.options.output_chars - sum(len(each) + 4 for each in notes)
     if len(text) > room:
         room -= NOTES_LENGTH
@@ -203,7 +203,7 @@ async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Doc
         try:
             path = await asyncio.to_thread(kept_text, ctx.hosted.outputs, text, ctx.hosted.output_budget)
             document = replace(document, output_file=str(path))
-            notes.append(f"{left_out}; all of it is in {path}")
+            notes.append(f"{left_out}; the full text is in {path}")
         except OSError as error:
             notes.append(f"{left_out}, which could not be written to a file: {error.strerror}")
     body = text[:room] or "(no text)"

@@ -166,7 +166,7 @@ def check_url(url: str) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise HandlerError(f"url: {url[:200]!r} is no URL: {error}") from error
+        raise HandlerError(f"url: {url[:200]!r} is not a URL: {error}") from error
     if parts.scheme.lower() not in ("http", "https") or not host:
         raise HandlerError(f"url: {url[:200]!r} is not allowed; http:// and https:// are")
     if parts.username is not None or parts.password is not None:
@@ -188,7 +188,7 @@ async def resolve(host: str, port: int, *, private: bool, local: bool = True) ->
     addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
     for address in () if private else addresses:
         if not local and is_local(address):
-            raise HandlerError(f"url: {host} is this machine, where a page of the internet may not lead")
+            raise HandlerError(f"url: {host} is this machine, which a page of the internet must not open")
         if not is_allowed(address):
             raise HandlerError(
                 f"url: {host} is {address}, in a private network. Allowed are the internet and this machine; "

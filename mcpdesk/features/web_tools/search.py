@@ -104,7 +104,7 @@ def _engines(options: ToolOptions) -> Iterable[str]:
     names = options.search_engines or (*USUAL, *options.search_urls)
     unknown = [name for name in names if name not in ENGINES]
     if unknown:
-        raise HandlerError(f"search_engines: there is no engine {unknown[0]!r}; known: {', '.join(ENGINES)}")
+        raise HandlerError(f"search_engines: unknown engine {unknown[0]!r}; known: {', '.join(ENGINES)}")
     return dict.fromkeys(names)
 
 
@@ -205,7 +205,7 @@ SIGNS_OF_A_CAPTCHA = (
 """Words on a page without results, which show that the engine considers us a bot."""
 REFUSALS = {
     202: "it asks for a captcha",
-    401: "it wants a key",
+    401: "it requires a key",
     403: "it refuses (HTTP 403)",
     429: "it limits the rate (HTTP 429)",
     503: "it is overloaded or limits the rate (HTTP 503)",

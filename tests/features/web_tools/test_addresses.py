@@ -36,7 +36,7 @@ async def test_odd_ways_to_write_an_address_do_not_help(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 async def test_pages_of_the_internet_do_not_lead_to_this_machine(host: str) -> None:
     assert await resolve(host, 80, private=False)
-    with pytest.raises(HandlerError, match="is this machine, where a page of the internet may not lead"):
+    with pytest.raises(HandlerError, match="is this machine, which a page of the internet must not open"):
         await resolve(host, 80, private=False, local=False)
     assert await resolve(host, 80, private=True, local=False)
 

@@ -183,7 +183,7 @@ async def test_a_page_cannot_reach_into_private_networks(served: Site, way: str)
 @pytest.mark.timeout(300)
 async def test_what_a_browser_shows_instead_of_a_page_is_none(served: Site, way: str) -> None:
     result = await read(f"{served.base}/astray")
-    assert text(result).startswith("Led astray\n") and "it found nothing, or may not" in text(result)
+    assert text(result).startswith("Led astray\n") and "does not exist or is not allowed" in text(result)
 
 
 @needs_browser
@@ -259,7 +259,7 @@ async def test_other_texts_come_as_they_are(served: Site) -> None:
 
 async def test_a_text_of_a_type_the_server_does_not_know_is_one(served: Site) -> None:
     assert text(await read(f"{served.base}/Makefile")) == "all:\n\techo größer\n"
-    with pytest.raises(HandlerError, match=r"is no text but application/octet-stream \(6 bytes\)"):
+    with pytest.raises(HandlerError, match=r"is not text but application/octet-stream \(6 bytes\)"):
         await read(f"{served.base}/program")
 
 
@@ -283,7 +283,9 @@ async def test_what_is_too_large_is_cut_and_said(served: Site, tmp_path: Path) -
     context = ToolContext(home=ServerState(tmp_path, tmp_path / "state"))
     result = await use("ReadDocs", context, url=f"{served.base}/endless")
     assert fields(result)["truncated"] and fields(result)["bytes"] == 10 << 20
-    assert "[the document is larger than what was read of it]" in text(result) and len(text(result)) <= 30_000
+    assert (
+        "[the document is larger than the part that was read]" in text(result) and len(text(result)) <= 30_000
+    )
 
 
 @pytest.mark.usefixtures("no_browser")
@@ -293,7 +295,7 @@ async def test_a_page_with_too_much_markup_is_cut_and_said(
     monkeypatch.setattr(page_text, "MOST_CHARACTERS", 500)
     result = await read(served.base)
     assert fields(result)["truncated"]
-    assert text(result).endswith("[the document is larger than what was read of it]")
+    assert text(result).endswith("[the document is larger than the part that was read]")
 
 
 async def test_a_server_that_never_answers_is_left(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +322,7 @@ async def test_a_page_of_the_internet_does_not_redirect_to_this_machine(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "are_local", lambda addresses: False)  # as if the first page were far away
-    with pytest.raises(HandlerError, match="is this machine, where a page of the internet may not lead"):
+    with pytest.raises(HandlerError, match="is this machine, which a page of the internet must not open"):
         await read(f"{served.base}/away?to={served.base}/json")
     assert not any(path.startswith("/json") for path in served.asked)
 
@@ -333,11 +335,11 @@ async def test_a_page_of_the_internet_does_not_redirect_to_this_machine(
         ("file:///etc/passwd", "is not allowed"),
         ("javascript:alert(1)", "is not allowed"),
         ("http://", "is not allowed"),
-        ("http://[::1", "is no URL"),
+        ("http://[::1", "is not a URL"),
         ("http://user:pw@127.0.0.1/", "must not hold a user name"),
         ("http://127.0.0.1/a b", "holds blanks"),
         ("http://127.0.0.1/\x00", "holds blanks or control characters"),
-        ("http://127.0.0.1:99999/", "is no URL"),
+        ("http://127.0.0.1:99999/", "is not a URL"),
         ("http://" + "x" * 9000, "at most 8000"),
         ("http://no-such-host.invalid/", "cannot be found"),
         (PRIVATE, "in a private network"),

@@ -208,7 +208,7 @@ def test_settings_know_the_engines_there_are() -> None:
 
 
 async def test_an_engine_nobody_knows_is_told_which_there_are(served: Engines) -> None:
-    with pytest.raises(HandlerError, match="there is no engine 'altavista'; known: brave, "):
+    with pytest.raises(HandlerError, match="unknown engine 'altavista'; known: brave, "):
         await search(served, "altavista")
 
 
