@@ -307,7 +307,7 @@ def check_turns(messages: Sequence[JSONObject]) -> None:
         blocks = blocks_of(message)
         results = _ids(blocks, "tool_result", "toolUseId")
         if results and (message.get("role") != "user" or len(results) != len(blocks)):
-            raise ValueError(f"message {number}: tool results stand by themselves, in a message of the user")
+            raise ValueError(f"message {number}: tool results must be in a separate message of the user")
         if frozenset(results) != awaited:
             raise ValueError(f"message {number}: {_disagreement(awaited, results)}")
         uses = _ids(blocks, "tool_use", "id")
@@ -332,6 +332,6 @@ def _ids(blocks: Iterable[JSONObject], kind: str, key: str) -> list[object]:
 def _disagreement(awaited: frozenset[object], results: Iterable[object]) -> str:
     missing = sorted(str(each)[:40] for each in awaited.difference(results))
     if missing:
-        return f"it has to hold the results of the tool uses {', '.join(missing)}"
+        return f"it must contain the results of the tool uses {', '.join(missing)}"
     strange = sorted(str(each)[:40] for each in frozenset(results) - awaited)
     return f"no tool use before it is called {', '.join(strange)}"

@@ -134,7 +134,7 @@ def execution_error(tool: str, body: JSONObject, structured: Any) -> RemoteProto
             data["content"] = body["content"]
         first = stderr.strip().partition("\n")[0][:MESSAGE_LENGTH]
         return RemoteProtocolError(EXECUTION_FAILED, first or f"{tool} failed", data)
-    how = "ran out of time and was ended with" if structured.get("timed_out") is True else "failed with"
+    how = "timed out and ended with" if structured.get("timed_out") is True else "failed with"
     return RemoteProtocolError(EXECUTION_FAILED, f"{tool} {how} exit code {exit_code}", data)
 
 

@@ -70,10 +70,10 @@ def check_routing(headers: Mapping[str, str], version: str, method: str, params:
     """
     given = headers.get("mcp-protocol-version")
     if given != version:
-        raise mismatch(f"MCP-Protocol-Version is {_shown(given)}, the body says {version[:80]!r}")
+        raise mismatch(f"MCP-Protocol-Version is {_shown(given)}, but the body has {version[:80]!r}")
     named = headers.get("mcp-method")
     if named != method:
-        raise mismatch(f"Mcp-Method is {_shown(named)}, the body says {method[:80]!r}")
+        raise mismatch(f"Mcp-Method is {_shown(named)}, but the body has {method[:80]!r}")
     known = METHODS.get(method)
     if known is not None and known.routing_field:
         check_name(headers.get("mcp-name"), params.get(known.routing_field))
@@ -106,7 +106,7 @@ def check_name(header: str | None, expected: object) -> None:
     except ValueError as error:
         raise mismatch(f"Mcp-Name is malformed: {error}") from None
     if decoded != expected:
-        raise mismatch(f"Mcp-Name is {decoded[:80]!r}, the body says {str(expected)[:80]!r}")
+        raise mismatch(f"Mcp-Name is {decoded[:80]!r}, but the body has {str(expected)[:80]!r}")
 
 
 def _shown(value: str | None) -> str:
@@ -195,10 +195,10 @@ def _mirrored(schema: Mapping[str, Any], path: tuple[str, ...], is_reachable: bo
     name = schema[SCHEMA_KEY]
     if not isinstance(name, str) or not re.fullmatch(HEADER_TOKEN, name):
         where = ".".join(path) or "the schema"
-        raise ValueError(f"{SCHEMA_KEY} of {where} is no header name: {str(name)[:80]!r}")
+        raise ValueError(f"{SCHEMA_KEY} of {where} is not a header name: {str(name)[:80]!r}")
     if not path or not is_reachable:
         raise ValueError(
-            f"{SCHEMA_KEY} {name!r} stands where no single argument is: only properties can be mirrored"
+            f"{SCHEMA_KEY} {name!r} is not at a single argument: only properties can be mirrored"
         )
     if schema.get("type") not in MIRRORED_TYPES:
         raise ValueError(f"{SCHEMA_KEY} {name!r} needs a property of one type: {', '.join(MIRRORED_TYPES)}")
@@ -210,16 +210,16 @@ def _check_parameter(header: str, given: list[str], expected: Any) -> None:
         raise mismatch(f"{header} is given more than once")
     if expected is None:
         if given:
-            raise mismatch(f"{header} is given, the body has no such argument")
+            raise mismatch(f"{header} is given, but the body has no such argument")
         return
     if not given:
-        raise mismatch(f"{header} is missing, the body has the argument")
+        raise mismatch(f"{header} is missing, but the body has the argument")
     try:
         decoded = decode_value(given[0])
     except ValueError as error:
         raise mismatch(f"{header} is malformed: {error}") from None
     if not _is_same(decoded, expected):
-        raise mismatch(f"{header} is {decoded[:80]!r}, the body says {str(expected)[:80]!r}")
+        raise mismatch(f"{header} is {decoded[:80]!r}, but the body has {str(expected)[:80]!r}")
 
 
 def _is_same(header: str, expected: Any) -> bool:

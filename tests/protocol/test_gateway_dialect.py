@@ -108,7 +108,7 @@ def test_a_call_that_failed_is_an_error() -> None:
     late = gateway_dialect.execution_error(
         "draw-map", FAILED, PROGRAM | {"exit_code": 143, "timed_out": True}
     )
-    assert late is not None and str(late) == "draw-map ran out of time and was ended with exit code 143"
+    assert late is not None and str(late) == "draw-map timed out and ended with exit code 143"
     assert gateway_dialect.execution_error("draw-map", TEXT, PROGRAM) is None
     odd = gateway_dialect.execution_error("draw-map", FAILED, PROGRAM | {"exit_code": 0})
     assert odd is not None and odd.data == PROGRAM | {"exit_code": 0}

@@ -82,7 +82,7 @@ def test_a_header_that_disagrees_is_named(headers: dict[str, str], named: str) -
     [("v", "v" * 10_000, "m"), ("v", "v", "m" * 10_000), ("v" * 10_000, "v", "m")],
 )
 def test_a_long_value_is_not_repeated(given: str, version: str, method: str) -> None:
-    with pytest.raises(RemoteProtocolError, match="the body says") as caught:
+    with pytest.raises(RemoteProtocolError, match="but the body has") as caught:
         check_routing({"mcp-protocol-version": given, "mcp-method": "other"}, version, method, {})
     assert len(str(caught.value)) < 300
 

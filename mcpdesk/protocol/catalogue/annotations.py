@@ -81,7 +81,7 @@ def check_meta_keys(keys: Iterable[str]) -> None:
     for key in keys:
         found, shown = re.fullmatch(_META_KEY, key), repr(key[:_LONGEST_SHOWN])
         if found is None or not key:
-            raise ValueError(f"_meta: {shown} is no name; write one like 'example.org/colour'")
+            raise ValueError(f"_meta: {shown} is not a valid name; write one like 'example.org/colour'")
         if key in _PROTOCOL_KEYS or _is_reserved(found["prefix"]):
             raise ValueError(f"_meta: {shown} belongs to the protocol")
 

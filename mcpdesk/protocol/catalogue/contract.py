@@ -86,15 +86,15 @@ def read_lock(data: bytes) -> Lock:
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
-        raise ValueError("is no JSON") from None
+        raise ValueError("is not JSON") from None
     if not isinstance(content, dict) or content.get("version") != LOCK_VERSION:
-        raise ValueError(f'is no lock file: "version" must be {LOCK_VERSION}')
+        raise ValueError(f'is not a lock file: "version" must be {LOCK_VERSION}')
     found = dict[tuple[str, str], Mapping[str, Any]]()
     for kind, items in content.items():
         if kind == "version" or (kind == "server" and isinstance(items, str)):
             continue
         if not isinstance(items, dict) or not all(isinstance(each, dict) for each in items.values()):
-            raise ValueError(f'is no lock file: "{kind}" must be an object of definitions')
+            raise ValueError(f'is not a lock file: "{kind}" must be an object of definitions')
         found |= {(kind, name): definition for name, definition in items.items()}
     return Lock(content["server"] if isinstance(content.get("server"), str) else "", found)
 
@@ -115,11 +115,15 @@ Told = Iterator[tuple[str, ContractVerdict] | tuple[str, ContractVerdict, str, s
 
 def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> Told:
     if old is None or new is None:
-        yield ("is new", ContractVerdict.COMPATIBLE) if old is None else ("is gone", ContractVerdict.BREAKING)
+        yield (
+            ("is new", ContractVerdict.COMPATIBLE)
+            if old is None
+            else ("was removed", ContractVerdict.BREAKING)
+        )
         return
     for member in ("title", "description"):
         if old.get(member) != new.get(member):
-            yield f"another {member}", ContractVerdict.WORDING, *_texts(old, new, member)
+            yield f"the {member} changed", ContractVerdict.WORDING, *_texts(old, new, member)
     yield from _annotations(_mapping(old.get("annotations")), _mapping(new.get("annotations")))
     if old.get("mimeType") != new.get("mimeType"):
         yield f"its type is {new.get('mimeType')} now, was {old.get('mimeType')}", ContractVerdict.BREAKING
@@ -131,7 +135,7 @@ def _item(kind: str, old: Mapping[str, Any] | None, new: Mapping[str, Any] | Non
         was, now = ((one.get("execution") or {}).get("taskSupport") for one in (old, new))
         if was != now:
             is_breaking = "required" in (was, now)
-            yield f"a call {_TASKS.get(str(now), 'is no task')} now", _verdict(is_breaking)
+            yield f"a call {_TASKS.get(str(now), 'cannot be a task')} now", _verdict(is_breaking)
 
 
 def _texts(old: Mapping[str, Any], new: Mapping[str, Any], member: str) -> tuple[str, str]:
@@ -143,18 +147,18 @@ def _texts(old: Mapping[str, Any], new: Mapping[str, Any], member: str) -> tuple
 def _annotations(old: Mapping[str, Any], new: Mapping[str, Any]) -> Told:
     for name in dict.fromkeys([*old, *new]):
         if old.get(name) != new.get(name):
-            told = f"{name} is {json.dumps(new[name])} now" if name in new else f"{name} is said no more"
+            told = f"{name} is {json.dumps(new[name])} now" if name in new else f"{name} was removed"
             yield told, ContractVerdict.WORDING if name == "title" else ContractVerdict.COMPATIBLE
 
 
-_TASKS = {"optional": "may be a task", "required": "has to be a task"}
+_TASKS = {"optional": "may be a task", "required": "must be a task"}
 
 
 def _results(old: Any, new: Any) -> Told:
     if old and new:
         yield from _Comparison(old, new, is_result=True).run()
     elif old or new:
-        told = "its result has a schema now" if new else "its result has no schema any more"
+        told = "its result has a schema now" if new else "its result no longer has a schema"
         yield told, _verdict(not new)
 
 
@@ -193,10 +197,10 @@ class _Comparison:
         old, new = _resolved(self._old, old), _resolved(self._new, new)
         if not isinstance(old, Mapping) or not isinstance(new, Mapping) or depth > DEEPEST:
             if old != new:
-                yield f"{self._named(path)} has another schema", ContractVerdict.BREAKING
+                yield f"{self._named(path)} has a different schema", ContractVerdict.BREAKING
             return
         if any(old.get(word) != new.get(word) for word in _WORDS):
-            told = f"{self._named(path)} is described otherwise"
+            told = f"{self._named(path)} has a different description"
             yield told, ContractVerdict.WORDING, *_texts(old, new, "description")
         if ANY_OF in old or ANY_OF in new:
             was, now = _choices(self._old, old), _choices(self._new, new)
@@ -212,7 +216,7 @@ class _Comparison:
 
     def _choice(self, was: list[Any], now: list[Any], path: str) -> Told:
         """Yield the alternatives that were added or removed, but not both."""
-        for told, some, others in (("may be {} as well now", now, was), ("may be {} no more", was, now)):
+        for told, some, others in (("may also be {} now", now, was), ("may no longer be {}", was, now)):
             if different := [str(one.get("type", "something else")) for one in some if one not in others]:
                 is_narrower = some is was
                 named = " or ".join(dict.fromkeys(different))
@@ -242,9 +246,9 @@ class _Comparison:
                 is_wider = word in _LEAST + _MOST and not is_narrower
             else:
                 is_wider = now is None
-            told = f"{word} is {now} now" if now is not None else f"{word} {was} counts no more"
+            told = f"{word} is {now} now" if now is not None else f"{word} {was} was removed"
             if not _is_plain(was) or not _is_plain(now):
-                told = f"{word} is another"
+                told = f"{word} changed"
             yield f"{self._named(path)}: {told}", self._judged(is_narrower, is_wider)
 
     def _members(self, old: Mapping[str, Any], new: Mapping[str, Any], path: str, depth: int) -> Told:
@@ -253,7 +257,7 @@ class _Comparison:
         for name in dict.fromkeys([*had, *has]):
             inner = f"{path}.{name}" if path else name
             if name not in has:
-                yield f"{self._named(inner)} is gone", ContractVerdict.BREAKING
+                yield f"{self._named(inner)} was removed", ContractVerdict.BREAKING
             elif name not in had:
                 told = "is new and required" if name in needs else "is new"
                 is_breaking = name in needs and not self._is_result
@@ -268,7 +272,11 @@ class _Comparison:
         was, now = old.get("additionalProperties", True), new.get("additionalProperties", True)
         if was != now:
             told = (
-                "no other members" if now is False else "any others" if was is False else "others than before"
+                "no other members"
+                if now is False
+                else "any other members"
+                if was is False
+                else "different other members"
             )
             yield f"{self._named(path)}: {told} now", self._judged(now is False, was is False)
 

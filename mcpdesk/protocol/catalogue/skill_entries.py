@@ -63,7 +63,7 @@ def entry_fault(entry: JSONObject) -> str:
     if not isinstance(files, list):
         return f"its resources are neither a list nor {DYNAMIC!r}"
     if len(files) > MOST_FILES:
-        return f"it has {len(files)} files; {MOST_FILES} are the most"
+        return f"it has {len(files)} files; the limit is {MOST_FILES}"
     if fault := next((told for each in files if (told := _file_fault(each, root))), ""):
         return fault
     listed = [each["uri"] for each in files]
@@ -72,7 +72,7 @@ def entry_fault(entry: JSONObject) -> str:
     if uri not in listed:
         return "it does not list its own SKILL.md"
     total = sum(each["size"] for each in files)
-    return f"its files have {total} bytes together; {MOST_BYTES} are the most" if total > MOST_BYTES else ""
+    return f"its files have {total} bytes together; the limit is {MOST_BYTES}" if total > MOST_BYTES else ""
 
 
 def content_fault(data: bytes, listed: JSONObject, fields: JSONObject | None) -> str:

@@ -162,7 +162,7 @@ def read_values(text: str, offset: Callable[[int], int], start: int = 0) -> Valu
             remarks.append(_surrogates(text, start, offset, halves.count))
     if control := _control_in_string(text[start:end]):
         at = offset(start + control.start())
-        told = f"a control character (0x{ord(control[0]):02X}) stands unescaped in a string at byte {at}"
+        told = f"a control character (0x{ord(control[0]):02X}) is not escaped in a string at byte {at}"
         remarks.append(Remark(RemarkKind.CONTROL, told, at))
     return Values(found, remarks, end)
 
@@ -244,10 +244,10 @@ def _repaired(text: str, start: int, repairs: _Repairs) -> tuple[str, Callable[[
             repairs.note(kind, "a string is in single quotes at byte {at}", token.start())
         elif kind == "comment":
             piece = " "
-            repairs.note(kind, "there is a comment at byte {at}", token.start())
+            repairs.note(kind, "a comment at byte {at}", token.start())
         elif kind == "trailing":
             piece = " "
-            repairs.note(kind, "there is a comma before a closing bracket at byte {at}", token.start())
+            repairs.note(kind, "a comma before a closing bracket at byte {at}", token.start())
         elif kind == "word" and not _JSON_WORD.fullmatch(piece):
             piece = _other_word(text, token, name, repairs)
         if piece == ":":
@@ -283,7 +283,7 @@ def _other_word(text: str, token: re.Match[str], name: str, repairs: _Repairs) -
         return f'"{word}"'
     number = word.replace("_", "").lstrip("+")
     if _OTHER_NUMBER.fullmatch(number):
-        repairs.note("number", f"the number {word[:_NAME]} at byte {{at}} is not written as JSON does", at)
+        repairs.note("number", f"the number {word[:_NAME]} at byte {{at}} is not valid in JSON", at)
         return str(int(number)) if number.lstrip("-").isdigit() else repr(float(number))
     return word
 
@@ -325,7 +325,7 @@ def _is_too_large(word: str) -> bool:
 
 def _number(word: str, name: str, at: int) -> Remark:
     whose = f"{sendable(name[: _NAME + 2])} is " if name else ""
-    why = "which JSON does not have" if word in _NO_NUMBERS else "which no number can hold"
+    why = "which JSON does not have" if word in _NO_NUMBERS else "which is out of range"
     return Remark(RemarkKind.NUMBER, f"{whose}{word[:_NAME]} at byte {at}, {why}; it was read as null", at)
 
 

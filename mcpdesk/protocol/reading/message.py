@@ -162,11 +162,13 @@ def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
     text, remarks, start = decoded.text, list(decoded.remarks), 0
     if "\x00" in text:
         at = decoded.offset(text.index("\x00"))
-        remarks.append(Remark(RemarkKind.NUL, f"there is a NUL byte at offset {at}; it was left out", at))
+        remarks.append(Remark(RemarkKind.NUL, f"a NUL byte at offset {at}; it was ignored", at))
         text = text.replace("\x00", "")
     if header := _HEADER.match(text):
         start = header.end()
-        told = "the message comes with a Content-Length header, as in LSP; it must be a line and nothing else"
+        told = (
+            "the message comes with a Content-Length header, as in LSP; it must be one line without headers"
+        )
         remarks.append(Remark(RemarkKind.CONTENT_LENGTH, told, 0))
     begin = _after_blanks(text, start)
     if not _VALUE.match(text, begin):
@@ -188,7 +190,7 @@ def _read_leniently(data: bytes, is_line: bool) -> ReadFrame:
         told = f"there is other text {side} the message in its line: {quoted[:_QUOTED]!r}"
         remarks.append(Remark(RemarkKind.TEXT_AROUND, told))
     if len(messages) > 1:
-        told = f"{len(messages)} messages follow each other in one line; each must be a line of its own"
+        told = f"{len(messages)} messages are in one line; each must be on a separate line"
         remarks.append(Remark(RemarkKind.SEVERAL_MESSAGES, told))
         return _checked(messages, remarks)
     if is_line and "\n" in text[begin : values.end]:
