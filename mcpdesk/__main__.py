@@ -95,7 +95,7 @@ def tap(argv: list[str]) -> int | None:
 
         reason = error.strerror if isinstance(error, OSError) else error
         message = f"The program {argv[0]!r} cannot be started: {reason}."
-        report(DeskUserError(message, "Is it installed, on PATH, and marked as executable?"))
+        report(DeskUserError(message, "Check that it is installed, on PATH and executable."))
         return CANNOT_CONNECT
 
 

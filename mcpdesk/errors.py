@@ -277,9 +277,9 @@ class UnknownMode(DeskUserError):
     """A server was requested in a mode that it does not have. `known` are its modes."""
 
     def __init__(self, server: str, mode: str, known: tuple[str, ...], only: str = "") -> None:
-        which = f"Its modes: {', '.join(known)}." if known else "It has no modes: leave the mode out."
+        which = f"Its modes: {', '.join(known)}." if known else "It has no modes: omit the mode."
         if only:
-            which = f"It is served in the mode {only!r} alone."
+            which = f"It is only served in the mode {only!r}."
         super().__init__(f"The server {server!r} has no mode {mode[:80]!r}. {which}")
         self.server = server
         self.mode = mode

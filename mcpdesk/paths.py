@@ -71,11 +71,11 @@ def private_folder(path: Path) -> Path:
         status = path.lstat()
     except OSError as error:
         raise DeskUserError(
-            f"The folder {path} cannot be made: {error.strerror}.",
+            f"The folder {path} cannot be created: {error.strerror}.",
             "Make it writable, or set MCPDESK_STATE_DIR to a folder that is.",
         ) from error
     if not stat.S_ISDIR(status.st_mode) or not is_own(status):
-        raise DeskUserError(f"{path} is not a folder of yours.", "Remove it, or choose another place.")
+        raise DeskUserError(f"{path} is not a folder of your user.", "Remove it, or choose another folder.")
     if is_shared(status):
         path.chmod(0o700)
     return path

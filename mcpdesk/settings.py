@@ -440,7 +440,7 @@ def read_env_file(path: Path) -> Iterator[tuple[str, str, int]]:
             continue
         key, equals, value = line.partition("=")
         if not equals or not key.strip():
-            raise DeskUserError(f"{path}:{number}: {line!r} is not understood.", "Write KEY=value.")
+            raise DeskUserError(f"{path}:{number}: {line!r} is not KEY=value.", "Write one KEY=value a line.")
         yield key.strip(), _unquoted(value.strip()), number
 
 

@@ -63,7 +63,7 @@ def test_private_folder_is_not_entered_through_a_link(tmp_path: Path) -> None:
 
 def test_folder_that_cannot_be_made_names_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DeskUserError, match="cannot be made") as caught:
+    with pytest.raises(DeskUserError, match="cannot be created") as caught:
         paths.private_folder(tmp_path / "file" / "state")
     assert "MCPDESK_STATE_DIR" in caught.value.hint
 

@@ -41,7 +41,9 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
     try:
         return _keep(path, key)
     except OSError as error:
-        log.warning("the key is not kept, a new one is made at each start: %s (%s)", error.strerror, path)
+        log.warning(
+            "the key cannot be stored, so each start creates a new one: %s (%s)", error.strerror, path
+        )
         return key
 
 
@@ -51,7 +53,7 @@ def _read(path: Path) -> str:
         with path.open(encoding="ascii") as file:
             status = os.fstat(file.fileno())
             if not is_own(status) or is_shared(status):
-                log.warning("%s could be read by others: a new key is made", path)
+                log.warning("%s could be read by other users: a new key is created", path)
                 return ""
             return file.read().strip()
     except (OSError, UnicodeDecodeError):

@@ -62,7 +62,7 @@ def secret_keys(secret: bytes, algorithms: Iterable[str]) -> KeySet:
         for name in allowed[:1]:
             _algorithm(name).prepare_key(secret)
     except jwt.InvalidKeyError:
-        return KeySet((), ["the secret is a key or certificate of another kind, which others may know"])
+        return KeySet((), ["the secret is a key or certificate of another kind, which may be public"])
     short = [name for name in allowed if len(secret) < SHORTEST_SECRET[name]]
     checks = {name: _check(name, secret) for name in allowed if name not in short}
     complaints = [
@@ -79,7 +79,7 @@ def jwk_keys(document: bytes, algorithms: Iterable[str], with_secrets: bool) -> 
     try:
         members = orjson.loads(document)["keys"]
     except (ValueError, KeyError, TypeError):
-        raise ValueError('it is no JWK set: that is an object with "keys"') from None
+        raise ValueError('it is not a JWK set, which is an object with "keys"') from None
     if not isinstance(members, list):
         raise ValueError('"keys" must be a list')
     if len(members) > MOST_KEYS:
@@ -99,7 +99,7 @@ def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
     import jwt
 
     if not isinstance(member, dict):
-        raise ValueError("it is no object")
+        raise ValueError("it is not an object")
     uses = member.get("key_ops", ["verify"])
     if member.get("use", "sig") != "sig" or not isinstance(uses, list) or "verify" not in uses:
         raise ValueError("it is not for checking signatures")
@@ -107,9 +107,9 @@ def _jwk(member: Any, allowed: Sequence[str], with_secrets: bool) -> Key:
     if member.get("alg") is not None:
         names = [name for name in names if name == member["alg"]]
     if not names:
-        raise ValueError("it fits none of the allowed algorithms")
+        raise ValueError("it matches none of the allowed algorithms")
     if member.get("kty") == "oct" and not with_secrets:
-        raise ValueError("a secret does not belong where others can read it")
+        raise ValueError("a secret must not be where others can read it")
     public = {name: member[name] for name in _PUBLIC if name in member}
     try:
         key = _algorithm(names[0]).from_jwk(public)
@@ -228,7 +228,7 @@ class KeySource:
 
     def _trusted(self, now: float) -> KeySet:
         if self._keys is None or now - self._confirmed > self._pace.trusted_s:
-            raise KeysMissing(self._trouble or "no keys have been found yet")
+            raise KeysMissing(self._trouble or "no keys were found yet")
         return self._keys
 
     def _seek(self, came: float) -> asyncio.Task[None] | None:

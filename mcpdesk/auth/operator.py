@@ -151,7 +151,7 @@ def kept_in(state: Path, operator: Operator) -> Iterator[Path | None]:
         _sweep(path.parent)
         descriptor = _created(path, operator.credential)
     except OSError as error:
-        log.warning("the operator's key is not kept in a file: %s (%s)", error.strerror, path)
+        log.warning("the operator's key cannot be stored in a file: %s (%s)", error.strerror, path)
         yield None
         return
     try:

@@ -50,9 +50,9 @@ def read_token(text: str) -> Token:
         raise Rejected("it cannot be decoded") from None
     header = parts["header"]
     if "crit" in header or "b64" in header:
-        raise Rejected("its header asks for extensions")
+        raise Rejected("its header requires extensions")
     if not isinstance(claims, dict) or not isinstance(header.get("alg"), str):
-        raise Rejected("its parts are not those of a token")
+        raise Rejected("its parts are invalid")
     signed = text.rpartition(".")[0].encode()
     return Token(header["alg"], header.get("kid"), signed, parts["signature"], claims)
 
@@ -118,7 +118,7 @@ def _fingerprint(claims: Mapping[str, Any]) -> str:
     try:
         return digest(claims)
     except TypeError:
-        raise Rejected("it names nobody, and its claims are nested too deeply") from None
+        raise Rejected("it has no subject, and its claims are nested too deeply") from None
 
 
 def _first(claims: Mapping[str, Any], *names: str) -> str:
@@ -197,7 +197,7 @@ class Verifier:
             raise Rejected("its algorithm is not allowed")
         checks = await self._source.find(token.algorithm, token.key_id)
         if not any(check(token.signed, token.signature) for check in checks):
-            raise Rejected("its signature fits no key" if checks else "its key is not known")
+            raise Rejected("its signature matches no key" if checks else "its key is not known")
         begins, ends = self._check(token.claims)
         if read is None:
             terms = self.terms
@@ -216,7 +216,7 @@ class Verifier:
     def _check(self, claims: Mapping[str, Any]) -> tuple[float, float]:
         """Return the period of validity of a token in Unix seconds. Raises: Rejected."""
         terms, now = self.terms, self._clock()
-        expires = _time(claims, "exp", "it does not say when it ends")
+        expires = _time(claims, "exp", "it has no expiry time")
         if expires + terms.leeway_s <= now:
             raise Rejected("it has expired")
         not_yet = "it is not valid yet"
@@ -226,7 +226,7 @@ class Verifier:
         if begins - terms.leeway_s > now:
             raise Rejected(not_yet)
         if terms.issuer and claims.get("iss") != terms.issuer:
-            raise Rejected("it is of another issuer")
+            raise Rejected("it is from another issuer")
         if terms.audiences:
             audience = claims.get("aud")
             named = audience if isinstance(audience, list) else [audience]

@@ -173,12 +173,15 @@ class Client:
         if validator is None:
             return
         if "structuredContent" not in result:
-            raise InvalidAnswer(f"{name}: the result lacks the structured content it declares", target)
+            raise InvalidAnswer(
+                f"{name}: the result has no structured content, but the tool declares an output schema",
+                target,
+            )
         failures = validator.failures(result["structuredContent"], 3)
         if failures:
             reason = "; ".join(f"{'.'.join(map(str, each.path))} {each.message}".strip() for each in failures)
             raise InvalidAnswer(
-                f"{name}: the structured content is not what it declares: {excerpt(reason)}", target
+                f"{name}: the structured content violates the output schema: {excerpt(reason)}", target
             )
 
     @asynccontextmanager

@@ -97,7 +97,7 @@ def configured_api(target: object) -> ApiName:
 def model_api(name: str) -> ModelApi:
     """Return the rules of the API of that name. Raises: DeskUserError if the name is unknown."""
     if name not in APIS:
-        raise DeskUserError(f"There is no model API {name!r}.", f"Known: {', '.join(APIS)}.")
+        raise DeskUserError(f"Unknown model API {name!r}.", f"Known: {', '.join(APIS)}.")
     return APIS[name]
 
 
@@ -155,14 +155,14 @@ class ToolSchemas(list[dict[str, Any]]):
         for tool in self.tools:
             for original, legal in tool.arguments.changed.items():
                 found.append(f"{tool.original}: the argument {original!r} is called {legal!r}")
-            found += [f"{tool.original}: what it says of {each!r} is no JSON Schema" for each in tool.faulty]
+            found += [f"{tool.original}: its {each!r} is not a JSON Schema" for each in tool.faulty]
             if tool.is_cut:
                 found.append(
                     f"{tool.original}: the description was cut to {len(tool.description)} characters"
                 )
         most = self.api.most_tools
         if most is not None and len(self) > most:
-            found.append(f"{self.api.name} takes at most {most} tools a request, these are {len(self)}")
+            found.append(f"{self.api.name} takes at most {most} tools a request, not {len(self)}")
         return found
 
 

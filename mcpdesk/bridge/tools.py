@@ -104,9 +104,9 @@ class ClientTools(Sequence[ClientTool]):
     async def _use(self, name: str, arguments: Any) -> dict[str, Any]:
         tool = self.get(name)
         if tool is None:
-            return _failure(f"there is no tool {name!r}; there are: {', '.join(self._by_name) or 'none'}")
+            return _failure(f"no tool {name!r}; tools: {', '.join(self._by_name) or 'none'}")
         if not isinstance(arguments, Mapping | None):
-            return _failure("the arguments have to be an object")
+            return _failure("the arguments must be an object")
         try:
             return await tool.call(arguments)
         except (RpcError, CallTimeout) as error:

@@ -22,7 +22,7 @@ def fitting(pages: Sequence[Page], answers: Sequence[Answer]) -> tuple[Answer, .
     Raises: ValueError that names the page with an invalid answer.
     """
     if len(answers) != len(pages):
-        raise ValueError(f"{len(pages)} pages want as many answers, not {len(answers)}")
+        raise ValueError(f"{len(pages)} pages need as many answers, not {len(answers)}")
     return tuple(_checked(number, *pair) for number, pair in enumerate(zip(pages, answers, strict=True), 1))
 
 
@@ -31,7 +31,7 @@ def problem(page: Page, answer: Answer) -> str:
     labels = [option.label for option in page.options]
     unknown = [label for label in answer.selected if label not in labels]
     if unknown:
-        return f"{unknown[0]!r} is none of the options"
+        return f"{unknown[0]!r} is not an option"
     if len(set(answer.selected)) != len(answer.selected):
         return "an option is chosen twice"
     if len(answer.other) > MAX_OTHER:
@@ -45,7 +45,7 @@ def problem(page: Page, answer: Answer) -> str:
     if chosen > 1 and not page.multi_select:
         return "only one choice is possible"
     if written and not page.own_words:
-        return "only what is offered can be chosen"
+        return "only the given options can be chosen"
     return out_of_bounds(page.rules, chosen if page.multi_select else written or None)
 
 

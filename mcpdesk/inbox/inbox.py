@@ -120,7 +120,9 @@ class Inbox:
         if not pages:
             raise ValueError("a question needs at least one page")
         if len(self._waiting) >= MAX_WAITING:
-            raise HandlerError(f"the inbox is full: {MAX_WAITING} questions wait for an answer already")
+            raise HandlerError(
+                f"the inbox is full: {MAX_WAITING} questions are already waiting for an answer"
+            )
         loop = asyncio.get_running_loop()
         now, number = self._clock(), next(self._numbers)
         question = Question(

@@ -154,11 +154,11 @@ def oddities(link: str) -> Iterator[str]:
     """Yield warnings for a person who is about to open a link."""
     host = host_of(link)
     if not host:
-        yield "not a link of the web: it is not opened here"
+        yield "not a web link: it cannot be opened here"
         return
     if "xn--" in host or not host.isascii():
         yield "the host is spelled with characters that can look like others"
     if "@" in urlsplit(link).netloc:
-        yield "what stands before the @ is no host"
+        yield "the part before the @ is not the host"
     if link.lower().startswith("http:") and host not in LOCAL:
-        yield "http: others on the way can read along"
+        yield "http: the connection is not encrypted"

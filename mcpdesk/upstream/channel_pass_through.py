@@ -178,17 +178,17 @@ class ChannelPassThrough:
         identifier = given.get(SESSION, "")
         session = self._session(given)
         if not identifier:
-            told = invalid("this endpoint takes JSON-RPC messages by POST")
+            told = invalid("this endpoint accepts JSON-RPC messages by POST")
             yield refused(405, told, headers=(("Allow", "POST"),))
         elif session is None:
-            yield refused(404, invalid("there is no such session: initialize again"))
+            yield refused(404, invalid("No such session: initialize again"))
         elif method == "DELETE":
             self._end(identifier)
             yield PassedAnswer(204, (), _no_chunks)
         elif not (last := given.get("last-event-id")) and session.standing.is_carried:
-            yield refused(409, invalid("this session has a standing stream already"))
+            yield refused(409, invalid("this session already has a GET stream"))
         elif (found := session.events.find(last) if last else (session.standing, None)) is None:
-            yield refused(400, invalid("Last-Event-ID: nothing is kept of that stream any more"))
+            yield refused(400, invalid("Last-Event-ID: that stream is no longer stored"))
         else:
             async with self._carried(identifier, *found) as answer:
                 yield answer
@@ -451,7 +451,7 @@ class ChannelPassThrough:
             async with session.renewing:
                 session = self._session(given)
         if session is None:
-            raise _Refusal(404, "there is no such session: initialize again")
+            raise _Refusal(404, "No such session: initialize again")
         self._used(given[SESSION])
         return session.channel
 
@@ -475,7 +475,7 @@ class ChannelPassThrough:
         elif alone is not None:
             self._finish(self._shared.pop(alone))
         else:
-            raise _Refusal(503, f"{self.name} has {MOST_CHANNELS} clients here already, which is the most")
+            raise _Refusal(503, f"{self.name} has {MOST_CHANNELS} clients here already, which is the limit")
 
     async def _begun(self, given: Mapping[str, str], unclaimed: OnUnclaimed) -> tuple[PassedChannel, str]:
         """Begin a session. Return its channel and id."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 OnReply = Callable[[str, ServerReply], None]
 """Receives the method of each answered request, and the reply."""
 STOPPED = "the client stopped waiting for the response"
-UNANSWERED = "what the server asked for had ended before it was answered"
+UNANSWERED = "the call had ended before the server's question was answered"
 MOST_QUESTIONS = 1_000
 """Number of unanswered server requests that are remembered."""
 OPENING = "opening a stream"
@@ -160,7 +160,7 @@ class RecordedTransport(ClientTransport):
             is_json = reply.message is not None and not reply.remarks
             self._recorder.frame(self._info.number, Direction.OUT, reply.body, is_json, said)
         if not is_answer(reply.message) or not same_id(reply.message.get("id"), identifier):
-            instead = f"HTTP {reply.status}" if said else "the answer is no response to it"
+            instead = f"HTTP {reply.status}" if said else "the answer is not a response to it"
             self._record_silence(identifier, f"no response: {instead}")
         self._on_reply(request["method"], reply)
         return reply
@@ -192,7 +192,7 @@ class RecordedTransport(ClientTransport):
             if answer is not None:
                 return ServerReply(answer, codec.encode(answer), headers=reply.headers)
         await holds.lose(number)
-        raise CallError("it was dropped at the desk", self.target)
+        raise CallError("dropped by the person at the desk", self.target)
 
     async def _exchange_in_line(
         self, request: JSONObject, headers: Mapping[str, str], receive: Receive
@@ -318,7 +318,7 @@ class RecordedTransport(ClientTransport):
         """Record that the server has lost the session. The request ends and is sent again."""
         said = HttpNote(f"HTTP {reply.status}", tuple(reply.headers.items()))
         self._recorder.frame(self._info.number, Direction.OUT, reply.body, False, said)
-        lost = "the server has forgotten the session; a new one was begun, and the request sent once more"
+        lost = "the server has forgotten the session; a new one was started, and the request was sent again"
         self.remarked(Remark(RemarkKind.SESSION, lost, is_fault=True), request)
 
     def _record_silence(self, request: Id, reason: str) -> None:

@@ -136,8 +136,8 @@ def _program(target: CommandTarget, reach: Reach, events: ProgramEvents) -> Clie
     from mcpdesk.jobs.child import GUARD
 
     if reach.mode or reach.token or reach.key or reach.headers:
-        message = "A program gets no mode, no token, no key and no header."
-        raise DeskUserError(message, "Give it what it needs in its arguments or its environment.")
+        message = "A program cannot receive a mode, token, key or header."
+        raise DeskUserError(message, "Use its arguments or its environment instead.")
     groups: list[int] = []
 
     def started(group: int) -> None:

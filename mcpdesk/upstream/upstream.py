@@ -216,7 +216,7 @@ class Upstream:
         """Let the person at the screen log in with a browser. The address waits in the inbox."""
         target, site = self.plan.target, self._site
         if not isinstance(target, UrlTarget):
-            site.notify(f"{self.name} is no remote server: there is nothing to log in to.", True)
+            site.notify(f"{self.name} is not a remote server, so it has no login.", True)
             return
         from mcpdesk.client.oauth.browser_login import PATIENCE_S, log_in
 
@@ -239,7 +239,7 @@ class Upstream:
                 watch=self._transport.record_fetch,
                 remark=self._transport.remark_on_fetch,
             )
-            site.notify(f"Logged in to {self.name}; the token is kept in {store.where}.", False)
+            site.notify(f"Logged in to {self.name}; the token is stored in {store.where}.", False)
         except DeskError as error:
             hint = getattr(error, "hint", "")
             if isinstance(error, NoLogin):
@@ -276,7 +276,7 @@ class Upstream:
             await self.connection.tell_roots_changed()
         except CallError as error:
             self._site.log(
-                "debug", "server", f"it did not hear that the roots changed: {error}", self.name, None
+                "debug", "server", f"it was not notified that the roots changed: {error}", self.name, None
             )
 
     async def close(self) -> None:
@@ -376,7 +376,7 @@ class Upstream:
         try:
             await self.connection.request("subscriptions/listen", {"notifications": _CHANGES})
         except CallError as error:
-            self._site.log("debug", "server", f"changes of its lists are not heard: {error}", self.name, None)
+            self._site.log("debug", "server", f"changes of its lists are not received: {error}", self.name, None)
 
     async def _watch(self, program: CommandTarget) -> None:
         """Restart the program when one of its files is saved."""
@@ -455,7 +455,7 @@ class Upstream:
         try:
             await work
         except Exception as error:  # one server must not end the others
-            _log.exception("%s cannot go on", self.name)
+            _log.exception("%s cannot continue", self.name)
             self._fail(f"mcpdesk failed: {error!r}")
 
 
@@ -474,7 +474,7 @@ def login_text(grant: OAuthGrant, where: str) -> str:
     """Return a text such as `token of https://issuer, until 14:05, kept in the keyring of the system`."""
     until = "" if grant.expires is None else time.strftime(", until %H:%M", time.localtime(grant.expires))
     renewed = " and then renewed" if until and grant.refresh_token else ""
-    return f"token of {grant.issuer}{until}{renewed}, kept in {where}"
+    return f"token of {grant.issuer}{until}{renewed}, stored in {where}"
 
 
 def watched_files(target: CommandTarget) -> tuple[Path, ...]:

@@ -166,12 +166,12 @@ def lying(**answers: Any) -> Any:
     ("called", "reason"),
     [
         ({}, "no list called content"),
-        ({"content": []}, "t: the result lacks the structured content it declares"),
+        ({"content": []}, "t: the result has no structured content, but the tool declares an output schema"),
         (
             {"content": [], "structuredContent": {"n": "1"}},
-            "t: the structured content is not what it declares: n ",
+            "t: the structured content violates the output schema: n ",
         ),
-        ({"content": [], "structuredContent": None}, "not what it declares"),
+        ({"content": [], "structuredContent": None}, "violates the output schema"),
     ],
 )
 async def test_result_that_breaks_its_promise_is_no_answer(called: Any, reason: str) -> None:

@@ -188,11 +188,11 @@ async def test_request_is_sent_again_as_it_was_with_answers_and_the_newest_state
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (asking(inputRequests=[]), "is no object"),
+        (asking(inputRequests=[]), "is not an object"),
         (asking(inputRequests={"r": {"method": "roots/list"}}), "roots/list"),
         (asking(inputRequests={"r": 5}), "not offered"),
         (asking(inputRequests={"r": {"method": "elicitation/create", "params": {}}}), "message"),
-        (asking(), "still has questions"),
+        (asking(), "which is the limit"),
     ],
 )
 async def test_what_is_no_question_is_no_answer(asked: dict[str, Any], told: str) -> None:

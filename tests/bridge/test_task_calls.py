@@ -102,9 +102,9 @@ async def test_task_is_polled_by_its_name_until_it_is_over() -> None:
     [
         ({"status": "failed", "error": {"code": -32602, "message": "no flour"}}, RpcError, "no flour"),
         ({"status": "cancelled"}, CallError, "the task was cancelled"),
-        ({"status": "input_required", "inputRequests": {}}, InvalidAnswer, "answers no questions"),
-        ({"status": "completed"}, InvalidAnswer, "completed' and does not say how it ended"),
-        ({"status": "failed"}, InvalidAnswer, "does not say how it ended"),
+        ({"status": "input_required", "inputRequests": {}}, InvalidAnswer, "cannot answer any"),
+        ({"status": "completed"}, InvalidAnswer, "completed' without an outcome"),
+        ({"status": "failed"}, InvalidAnswer, "without an outcome"),
         ({"status": "completed", "result": {}}, InvalidAnswer, "no list called content"),
         ({"status": 5}, InvalidAnswer, "'5'"),
     ],

@@ -76,9 +76,9 @@ async def test_tool_uses_of_messages_are_answered_in_one_message(folder: Path) -
     ("name", "arguments", "told"),
     [
         ("greet", "{", "the arguments are not JSON"),
-        ("greet", "[1]", "have to be an object"),
+        ("greet", "[1]", "must be an object"),
         ("greet", {"nome": 5}, "name: is required"),
-        ("nobody", {}, "there is no tool 'nobody'; there are: "),
+        ("nobody", {}, "no tool 'nobody'; tools: "),
     ],
 )
 async def test_mistakes_of_the_model_are_told_to_it(

@@ -32,7 +32,7 @@ def test_free_text_alone_answers_any_page() -> None:
         (MANY, Answer(other="x" * (MAX_OTHER + 1)), "page 1: free text is limited"),
         (Page("Why?"), Answer(other="  "), "page 1: write something"),
         (OFFERED, Answer(), "page 1: choose at least one option$"),
-        (OFFERED, Answer(other="d"), "page 1: only what is offered"),
+        (OFFERED, Answer(other="d"), "page 1: only the given options"),
         (AGE, Answer(other="100"), "page 1: at most 99"),
         (Page("Open it", link="javascript:alert(1)"), Answer(), "page 1: only http and https links"),
     ],
@@ -43,7 +43,7 @@ def test_an_unfit_answer_names_its_page(page: Page, answer: Answer, message: str
 
 
 def test_the_number_of_answers_must_match_the_pages() -> None:
-    with pytest.raises(ValueError, match="2 pages want as many answers, not 1"):
+    with pytest.raises(ValueError, match="2 pages need as many answers, not 1"):
         fitting([ONE, MANY], [Answer(("a",))])
 
 

@@ -61,7 +61,7 @@ async def test_declined_timed_out_and_withdrawn_are_distinct() -> None:
 async def test_an_unfit_answer_leaves_the_question_waiting() -> None:
     inbox = Inbox()
     number, future = ask(inbox)
-    with pytest.raises(ValueError, match="page 1: 'MySQL' is none of the options"):
+    with pytest.raises(ValueError, match="page 1: 'MySQL' is not an option"):
         inbox.answer(number, [Answer(("MySQL",))])
     assert not future.done()
     assert inbox.answer(number, [Answer(other="MySQL")])

@@ -129,7 +129,7 @@ async def test_what_is_denied_comes_with_its_reason(
         assert said(result) == "The person at the desk denied this call of say: not on Fridays."
         never = await client.call_tool("who", {})
         assert never.is_error
-        assert said(never) == "who may not be called: its policy is deny (mcp.json)."
+        assert said(never) == "who must not be called: its policy is deny (mcp.json)."
 
 
 @pytest.mark.process
@@ -313,7 +313,7 @@ async def test_keys_change_a_policy_and_end_an_approval_and_a_restart_forgets_ne
         await shown.pilot.press("p", "3")
         await shown.until(lambda: "deny (chosen at the desk)" in shown.shown())
         refused = await client.call_tool("weigh", {"weight": 1})
-        assert said(refused) == "weigh may not be called: its policy is deny (chosen at the desk)."
+        assert said(refused) == "weigh must not be called: its policy is deny (chosen at the desk)."
     async with (
         running_desk(folder, http=True) as desk,
         screen(desk) as shown,

@@ -142,7 +142,7 @@ async def test_over_a_pipe_the_token_is_in_the_environment(wallet: str, is_alone
     async with Client(stdio_client(started)) as client:
         assert [tool.name for tool in (await client.list_tools()).tools] == ["convert"]
         assert await called(client, "convert", cents=100) == "1.00 EUR = 1.09 USD"
-        with pytest.raises(Exception, match="missing JWT; over stdio the environment of the client has it"):
+        with pytest.raises(Exception, match="missing JWT; over stdio, set MCPDESK_TOKEN"):
             await client.call_tool("whoami", {})
     environment = {**usual, "MCPDESK_TOKEN": ISSUE(SECRET, "ada", "wallet:read")}
     async with Client(stdio_client(started.model_copy(update={"env": environment}))) as client:

@@ -327,7 +327,7 @@ async def test_a_revoked_login_is_named_and_can_be_begun_again(site: Site) -> No
     await site.log_in()
     await site.drop("family")
     code, _, err = await site.mcpdesk("list", site.url)
-    assert (code, "the stored login no longer counts" in err, "mcpdesk login URL" in err) == (3, True, True)
+    assert (code, "the stored login is no longer valid" in err, "mcpdesk login URL" in err) == (3, True, True)
     await site.log_in()
     assert (await site.mcpdesk("call", site.url, "hello", "name=Ada"))[:2] == (0, "hello Ada\n")
 

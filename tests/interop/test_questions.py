@@ -110,7 +110,7 @@ async def test_a_question_nobody_answers_times_out(folder: Path, revision: str) 
     ):
         result = await ask(client)
         assert desk.questions()[0].state is QuestionState.TIMED_OUT
-    assert result.is_error and "Nobody answered" in said(result)
+    assert result.is_error and "No person answered" in said(result)
 
 
 @pytest.mark.process

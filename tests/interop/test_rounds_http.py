@@ -64,7 +64,7 @@ async def test_a_client_that_takes_no_stream_is_not_asked() -> None:
         headers = await opened(site)
         call = await site.post(CALL, **headers, Accept="application/json")
         answer = await call.json()
-        assert answer["result"]["isError"] and "takes no stream" in answer["result"]["content"][0]["text"]
+        assert answer["result"]["isError"] and "accepts no stream" in answer["result"]["content"][0]["text"]
 
 
 async def stateless(site: Served, capabilities: dict[str, Any], **more: Any) -> tuple[int, dict[str, Any]]:

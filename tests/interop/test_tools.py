@@ -69,9 +69,9 @@ BAD: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
     "ReadImage": [
         ({"file_path": "dot.png"}, ("file_path", "absolute")),
         ({"file_path": "{folder}/none.png"}, ("file_path", "No such file")),
-        ({"file_path": "{folder}"}, ("file_path", "is no file")),
-        ({"file_path": "/dev/zero"}, ("file_path", "is no file")),
-        ({"file_path": "{folder}/mcp.json"}, ("file_path", "no image", "PNG")),
+        ({"file_path": "{folder}"}, ("file_path", "is not a file")),
+        ({"file_path": "/dev/zero"}, ("file_path", "is not a file")),
+        ({"file_path": "{folder}/mcp.json"}, ("file_path", "not a readable image", "PNG")),
         ({"file_path": "/a\0b"}, ("file_path",)),
         ({"file_path": "/" + MIB}, ("file_path", "too long")),
     ],
@@ -119,7 +119,7 @@ BAD: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
         ({"action": "cancel", "callback_id": 2**63}, ("callback_id", "no callback")),
     ],
     "AskUserQuestion": [
-        ({"questions_json": ASKED}, ("Nobody can answer",)),
+        ({"questions_json": ASKED}, ("No person can answer",)),
         ({"questions_json": "[" * 100_000}, ("questions_json",)),
         ({"questions_json": "[]"}, ("questions_json",)),
         ({"questions_json": '[{"question": "Tea?", "options": ["yes"]}]'}, ("options", "2")),

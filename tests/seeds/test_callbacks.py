@@ -150,7 +150,7 @@ async def test_a_client_of_the_service_hears_it_after_the_service_was_killed(fol
 @pytest.mark.process
 @pytest.mark.parametrize(
     ("number", "told"),
-    [(7, "waits already"), (0, "1 to 1000000"), (-1, "1 to 1000000"), (1 << 50, "1 to 1000000")],
+    [(7, "is already waiting"), (0, "1 to 1000000"), (-1, "1 to 1000000"), (1 << 50, "1 to 1000000")],
 )
 def test_an_id_that_cannot_be_kept_is_refused(stdio: Any, number: int, told: str) -> None:
     server = stdio()

@@ -89,8 +89,8 @@ async def test_the_log_level_and_the_roots_of_a_server_elsewhere(tmp_path: Path,
         ("here", "write file:///FOLDER"),
         ("https://example.com/a", "write file:///FOLDER"),
         ("file://elsewhere/tmp", "write file:///FOLDER"),
-        ("file:///tmp/../etc", "has `..` in it"),
-        ("/no/such/folder", "There is no folder '/no/such/folder'"),
+        ("file:///tmp/../etc", "contains `..`"),
+        ("/no/such/folder", "Folder '/no/such/folder' does not exist"),
     ],
 )
 async def test_what_is_no_root_is_told_and_changes_nothing(root: str, told: str) -> None:

@@ -292,7 +292,7 @@ async def test_who_uses_our_token_needs_our_key_which_is_not_sent_on() -> None:
 async def test_a_small_answer_that_breaks_off_is_told_of() -> None:
     async def use(session: Any, url: str, there: Elsewhere, desk: Any) -> None:
         async with session.post(url, data=ASKED, headers=JSON) as got:
-            assert (got.status, "broke before the answer was whole" in await got.text()) == (502, True)
+            assert (got.status, "broke before the answer was complete" in await got.text()) == (502, True)
 
     await through("cut", use)
 

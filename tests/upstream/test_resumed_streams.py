@@ -91,7 +91,7 @@ async def test_a_stream_that_broke_off_goes_on_behind_the_last_event_its_client_
                 assert await stream.content.read() == b""
         async with http.get(url, headers=session | {"Last-Event-ID": "77:1"}) as got:
             assert got.status == 400
-            assert "nothing is kept of that stream" in (await got.json())["error"]["message"]
+            assert "that stream is no longer stored" in (await got.json())["error"]["message"]
         async with http.get(url, headers=session) as stream, http.get(url, headers=session) as second:
             assert (stream.status, second.status) == (200, 409)
 

@@ -36,7 +36,7 @@ async def test_the_desk_shows_a_strangers_skill_and_refuses_what_was_changed_on_
             "Pay back.",
         )
         text, reason = await read(desk, FORM)
-        assert text == "" and reason.startswith(f"{FORM} is not what its skill promises: its digest")
+        assert text == "" and reason.startswith(f"{FORM} does not match its skill: its digest")
         lines = [line.text for line in desk.logs() if line.server == "acme" and line.source == "stderr"]
         assert lines.index("skills/list") < lines.index("resources/read")
         await until(lambda: next(one for one in desk.view().servers if one.name == "odd").problems)

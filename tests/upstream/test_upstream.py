@@ -87,7 +87,7 @@ async def test_what_is_malformed_in_its_lists_is_named_and_the_rest_is_offered()
         await until(lambda: upstream(desk).state == "ready")
         assert view(desk).problems == (
             "tools/list: tools 5 ('shapeless') has no inputSchema",
-            "tools/list: tools 6 is no object",
+            "tools/list: tools 6 is not an object",
             "tools/list: 'echo' is listed more than once",
         )
 
@@ -305,5 +305,5 @@ async def test_the_pages_of_the_core_name_servers_that_are_not_ours() -> None:
         async with client.get(f"{address}/") as answer:
             assert "/mcp/far" in await answer.text()
         told = "\n".join(greeting(desk.host))
-        assert f"passing far on at {address}/mcp/far" in told
+        assert f"passing far through at {address}/mcp/far" in told
         assert "line is not served to clients; `mcpdesk attach` shows it" in told
