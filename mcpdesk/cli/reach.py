@@ -436,11 +436,11 @@ def server_folder(text: str) -> Path:
     Raises: DeskUserError if it is a URL, a file, or missing.
     """
     if "://" in text:
-        raise DeskUserError(f"{text}: only server folders can be hosted here.", "Name a folder.")
+        raise DeskUserError(f"{text}: only a server folder can be hosted here.", "Name a folder.")
     path = Path(text).expanduser()
     if not path.exists():
         hint = "A server folder has tools/, resources/ or prompts/."
-        raise DeskUserError(f"There is no folder {text!r}.", hint)
+        raise DeskUserError(f"Folder {text!r} does not exist.", hint)
     if not path.is_dir():
         meant = f"open {text}` to show a capture" if path.suffix == ".jsonl" else f"{path.parent}`"
         raise DeskUserError(f"{text!r} is a file, not a folder.", f"Did you mean `mcpdesk {meant}?")

@@ -376,7 +376,9 @@ class Upstream:
         try:
             await self.connection.request("subscriptions/listen", {"notifications": _CHANGES})
         except CallError as error:
-            self._site.log("debug", "server", f"changes of its lists are not received: {error}", self.name, None)
+            self._site.log(
+                "debug", "server", f"changes of its lists are not received: {error}", self.name, None
+            )
 
     async def _watch(self, program: CommandTarget) -> None:
         """Restart the program when one of its files is saved."""

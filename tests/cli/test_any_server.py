@@ -206,7 +206,11 @@ def test_options_of_servers_arrive_as_one_value(monkeypatch: pytest.MonkeyPatch)
     ("given", "code", "told"),
     [
         (["list", "hello", "--header", "no header"], 2, "--header: 'no header' is not a header"),
-        (["list", str(sample_servers() / "hello"), "--era", "handshake"], 2, "Keys, headers, revisions and packages cannot"),
+        (
+            ["list", str(sample_servers() / "hello"), "--era", "handshake"],
+            2,
+            "Keys, headers, revisions and packages cannot",
+        ),
         (["list", "--mode", "x", "--", "true"], 2, "A program cannot receive a mode"),
         (["list", "--", "true"], 3, "ended with exit code 0"),
         (["list", "ws://127.0.0.1:9/ws"], 3, "cannot be reached"),

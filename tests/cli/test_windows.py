@@ -60,7 +60,10 @@ def test_programs_and_unix_sockets_are_refused_in_one_sentence(tmp_path: Path) -
         ("list", "--", sys.executable, "-c", run): (3, program),
         ("list", f"{configured}:a", "--trust"): (3, program),
         ("check", "--", sys.executable, "-c", run): (3, program),
-        ("serve", HELLO, "--socket", str(tmp_path / "a.sock")): (3, "Unix sockets are not available on Windows"),
+        ("serve", HELLO, "--socket", str(tmp_path / "a.sock")): (
+            3,
+            "Unix sockets are not available on Windows",
+        ),
     }
     for line, ended in zip(expected, on_windows(*map(list, expected)), strict=True):
         code, told = expected[line]

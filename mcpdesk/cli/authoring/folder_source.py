@@ -64,7 +64,7 @@ def write_folder(place: Path, content: Mapping[str, bytes]) -> None:
             raise
     except OSError as error:
         message = f"{place} cannot be written: {error.strerror}."
-        raise DeskUserError(message, "Choose another place.") from None
+        raise DeskUserError(message, "Choose another folder.") from None
 
 
 def as_argument(name: str) -> str:

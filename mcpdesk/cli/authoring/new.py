@@ -31,7 +31,7 @@ NEW_EPILOG = """\b
 Examples:
 {}
 
-The folder has a tool, a resource, a prompt, a skill and test cases. Change them while the desk shows them.
+The folder has a tool, a resource, a prompt, a skill and test cases. You can edit them while the desk runs.
 """
 
 
@@ -74,14 +74,14 @@ def checked_place(name: str) -> Path:
 
     place = Path(name).expanduser()
     if "://" in name or not re.fullmatch(NAME, place.name):
-        raise DeskUserError(f"{place.name!r} is no name for a server.", f"Allowed: {NAME_RULE}.")
+        raise DeskUserError(f"Invalid server name {place.name!r}.", f"Allowed: {NAME_RULE}.")
     if place.exists() or place.is_symlink():
         what = "folder" if place.is_dir() else "file"
         hint = "Choose another name, or remove it first."
-        raise DeskUserError(f"There is a {what} {name!r} already.", hint)
+        raise DeskUserError(f"A {what} {name!r} already exists.", hint)
     if not place.parent.is_dir():
-        message = f"There is no folder {str(place.parent)!r} to make it in."
-        raise DeskUserError(message, "Make that one first.")
+        message = f"Folder {str(place.parent)!r} does not exist."
+        raise DeskUserError(message, "Create it first.")
     return place
 
 
@@ -90,12 +90,10 @@ def checked_parts(text: str) -> frozenset[str]:
     chosen = frozenset(each.strip() for each in text.split(","))
     if unknown := sorted(chosen - PARTS.keys()):
         raise DeskUserError(
-            f"--with: {unknown[0]!r} is no part of a server.", f"Allowed: {', '.join(PARTS)}."
+            f"--with: {unknown[0]!r} is not a part of a server.", f"Allowed: {', '.join(PARTS)}."
         )
     if chosen == {"tests"}:
-        raise DeskUserError(
-            "--with: tests alone have nothing to test.", "Add what they are for: tools,tests."
-        )
+        raise DeskUserError("--with: tests need an item to test.", "Example: tools,tests.")
     return chosen
 
 

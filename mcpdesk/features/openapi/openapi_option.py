@@ -26,10 +26,14 @@ def make_folder(place: Path, name: str, parts: str, options: Mapping[str, Any]) 
     file: Path | None = options["document"]
     if file is None:
         if options["tags"] or options["operations"]:
-            raise DeskUserError("--tags and --operations choose from a document.", "Add --from-openapi FILE.")
+            raise DeskUserError(
+                "--tags and --operations need an OpenAPI document.", "Add --from-openapi FILE."
+            )
         return None
     if parts != ",".join(PARTS):
-        raise DeskUserError("--with is for folders of examples.", "Leave it out with --from-openapi.")
+        raise DeskUserError(
+            "--with selects example files; it cannot be used with --from-openapi.", "Omit it."
+        )
     return _make(place, name, file, _words(options["tags"]), _words(options["operations"]))
 
 

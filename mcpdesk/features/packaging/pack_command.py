@@ -22,9 +22,9 @@ Examples:
   mcpdesk pack ~/servers/profiles --output dist/profiles.mcpb
   mcpdesk pack ~/servers/profiles --url https://example.com/profiles.mcpb
 
-`publish` in mcp.json says how the server is called in the registry, who wrote it, and where its source is.
+`publish` in mcp.json holds the server's registry name, its author, and the address of its source.
 
-Exit codes: 0 ok, 1 the folder has a mistake, 2 usage.
+Exit codes: 0 ok, 1 the folder has an error, 2 usage.
 """
 
 
@@ -73,7 +73,7 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     told = [str(each) for each in mistakes]
     told += [f"{each}: error: holds what looks like a token or a private key" for each in chosen.secrets]
     told += [
-        f"{manifest.source('settings', name)}: error: settings.{name}: a secret does not belong into a bundle"
+        f"{manifest.source('settings', name)}: error: settings.{name}: a bundle must not contain a secret"
         for name in manifest.settings
         if BY_NAME[name].kind is SettingKind.SECRET
     ]
@@ -104,9 +104,9 @@ def pack_command(folder: str, out: Path | None, url: str) -> int:
     print_text("\n".join(lines))
     if not publish.name:
         print_message(
-            f"mcpdesk: the registry does not take the name {LOCAL}/{manifest.name}: "
+            f"mcpdesk: the registry rejects the name {LOCAL}/{manifest.name}: "
             'add "publish": {"name": "io.github.YOU/NAME"} to mcp.json.'
         )
     if not where:
-        print_message("mcpdesk: server.json does not say where the bundle is downloaded from; see --url.")
+        print_message("mcpdesk: server.json has no download URL of the bundle; see --url.")
     return OK
