@@ -44,7 +44,7 @@ class Access(Struct, frozen=True, eq=False):
         Raises: Rejected with the reason; KeysMissing if no keys are available.
         """
         if self.verifier is None:
-            raise Rejected("no token counts here")
+            raise Rejected("no tokens are accepted here")
         return await self.verifier.verify(token)
 
     def admits(self, principal: Principal) -> bool:

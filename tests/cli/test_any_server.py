@@ -85,8 +85,8 @@ def test_a_configuration_file_names_its_servers(mcpdesk: Run, tmp_path: Path) ->
     assert "Name one as" in several.stderr and "hello, bad, gone" in several.stderr
     assert "needs either a command or a url" in mcpdesk("list", f"{path}:bad", **TRUSTING).stderr
     missing = mcpdesk("list", f"{path}:gone", **TRUSTING)
-    assert "there is no program 'no-such-program'" in missing.stderr
-    assert "no server 'x'" in mcpdesk("list", f"{path}:x", **TRUSTING).stderr
+    assert "program 'no-such-program' does not exist" in missing.stderr
+    assert "has no server 'x'" in mcpdesk("list", f"{path}:x", **TRUSTING).stderr
 
 
 @pytest.mark.process

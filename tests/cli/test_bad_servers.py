@@ -56,7 +56,7 @@ HABITS = {
     "no list": "said['result'] = about if method == 'initialize' else {'tools': 3}",
 }
 PROGRAMS: list[Any] = [
-    (["no-such-program"], 3, "there is no program 'no-such-program'", hints.NOT_STARTED),
+    (["no-such-program"], 3, "program 'no-such-program' does not exist", hints.NOT_STARTED),
     ([PROGRAM], 3, "is not executable", hints.NOT_STARTED),
     (
         [sys.executable, PROGRAM, "brief"],

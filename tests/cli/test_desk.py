@@ -188,7 +188,7 @@ def test_without_a_name_the_captures_there_are_are_listed_the_newest_first(
     title, *lines = said.out.splitlines()
     assert title.split() == ["written", "size", "capture"] and len(lines) == 12
     assert lines[0].endswith("2026-11-14T10-00-00-shop.jsonl") and "2.0 kB" in lines[0]
-    assert "2 older ones" in said.err and "mcpdesk open FILE" in said.err
+    assert "2 older captures" in said.err and "mcpdesk open FILE" in said.err
 
 
 @pytest.mark.parametrize("words", [[], ["open"]])

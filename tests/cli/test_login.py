@@ -104,7 +104,7 @@ async def test_logout_revokes_both_tokens_where_the_server_offers_it(tmp_path: P
         server.changes["server"] = lambda document: document.update(revocation_endpoint=address)
         assert (await _mcpdesk(tmp_path, "login", server.url, logs_in=True))[0] == 0
         code, out, _ = await _mcpdesk(tmp_path, "logout", server.url)
-    assert (code, "is revoked and forgotten" in out) == (0, True)
+    assert (code, "was revoked and forgotten" in out) == (0, True)
     assert [(each["token"], each["client_id"]) for each in server.revocations] == [
         ("refresh-1", "client-1"),
         ("token-1", "client-1"),
@@ -130,7 +130,7 @@ async def test_logout_repeats_the_secret_in_the_form_for_servers_that_want_it_th
     async with server.running():
         assert (await _mcpdesk(tmp_path, "login", server.url, logs_in=True))[0] == 0
         code, out, err = await _mcpdesk(tmp_path, "logout", server.url)
-    assert (code, "is revoked and forgotten" in out) == (0, True), err
+    assert (code, "was revoked and forgotten" in out) == (0, True), err
     assert ["client_secret" in each for each in server.revocations] == [False, True] * 2
 
 

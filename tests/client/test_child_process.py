@@ -146,7 +146,7 @@ async def test_a_flood_on_stderr_holds_nothing_up() -> None:
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        (ProgramCommand(("no-such-program-here",)), "there is no program 'no-such-program-here'"),
+        (ProgramCommand(("no-such-program-here",)), "program 'no-such-program-here' does not exist"),
         (ProgramCommand((str(ROOT / "README.md"),)), "is not executable"),
         (
             ProgramCommand((sys.executable,), folder=Path("/no/such/folder")),

@@ -341,7 +341,7 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "metadata of another path": ("resource", _set(resource="http://127.0.0.1/mc"), r"RFC 9728, 3\.3"),
     "nobody gives tokens": ("resource", _without("authorization_servers"), "names no authorization_servers"),
     "a script instead of a URL": (
-        "resource", _set(authorization_servers=["javascript:alert(1)"]), "has to be an https URL",
+        "resource", _set(authorization_servers=["javascript:alert(1)"]), "must be an https URL",
     ),
     "tokens over plain HTTP": (
         "resource", _set(authorization_servers=["http://a.test"]), r"an https URL.*OAuth 2\.1, 1\.5",
@@ -351,7 +351,7 @@ BROKEN: dict[str, tuple[str, Change, str]] = {
     "metadata of another issuer": ("server", _set(issuer="https://evil.test"), r"RFC 8414, 3\.3"),
     "no token endpoint": ("server", _without("token_endpoint"), "has no token_endpoint"),
     "a token endpoint over plain HTTP": (
-        "server", _set(token_endpoint="http://a.test/t"), "token_endpoint has to be an https URL",
+        "server", _set(token_endpoint="http://a.test/t"), "token_endpoint must be an https URL",
     ),
     "no authorization endpoint": ("server", _without("authorization_endpoint"), "no authorization_endpoint"),
     "no PKCE": ("server", _without("code_challenge_methods_supported"), "PKCE with S256"),
@@ -452,7 +452,7 @@ class _NoLogin(GuardedServer):
 async def test_a_server_without_a_login_is_not_asked_to_register_a_client() -> None:
     server = _NoLogin({"challenge": lambda given: given.clear()})
     async with server.running():
-        with pytest.raises(AuthorizationError, match="there is no login") as failed:
+        with pytest.raises(AuthorizationError, match="no login is available") as failed:
             await _list(server)
     assert "a token with the scope read" in failed.value.hint
     assert not [each for each in server.requests if each.startswith("POST") and each != "POST /mcp"]

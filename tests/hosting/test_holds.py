@@ -74,7 +74,7 @@ async def test_a_request_is_changed_before_it_is_taken_and_others_pass(era: str)
     (message,) = await holds.held(1)
     shown = (message.method, message.name, message.id, message.is_answer, message.peer)
     assert shown == ("tools/call", "echo", 1, False, "tester")
-    with pytest.raises(ValueError, match="not JSON"):
+    with pytest.raises(ValueError, match="invalid JSON"):
         holds.decide(message.number, Verdict.CHANGE, "{")
     with pytest.raises(ValueError, match="method"):
         holds.decide(message.number, Verdict.CHANGE, "{}")

@@ -326,7 +326,9 @@ def test_what_suggests_nothing_is_refused(source: Any) -> None:
         completers({"x": source}, ["x"], "f.py:1")
 
 
-@pytest.mark.parametrize(("names", "said"), [(["a", "b"], "there are a, b"), ([], "it has no arguments")])
+@pytest.mark.parametrize(
+    ("names", "said"), [(["a", "b"], "its arguments: a, b"), ([], "it has no arguments")]
+)
 def test_unknown_names_are_refused(names: list[str], said: str) -> None:
     with pytest.raises(RegistrationError, match=said):
         completers({"x": ["1"]}, names, "f.py:1")
@@ -359,7 +361,7 @@ def test_several_variables_need_names_and_a_plain_resource_has_none(tmp_path: Pa
     parameters = "a, b" if "{" in uri else ""
     text = f"@resource('{uri}', complete=['1'])\nasync def x({parameters}): return 1"
     found = of_module(tmp_path, text, "resource")
-    assert found.items == [] and "no argument" in found.broken[0][1].reason
+    assert found.items == [] and "not an argument" in found.broken[0][1].reason
 
 
 async def test_front_matter_lists_choices(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_free_text_alone_answers_any_page() -> None:
         (ONE, Answer(), "page 1: choose at least one option"),
         (ONE, Answer(("a", "b")), "page 1: only one choice"),
         (ONE, Answer(("a",), "and more"), "page 1: only one choice"),
-        (ONE, Answer(("z",)), "page 1: 'z' is none"),
+        (ONE, Answer(("z",)), "page 1: 'z' is not an option"),
         (MANY, Answer(("a", "a")), "page 1: an option is chosen twice"),
         (MANY, Answer(other="x" * (MAX_OTHER + 1)), "page 1: free text is limited"),
         (Page("Why?"), Answer(other="  "), "page 1: write something"),

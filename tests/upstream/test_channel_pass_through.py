@@ -408,7 +408,7 @@ async def test_a_program_takes_the_key_and_one_that_cannot_start_is_named() -> N
                 assert got.status == 403
             status, told = await answer(http, url, {"jsonrpc": "2.0", "id": 1, "method": "initialize"}, key)
             assert (status, told["id"]) == (502, 1)
-            assert told["error"]["message"] == "far cannot be asked: there is no program 'no-such-program'"
+            assert told["error"]["message"] == "far cannot be asked: program 'no-such-program' does not exist"
 
 
 @pytest.mark.process

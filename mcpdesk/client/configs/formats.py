@@ -149,7 +149,7 @@ def _zed(given: Keys) -> Keys:
 def _opencode(given: Keys) -> Keys:
     found = _with_variables(given, _OPENCODE_VARIABLE, r"${env:\1}")
     if _mentions(given, "{file:"):
-        raise InvalidEntry("{{file:...}} is not supported; write the value, or use {env:NAME}")
+        raise InvalidEntry("{file:...} is not supported; write the value, or use {env:NAME}")
     command = found.get("command")
     if command is not None:
         if isinstance(command, str):
