@@ -29,7 +29,7 @@ def _sendable(secret: str, what: str) -> str:
     """
     if not (secret.isascii() and secret.isprintable()) or secret != secret.strip() or " " in secret:
         raise DeskUserError(
-            f"The {what} has characters that a header must not contain.",
+            f"The {what} has characters that headers must not contain.",
             "Check that it is complete and contains nothing else.",
         )
     return secret

@@ -548,7 +548,11 @@ async def test_a_refusal_names_the_scope_of_the_missing_token() -> None:
     ("status", "challenge", "told"),
     [
         (403, 'Bearer error="insufficient_scope", scope="a b", resource_metadata="x"', "--scope 'a b'"),
-        (403, 'Bearer error="insufficient_scope", scope="a"', "another token with the scope a: give it"),
+        (
+            403,
+            'Bearer error="insufficient_scope", scope="a"',
+            "another token with the scope a: use --token-env",
+        ),
         (401, 'Basic realm="x", Bearer resource_metadata="x"', "It needs a token. Log in"),
         (401, "Bearer", "the key (--key-env)"),
         (401, "", "the key (--key-env)"),
