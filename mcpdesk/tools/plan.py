@@ -241,5 +241,7 @@ async def _text(plan: Plan, ctx: Context) -> str | None:
     data, size = found
     text = data.decode(errors="replace")
     return (
-        text if size <= len(data) else f"{text}\n[{size - len(data)} bytes more; all of it is in {plan.file}]"
+        text
+        if size <= len(data)
+        else f"{text}\n[{size - len(data)} bytes more; the full text is in {plan.file}]"
     )

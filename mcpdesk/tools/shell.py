@@ -288,7 +288,7 @@ async def read_bg_output(task_id: int, ctx: Context) -> ToolResult[NewOutput]:
     if problem := program.output.problem:
         notes.append(f"[{problem}]")
     elif is_cut:
-        notes.append(f"[all of it is in {task.output_file}]")
+        notes.append(f"[the full output is in {task.output_file}]")
     text = "\n".join([piece.text.removesuffix("\n") or "(no new output)", *notes])
     return ToolResult((content.text(text),), NewOutput(task, piece.text, is_cut))
 

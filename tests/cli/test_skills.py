@@ -82,7 +82,7 @@ def test_an_entry_that_cannot_be_relied_on_is_told_and_left_out(
 def test_the_entry_of_another_skill_is_refused(mcpdesk: Run) -> None:
     read = mcpdesk("read", MAIN, *command("other"))
     assert (read.returncode, read.stdout) == (4, "")
-    assert "skills/get: the entry is that of skill://acorn/refunds/SKILL.md" in read.stderr
+    assert "skills/get: the entry is for skill://acorn/refunds/SKILL.md" in read.stderr
 
 
 @pytest.mark.parametrize("habit", ["stale", "partial", "dynamic", "silent"])

@@ -196,7 +196,10 @@ def test_balanced_messages_pass(messages: list[dict[str, Any]]) -> None:
         ([said("assistant", use("a"))], "message 1: no message with the results"),
         ([said("assistant", use("a")), said("user", TEXT)], "message 2: it must contain the results .* a"),
         ([said("assistant", use("a"), use("b")), said("user", result("a"))], "message 2: .*tool uses b"),
-        ([said("assistant", use("a")), said("user", result("a"), TEXT)], "message 2: .* by themselves"),
+        (
+            [said("assistant", use("a")), said("user", result("a"), TEXT)],
+            "message 2: .* in a separate message",
+        ),
         ([said("assistant", use("a")), said("assistant", result("a"))], "message 2: .* of the user"),
         ([said("user", result("a"))], "message 1: no tool use before it is called a"),
         ([said("user", use("a"))], "message 1: only the assistant"),

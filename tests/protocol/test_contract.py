@@ -51,7 +51,7 @@ TEXT, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "intege
         (arguments(a={}), arguments(a={"pattern": "x"}), ['!"a": pattern is x now']),
         (arguments(a={"anyOf": [TEXT]}), arguments(a={"anyOf": [NUMBER]}), ['!"a": anyOf changed']),
         (arguments(a=TEXT), arguments(a={"anyOf": [TEXT, NUMBER]}), ['"a" may also be number now']),
-        (arguments(a={"anyOf": [NUMBER, TEXT]}), arguments(a=TEXT), ['!"a" may be number no more']),
+        (arguments(a={"anyOf": [NUMBER, TEXT]}), arguments(a=TEXT), ['!"a" may no longer be number']),
         (arguments(a={"anyOf": [NUMBER, TEXT]}), arguments(a={"anyOf": [TEXT, NUMBER]}), []),
         (arguments(a={"type": ["string", "null"]}), arguments(a={"anyOf": [TEXT, {"type": "null"}]}), []),
         (
@@ -64,7 +64,7 @@ TEXT, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "intege
             result(a={"anyOf": [TEXT, NUMBER]}),
             ['!"a" of the result may also be number now'],
         ),
-        (result(a={"anyOf": [TEXT, NUMBER]}), result(a=TEXT), ['"a" of the result may be number no more']),
+        (result(a={"anyOf": [TEXT, NUMBER]}), result(a=TEXT), ['"a" of the result may no longer be number']),
         (
             arguments(a={"type": "string", "maxLength": 5}),
             arguments(a={"anyOf": [{"type": "string", "maxLength": 3}, NUMBER]}),

@@ -60,7 +60,7 @@ def test_headers_that_say_what_the_body_says_are_good() -> None:
         ("Mcp-Name", "other", "the body differs"),
         ("Mcp-Name", None, "missing"),
         ("Mcp-Name", "=?base64?!?=", "malformed"),
-        ("MCP-Protocol-Version", "2025-11-25", "but the body has 2026-07-28"),
+        ("MCP-Protocol-Version", "2025-11-25", "the body says 2026-07-28"),
         ("MCP-Protocol-Version", None, "missing"),
         ("Accept", "application/json", "lacks text/event-stream"),
         ("Accept", None, "missing"),

@@ -54,7 +54,7 @@ async def test_output_is_bounded_everywhere_and_the_whole_can_be_downloaded(
         assert (
             29_000 < len(text) <= 30_000 and text.startswith("1\n2\n") and text.rstrip().endswith("\n100000")
         )
-        assert f"left out; all of it is in {told['output_file']}" in text
+        assert f"left out; the full output is in {told['output_file']}" in text
     assert told["truncated"] and Path(told["output_file"]).read_text() == NUMBERS
     assert program["truncated"] and len(program["stdout"]) <= 30_000
     assert program["stdout"] == program["structuredContent"]["stdout"]

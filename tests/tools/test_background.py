@@ -91,7 +91,7 @@ async def test_of_large_output_the_start_and_the_newest_are_given_and_where_it_i
     assert fields(piece)["truncated"] and len(told) <= 30_000
     assert output.startswith("1\n2\n") and output.endswith("399999\n400000\n") and "left out" in output
     path = Path(fields(piece)["task"]["output_file"])
-    assert f"all of it is in {path}" in told and path.read_text().startswith("1\n2\n")
+    assert f"the full output is in {path}" in told and path.read_text().startswith("1\n2\n")
     assert fields(await read(context, number))["output"] == ""
     gate.write_text("go\n")
     await ended(context, number)

@@ -73,7 +73,7 @@ async def test_output_for_a_model_is_bounded_in_every_form(home: ServerState, co
     assert max(map(len, shown)) <= 3000 and sum(len(each) > 2500 for each in shown) == 2
     path = fields(result)["output_file"]
     assert fields(result)["truncated"]
-    assert all(f"left out; the full text is in {path}" in each for each in shown if len(each) > 2500)
+    assert all(f"left out; the full output is in {path}" in each for each in shown if len(each) > 2500)
     assert Path(path).stat().st_size > 40_000
 
 

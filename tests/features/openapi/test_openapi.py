@@ -488,7 +488,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("{", "no JSON"),
+        ("{", "invalid JSON"),
         ("a: [", "invalid YAML"),
         ("[]", "it has no member openapi"),
         ({"swagger": "2.0"}, "it is Swagger 2.0"),

@@ -105,7 +105,7 @@ async def test_a_long_page_is_cut_and_whole_in_a_file(served: Site, tmp_path: Pa
     result = await use("ReadDocs", context, url=f"{served.base}/long")
     assert len(text(result)) <= 2000 and fields(result)["truncated"]
     path = Path(fields(result)["output_file"])
-    assert f"all of it is in {path}" in text(result) and path.is_relative_to(tmp_path / "state")
+    assert f"the full text is in {path}" in text(result) and path.is_relative_to(tmp_path / "state")
     whole = path.read_text()
     assert whole.count("high water") == 1000 and whole.startswith(text(result)[:1000])
 

@@ -124,7 +124,7 @@ async def test_an_engine_that_wants_a_certificate_of_its_clients(certificates: C
     server = TlsEngine(certificates, "--tls-auth-clients", "yes")
     try:
         url = f"rediss://localhost:{server.tls_port}/0?ssl_ca_certs={certificates.authority}"
-        assert "for a client certificate" in await refused(url)
+        assert "requires a client certificate" in await refused(url)
         own = certificates.client
         await works(f"{url}&ssl_certfile={own}&ssl_keyfile={certificates.key(own)}")
     finally:
