@@ -104,7 +104,7 @@ def wrap_command(client: str | None, names: tuple[str, ...], checks: bool) -> in
     for name, reason in edited.left.items():
         print_text(f"  {name} is unchanged: {reason}")
     if edited.changed:
-        print_text(f"The original file is kept as {kept}")
+        print_text(f"The original file is kept: {kept}")
         print_message(
             "Restart the client; `mcpdesk open` shows the messages, `mcpdesk unwrap` removes the tap."
         )

@@ -58,7 +58,7 @@ def test_folder_that_cannot_be_written_costs_only_the_keeping(
     with caplog.at_level(logging.WARNING):
         key = load_or_create(tmp_path / "file" / "state")
     assert key
-    assert "not kept" in caplog.text
+    assert "cannot be stored" in caplog.text
 
 
 @pytest.mark.parametrize("given", [None, "", "secre", "secret1", "SECRET", "sécret", "\udcff"])

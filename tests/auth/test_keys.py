@@ -79,7 +79,7 @@ def short_key() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("member", "why"),
     [
-        ("text", "no object"),
+        ("text", "not an object"),
         ({}, "allowed algorithms"),
         ({"kty": "EC", "crv": "P-257"}, "allowed algorithms"),
         ({"kty": "EC", "crv": ["P-256"]}, "allowed algorithms"),

@@ -24,9 +24,9 @@ def verifier(terms: TokenTerms = TERMS, keys: KeySet | None = None, clock: Any =
     ("changes", "why"),
     [
         ({"exp": 1}, "expired"),
-        ({"exp": None}, "when it ends"),
-        ({"exp": "soon"}, "when it ends"),
-        ({"exp": True}, "when it ends"),
+        ({"exp": None}, "expiry time"),
+        ({"exp": "soon"}, "expiry time"),
+        ({"exp": True}, "expiry time"),
         ({"nbf": 1 << 40}, "not valid yet"),
         ({"nbf": "later"}, "not valid yet"),
         ({"iat": 1 << 40}, "not valid yet"),

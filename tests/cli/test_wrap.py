@@ -127,7 +127,7 @@ def test_what_was_changed_meanwhile_stays(config: Path) -> None:
     ("text", "said"),
     [
         ('{"mcpServers": {"a": }}', "Expecting value"),
-        ("[]", "must be an object"),
+        ("[]", "must contain an object"),
         (None, "does not exist"),
         ('{"mcpServers": {"a": {"command": "x"}}}', "has no server 'nope'"),
     ],

@@ -251,4 +251,4 @@ def test_tool_with_a_wrong_mark_is_left_out_and_named(caplog: pytest.LogCaptureF
     tools = [{"name": "good", "inputSchema": SCHEMA}, {"name": "bad", "inputSchema": wrong}]
     with caplog.at_level(logging.WARNING, "mcpdesk.client"):
         assert without_invalid_headers(tools) == tools[:1]
-    assert "'bad' is left out" in caplog.text
+    assert "'bad' is skipped" in caplog.text

@@ -87,5 +87,5 @@ def test_leftovers_that_do_not_heed_their_cancellation_are_left_behind(
     going = False
     release.set()
     assert time.monotonic() - began < WITHIN_S
-    assert "left behind" in caplog.text
+    assert "abandoned" in caplog.text
     kept[0]._log_destroy_pending = False  # type: ignore[attr-defined]

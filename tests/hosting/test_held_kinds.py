@@ -170,7 +170,7 @@ async def test_progress_is_held_and_changed_and_what_follows_waits_behind_it(way
         await talk.send(call(1, "steps", era))
         one = await talk.held("tells")
         assert one.is_sent and one.method == "notifications/progress"
-        with pytest.raises(ValueError, match="gets no answer"):
+        with pytest.raises(ValueError, match="cannot be answered"):
             talk.holds.decide(one.number, Verdict.ANSWER, "{}")
         talk.holds.decide(one.number, Verdict.CHANGE, one.text.replace('"progress": 1', '"progress": 1.5'))
         await talk.message(lambda each: each.get("params", {}).get("progress") == 1.5)

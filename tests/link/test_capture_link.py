@@ -35,7 +35,7 @@ def test_its_traffic_is_that_of_the_file_and_the_rest_is_empty(tmp_path: Path) -
 
 
 def test_it_cannot_be_asked_anything(tmp_path: Path) -> None:
-    with pytest.raises(DeskUserError, match="cannot be asked"):
+    with pytest.raises(DeskUserError, match="cannot be sent to a capture"):
         opened(tmp_path / "a.jsonl").request("x", "ping", {})
     with pytest.raises(DeskUserError, match="cannot be called"):
         opened(tmp_path / "b.jsonl").give_token("x", "t")

@@ -82,7 +82,7 @@ async def test_a_configuration_that_nothing_would_answer_is_refused_with_what_he
     async with running_desk(folder) as link:
         assert [(one.name, one.folder) for one in link.view().servers] == [("safe", str(folder))]
         refused = link.client_config("safe", "cursor").exception(0)
-        assert isinstance(refused, ValueError) and "answers nothing without a token" in str(refused)
+        assert isinstance(refused, ValueError) and "requires a token" in str(refused)
         assert "--token-env VAR" in str(refused)
         assert "$MCPDESK_TOKEN" in link.client_config("safe", "curl").result(0)
 

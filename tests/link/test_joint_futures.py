@@ -28,5 +28,5 @@ def test_one_error_is_that_of_all() -> None:
 
 
 def test_without_a_replica_it_fails_at_once() -> None:
-    with pytest.raises(ValueError, match="no replica lives"):
+    with pytest.raises(ValueError, match="no replica is available"):
         all_of([], sum).result(0)
