@@ -348,9 +348,7 @@ class Host:
         Raises: DeskError if they cannot be added.
         """
         if self.read_targets is None:
-            raise DeskUserError(
-                "Servers cannot be added here.", "Start `mcpdesk` or `mcpdesk serve` with it."
-            )
+            raise DeskUserError("No server can be added here.", "Start `mcpdesk` or `mcpdesk serve` with it.")
         folders, upstreams = await asyncio.to_thread(
             self.read_targets, text, (*self.by_name, *self.upstreams), self.settings, agreed
         )

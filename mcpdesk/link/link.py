@@ -109,7 +109,7 @@ class ServerFacet:
         fails with ValueError, one or two sentences for a person, if the server cannot be added.
         """
         refused: Future[tuple[str, ...]] = Future()
-        refused.set_exception(ValueError("Servers cannot be added here."))
+        refused.set_exception(ValueError("No server can be added here."))
         return refused
 
     def remove_server(self, server: str) -> None:
