@@ -75,7 +75,7 @@ async def test_held_calls_are_changed_dropped_and_answered_by_keys(
         await it.until(lambda: it.shown().count("→ request") == 1)
         area.load_text("{")
         await it.pilot.press("ctrl+r")
-        await it.until(lambda: "not JSON" in it.shown())
+        await it.until(lambda: "invalid JSON" in it.shown())
         await it.pilot.press("d")
         await it.until(lambda: "→ request" not in it.shown())
         assert not passed.outcome.done()
