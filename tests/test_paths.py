@@ -57,7 +57,7 @@ def test_private_folder_is_closed_to_others(tmp_path: Path) -> None:
 def test_private_folder_is_not_entered_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(DeskUserError, match="not a folder of yours"):
+    with pytest.raises(DeskUserError, match="not a folder of your user"):
         paths.private_folder(tmp_path / "link")
 
 

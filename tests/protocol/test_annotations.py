@@ -99,7 +99,7 @@ def test_ordinary_names_pass() -> None:
     "name", ["", "-a", "a-", "a b", "a/b/c", "/a", "1a/b", "a..b/c", "a-/b", "grün", "a\n", ".a", "a."]
 )
 def test_malformed_names_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="is not a valid name"):
         check_meta_keys([*NAMES, name])
 
 

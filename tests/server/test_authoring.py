@@ -112,7 +112,7 @@ def test_refuse_carries_an_error_but_none_of_the_protocols_own() -> None:
         refuse("no", 7)
     assert own.value.code == 7
     for code in (-32000, -32021, -32099):
-        with pytest.raises(ValueError, match="the protocol's own"):
+        with pytest.raises(ValueError, match="reserved by the protocol"):
             refuse("no", code)
     for odd in (7.5, "7", None, 2**60):
         with pytest.raises(ValueError, match="whole number"):

@@ -116,7 +116,7 @@ async def test_an_answer_of_another_shape_is_an_error_of_the_client(result: Any)
     call(peer, "greet")
     peer.answer(await peer.question("elicitation/create"), result)
     answer = await peer.response(1)
-    assert answer["result"]["isError"] and "something else" in text_of(answer)
+    assert answer["result"]["isError"] and "an invalid result" in text_of(answer)
 
 
 @pytest.mark.requirement("12.20")

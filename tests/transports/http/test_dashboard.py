@@ -347,7 +347,7 @@ async def test_a_question_is_answered_and_the_first_answer_wins(shown: Dashboard
         bad = [{"selected": ["z"]}, {}]
         status, told = await shown.told("answer", {"question": number, "answers": bad}, **AS_OPERATOR)
         assert status == 422
-        assert "none of the options" in told["problems"][0] and "at least one" in told["problems"][1]
+        assert "is not an option" in told["problems"][0] and "at least one" in told["problems"][1]
         status, told = await shown.told("dismiss", {"question": number}, **AS_OPERATOR)
         assert status == 409
         assert await shown.told("answer", {"question": number, "answers": good}, **AS_OPERATOR) == (
@@ -358,7 +358,7 @@ async def test_a_question_is_answered_and_the_first_answer_wins(shown: Dashboard
         assert outcome.result["structuredContent"]["answers"][1]["other"] == "neither"
         for late, given in (("answer", {"answers": good}), ("decline", {})):
             status, told = await shown.told(late, {"question": number, **given}, **AS_OPERATOR)
-            assert status == 409 and "answered by dashboard already" in told["error"]
+            assert status == 409 and "already answered by dashboard" in told["error"]
         ended = await events.event("questions", lambda told: told["ended"])
         assert ended["ended"][0]["by"] == "dashboard" and ended["waiting"] == []
         assert (await shown.told("decline", {"question": 999}, **AS_OPERATOR))[0] == 404
@@ -372,7 +372,7 @@ async def test_a_question_answered_at_the_desk_is_over_here(shown: Dashboard) ->
         ended = await events.event("questions", lambda told: told["ended"])
         assert ended["ended"][0]["word"] == "declined" and ended["ended"][0]["reason"] == "not now"
         status, told = await shown.told("answer", {"question": number, "answers": [{}, {}]}, **AS_OPERATOR)
-        assert (status, told["error"]) == (409, "the question was declined by desk already")
+        assert (status, told["error"]) == (409, "the question was already declined by desk")
 
 
 async def test_a_form_of_a_tool_is_dismissed(shown: Dashboard) -> None:
