@@ -30,7 +30,7 @@ FILES = {
 
         @tool
         async def greet(name: str, loud: bool = False) -> str:
-            """Return a greeting."""
+            """Greet somebody."""
             return f"Hello, {name}!".upper() if loud else f"Hello, {name}!"
 
         @tool(name="count.words")

@@ -56,7 +56,7 @@ def test_a_capture_is_exported_in_every_format_with_secrets_masked(mcpdesk: Run,
     filtered = ("export", str(capture), "--as", "jsonl", "--filter", "tool:greet", "--output", str(out))
     assert "1 exchanges" in mcpdesk(*filtered).stderr
     assert json.loads(out.read_text())["name"] == "greet"
-    assert "is there already" in mcpdesk(*filtered).stderr
+    assert "already exists" in mcpdesk(*filtered).stderr
     bad = mcpdesk("export", str(tmp_path / "none.jsonl"), "--as", "md")
     assert bad.returncode == 2 and "cannot be read" in bad.stderr
 

@@ -82,7 +82,7 @@ async def test_several_accounts_of_one_url_are_kept_apart(tmp_path: Path) -> Non
         assert (await _mcpdesk(tmp_path, "list", server.url, "--account", "home"))[0] == 3
         assert (await _mcpdesk(tmp_path, "list", server.url, "--account", "work"))[0] == 0
         code, _, err = await _mcpdesk(tmp_path, "logout", server.url, "--account", "home")
-        assert (code, "no token of the account home for" in err) == (2, True)
+        assert (code, "No token of the account home for" in err) == (2, True)
     code, _, err = await _mcpdesk(tmp_path, "login", "https://a.test", "--account", "a b")
     assert (code, "'a b' is not a valid account name" in err) == (2, True)
 

@@ -90,7 +90,7 @@ def test_folder_named_like_a_command_is_shown_as_a_place() -> None:
 def test_odd_name_is_refused_with_what_is_allowed(mcpdesk: Run, tmp_path: Path, name: str) -> None:
     finished = mcpdesk("new", "--", str(tmp_path / name) if name in (".hidden",) else name)
     assert finished.returncode == 2
-    assert "is no name for a server" in finished.stderr and "Allowed: letters" in finished.stderr
+    assert "Invalid server name" in finished.stderr and "Allowed: letters" in finished.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -27,7 +27,7 @@ TOOL = '''
 
     @tool
     async def greet(name: str) -> str:
-        """Return a greeting."""
+        """Greet somebody."""
         return name
     '''
 

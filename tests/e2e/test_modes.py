@@ -80,7 +80,7 @@ def test_service_in_a_mode_serves_nothing_else(folder: Path) -> None:
         assert "It is only served in the mode 'review'." in refused["error"]["message"]
         # A client that starts the server by itself meets this one, and gets no more of it.
         assert '"look"' in over_stdio(folder) and '"change"' not in over_stdio(folder)
-        assert "in the mode 'review' alone" in over_stdio(folder, "--mode", "both")
+        assert "only served in the mode 'review'" in over_stdio(folder, "--mode", "both")
     finally:
         assert service.end() == 0
         assert service.process.stderr is not None

@@ -21,7 +21,7 @@ CTRL_Q, CTRL_R, ESCAPE = "\x11", "\x12", "\x1b"
 LEAVE_SCREEN, SHOW_CURSOR = b"\x1b[?1049l", b"\x1b[?25h"
 GREET = '''
 async def greet(name: str = "Ada") -> str:
-    """Return a greeting."""
+    """Greet somebody."""
     print("a stray print")
     return f"Hello, {name}!"
 '''

@@ -394,6 +394,6 @@ def test_a_key_that_cannot_be_kept_is_told_with_the_way_out(tmp_path: Path) -> N
     try:
         told = lines_until(process, "callers send the key")
         assert "set MCPDESK_API_KEY" in told[-1]
-        assert any("the key is not kept" in line and str(tmp_path / "file") in line for line in told)
+        assert any("the key cannot be stored" in line and str(tmp_path / "file") in line for line in told)
     finally:
         close(process)

@@ -78,7 +78,7 @@ async def test_tools_of_a_server_over_http_are_used_with_its_key(
 ) -> None:
     code = '''
         async def greet(name: str) -> str:
-            """Return a greeting."""
+            """Greet somebody."""
             return f"Good day, {name}."
         '''
     manifest = '{"name": "polite", "builtins": ["Bash"], "modes": {"mute": {"tools": []}}}'

@@ -239,7 +239,7 @@ def test_a_state_folder_that_cannot_be_written_costs_the_capture_only(
     tap = start(ECHO)
     came, said = tap.communicate(PING * 1000, timeout=WITHIN_S)
     assert came == PING * 1000 and tap.returncode == 0
-    assert said.startswith(b"mcpdesk: what passes is not recorded: ") and b"Traceback" not in said
+    assert said.startswith(b"mcpdesk: messages are not recorded: ") and b"Traceback" not in said
 
 
 # SIGKILL of each process: the effect on the others. The table is in docs/any-server.md, too.

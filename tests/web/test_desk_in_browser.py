@@ -33,7 +33,7 @@ from tests.web.test_origins import another_server
 ROOT = Path(__file__).parents[2]
 TOOL = '''
     async def greet(name: str) -> str:
-        """Return a greeting."""
+        """Greet somebody."""
         return f"Hello, {name}!"
     '''
 FOLDER = {"mcp.json": '{"name": "shown"}', "tools/t.py": TOOL}

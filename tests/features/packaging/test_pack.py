@@ -36,7 +36,7 @@ from mcpdesk import tool
 
 @tool
 async def greet(name: str) -> str:
-    """Return a greeting."""
+    """Greet somebody."""
     return f"Hello, {name}!"
 
 
