@@ -88,7 +88,7 @@ def test_server_at_a_url_prints_the_same(mcpdesk: Run, serve: Callable[..., Serv
         (["{}"], 2, "No model API"),
         (["{}", "--for", "gemini"], 2, "'gemini' is not one of"),
         (["{}", "--for", "openai", "--mode", "wild"], 2, "calm"),
-        (["{}/nowhere", "--for", "openai"], 2, "does not exist"),
+        (["{}/nowhere", "--for", "openai"], 2, "No folder or file"),
         (["{}", "--for", "openai", "--key-env", "HOME"], 2, "Tokens, keys and headers cannot be used"),
         (["ftp://x/", "--for", "openai"], 2, "only http:// and https://"),
         (["http://127.0.0.1:1/mcp", "--for", "openai"], 3, "Connection refused"),
