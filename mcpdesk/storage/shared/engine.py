@@ -342,7 +342,7 @@ class Engine:
         else:
             self._is_back.clear()
         if not status.is_up:
-            self._tell(f"{self.shown} is unavailable: {status.reason}")
+            self._tell(f"{self.shown} is away: {status.reason}")
         elif not status.is_writable:
             self._tell(f"{self.shown} refuses writes: {status.reason}")
         else:

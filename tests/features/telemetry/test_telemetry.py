@@ -478,10 +478,10 @@ def test_collector_that_comes_back_is_told_of_once(serve: Serve) -> None:
     post(own, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
     service.says("rejects traces (Connection refused)")
     with stand_in(port=port) as collector:
-        while not any("takes traces again" in line for line in service.lines):
+        while not any("accepts traces again" in line for line in service.lines):
             post(own, "tools/call", {"name": "echo", "arguments": {"text": "x"}})
             if any(each["is"] == "span" for each in collector.lines):
-                service.says("takes traces again")
+                service.says("accepts traces again")
         assert service.end() == 0
 
 

@@ -172,7 +172,7 @@ async def test_an_engine_that_takes_no_writes_is_up_and_not_writable(
     assert probed.backs == 1
     assert probed.told == [
         f"{engine.shown} refuses writes: {engine_reason(probed)}",
-        f"{engine.shown} takes writes again",
+        f"{engine.shown} accepts writes again",
     ]
 
 
