@@ -84,7 +84,7 @@ async def test_a_replica_that_was_asked_to_end_serves_new_connections_until_bala
         connector = aiohttp.TCPConnector(force_close=True)
         async with aiohttp.ClientSession(connector=connector) as http:
             replica.send(signal.SIGTERM)
-            assert "it ends" in (await until_ready(http, replica.url, 503))["reason"]
+            assert "it is ending" in (await until_ready(http, replica.url, 503))["reason"]
             client = SessionClient(replica.url, http)
             await client.open()
             assert (await client.call("add", a=1, b=2))["structuredContent"] == {"result": 3}
