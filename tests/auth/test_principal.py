@@ -129,9 +129,7 @@ CASES: list[Callable[[], Case]] = [
     lambda: bearer(
         "one key's id, another key's kind", "invalid", token("ES256", header={"kid": "RS256-first"})
     ),
-    lambda: bearer(
-        "a key nobody knows", "invalid", token("RS256", "stranger", header={"kid": "RS256-stranger"})
-    ),
+    lambda: bearer("an unknown key", "invalid", token("RS256", "stranger", header={"kid": "RS256-stranger"})),
     lambda: bearer(
         "a stranger's key under a known id",
         "invalid",

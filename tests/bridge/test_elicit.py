@@ -154,10 +154,10 @@ async def test_question_that_the_server_stops_waiting_for_is_taken_back(folder: 
 @pytest.mark.parametrize("way", WAYS)
 async def test_what_the_answering_raises_ends_the_call(way: str, folder: Path) -> None:
     async def elicit(params: Mapping[str, Any]) -> dict[str, Any]:
-        raise LookupError("nobody is at home")
+        raise LookupError("the house is empty")
 
     async with opened(way, folder, on_elicit=elicit) as client:
-        with pytest.raises(LookupError, match="nobody is at home"):
+        with pytest.raises(LookupError, match="the house is empty"):
             await client.call_tool("both")
 
 

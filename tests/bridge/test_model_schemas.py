@@ -16,7 +16,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.server.schemas.validation import compile_schema
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-GREET = {"name": "greet", "description": " Greet somebody. ", "inputSchema": SCHEMA, "outputSchema": {}}
+GREET = {"name": "greet", "description": " Greet a person. ", "inputSchema": SCHEMA, "outputSchema": {}}
 
 
 def one(api: str, **changes: Any) -> dict[str, Any]:
@@ -25,12 +25,12 @@ def one(api: str, **changes: Any) -> dict[str, Any]:
 
 
 def test_openai_gets_functions() -> None:
-    function = {"name": "greet", "description": "Greet somebody.", "parameters": SCHEMA}
+    function = {"name": "greet", "description": "Greet a person.", "parameters": SCHEMA}
     assert one("openai") == {"type": "function", "function": function}
 
 
 def test_anthropic_gets_tools() -> None:
-    assert one("anthropic") == {"name": "greet", "description": "Greet somebody.", "input_schema": SCHEMA}
+    assert one("anthropic") == {"name": "greet", "description": "Greet a person.", "input_schema": SCHEMA}
 
 
 def test_answer_is_a_list_for_json() -> None:
@@ -74,7 +74,7 @@ def test_cut_descriptions_are_remarked_and_no_others(description: str, told: lis
 
 def test_hint_that_leaves_no_room_for_the_description_goes() -> None:
     groups = {"anyOf": [{"required": [letter * 300]} for letter in "abcd"]}
-    assert one("openai", inputSchema=groups)["function"]["description"] == "Greet somebody."
+    assert one("openai", inputSchema=groups)["function"]["description"] == "Greet a person."
 
 
 def test_changed_names_lead_back_and_are_remarked() -> None:

@@ -24,7 +24,7 @@ FILES = {
             """The price of an item."""
             await ctx.info(f"looking for {item}")
             print("the prices are", list(PRICES))
-            logging.getLogger("shop").warning("nobody counted")
+            logging.getLogger("shop").warning("not counted")
             return str(PRICES[item])
         ''',
 }
@@ -67,7 +67,7 @@ def test_a_failure_leads_to_its_line_and_the_mended_code_is_called_again(tmp_pat
         shown = desk.see("log of this call")
         assert f"tools/shop.py:{number} · E opens it" in shown
         desk.see("return str\\(PRICES")
-        for said in ("info looking for tea", "info the prices are ['coffee']", "warning nobody counted"):
+        for said in ("info looking for tea", "info the prices are ['coffee']", "warning not counted"):
             assert said in desk.text
         desk.press("E")
         desk.wait(opened.exists, "the editor")

@@ -85,9 +85,9 @@ async def test_the_tool_names_the_skills_there_are_and_clients_hear_of_new_ones(
         async with session(place, HANDSHAKES[-1], heard) as client:
             assert "Skills:\n- review: Review a change." in await described(client)
             (shop / "skills" / "greet").mkdir()
-            save(shop / "skills" / "greet" / "SKILL.md", "---\ndescription: Greet somebody.\n---\nHello $1.")
+            save(shop / "skills" / "greet" / "SKILL.md", "---\ndescription: Greet a person.\n---\nHello $1.")
             await heard.sees(lambda: heard.has(types.ToolListChangedNotification))
-            assert "Skills:\n- greet: Greet somebody.\n- review:" in await described(client)
+            assert "Skills:\n- greet: Greet a person.\n- review:" in await described(client)
 
 
 async def test_a_skill_with_broken_front_matter_is_left_out_and_told_with_its_line(shop: Path) -> None:

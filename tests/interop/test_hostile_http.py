@@ -66,7 +66,7 @@ FOREIGN = {
         b"/mcp", b"HTTPS://evil.example/mcp"
     )
     + PING,
-    "a target with somebody before its name": (HEAD + SIZED + b"\r\n").replace(
+    "a target with a user before its name": (HEAD + SIZED + b"\r\n").replace(
         b"/mcp", b"http://ada:secret@127.0.0.1/mcp"
     )
     + PING,

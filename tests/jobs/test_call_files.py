@@ -79,7 +79,7 @@ def test_own_files_are_made_anew_and_changed_ones_are_not(
     made, path = MadeFiles(), tmp_path / "map.png"
     make(made, path, "one")
     make(made, path, "two")
-    path.write_text("somebody's work")
+    path.write_text("another's work")
     with pytest.raises(NotMadeHere, match="was not created here, or was changed since"):
         made.claim([path], ())
 

@@ -29,7 +29,7 @@ FILES = {
         async def price(item: str = "tea") -> str:
             """The price of an item."""
             logging.getLogger("shop").info("the password: hunter2 is not told")
-            logging.getLogger("shop").warning("nobody counted")
+            logging.getLogger("shop").warning("not counted")
             return str(PRICES[item])
         ''',
 }
@@ -39,7 +39,7 @@ SAID = (
     "KeyError: 'tea'",
     "error  tools/shop.py:10",
     "return str(PRICES",
-    "nobody counted",
+    "not counted",
 )
 
 
@@ -70,7 +70,7 @@ async def test_an_exported_report_has_the_traceback_and_the_log_of_a_call(tmp_pa
         found[ending] = out.read_text()
         assert "hunter2" not in found[ending]
     assert [each for each in SAID if each not in found["md"]] == []
-    assert found["md"].count("nobody counted") == 2  # the second call said so, too
+    assert found["md"].count("not counted") == 2  # the second call said so, too
     logged = [each["log"] for each in map(orjson.loads, found["jsonl"].splitlines()) if "log" in each]
     assert [len(lines) for lines in logged] == [3, 2] and logged[0][-1]["where"] == "tools/shop.py:10"
     assert "KeyError" in found["capture"]  # one that is handed on has it as well

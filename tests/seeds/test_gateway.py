@@ -457,7 +457,7 @@ def events(text: str) -> list[dict[str, Any]]:
 async def test_printed_observation_ends_with_the_job(
     client: aiohttp.ClientSession, zyra: Zyra, tmp_path: Path
 ) -> None:
-    go_on = tmp_path / "go on"
+    go_on = tmp_path / "continue"
     job = await begin(client, zyra, DECODE, file_or_url=f"wait:{go_on}")
     watching: list[asyncio.Task[Any]] = [
         asyncio.create_task(by_hand(OBSERVE, zyra.url, JOB_ID=job["job_id"]))
@@ -478,7 +478,7 @@ async def test_printed_observation_ends_with_the_job(
 async def test_observation_ends_after_max_ms(
     client: aiohttp.ClientSession, zyra: Zyra, tmp_path: Path
 ) -> None:
-    job = await begin(client, zyra, DECODE, file_or_url=f"wait:{tmp_path / 'go on'}")
+    job = await begin(client, zyra, DECODE, file_or_url=f"wait:{tmp_path / 'continue'}")
     url = f"{zyra.url}/v1/mcp/progress/{job['job_id']}?interval_ms=20&max_ms=100"
     async with client.get(url) as answer:
         assert answer.headers["Content-Type"] == "text/event-stream"

@@ -77,10 +77,10 @@ async def test_a_stop_ends_each_call_once_and_does_not_wait_for_those_that_go_on
     monkeypatch.setattr("mcpdesk.server.calls.deadlines.HEED_S", 0.01)
     deadlines, deaf, cancelled = Deadlines(), make_call(), make_call()
     running = [await begun(deadlines, each, 60, go_on()) for each in (deaf, cancelled)]
-    cancelled.end("nobody wants it")
+    cancelled.end("withdrawn")
     async with within():
         await deadlines.stop()
-    assert (deaf.stop, cancelled.stop) == (STOPPED, "nobody wants it")
+    assert (deaf.stop, cancelled.stop) == (STOPPED, "withdrawn")
     monkeypatch.setattr("mcpdesk.server.calls.deadlines.HEED_S", 3_600)
     async with within():
         await deadlines.stop()

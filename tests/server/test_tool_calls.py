@@ -134,7 +134,7 @@ async def test_a_handler_runs_in_a_task_of_its_own_with_time_limits_and_variable
                 await asyncio.Event().wait()
         except TimeoutError:
             return f"timed out {found}"
-        return "went on"
+        return "continued"
 
     peer = Peer()
     peer.server.tools.replace([Tool("look", look, ANYTHING)])

@@ -224,7 +224,7 @@ def sample_catalogue() -> tuple[CatalogueItem, ...]:
             prompt,
             "summarize",
             "Summarize",
-            "Summarize a text for somebody in a hurry.",
+            "Summarize a text for a reader in a hurry.",
             "prompts/summarize.md",
             definition={
                 "name": "summarize",

@@ -100,7 +100,7 @@ def tools(gates: Gates) -> list[Tool]:
         except asyncio.CancelledError:
             gates.ended.append("wait")
             raise
-        return "went on"
+        return "continued"
 
     async def talk(arguments: Call, context: Context) -> Any:
         assert context.feed is not None

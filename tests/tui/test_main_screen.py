@@ -274,7 +274,7 @@ NEVER, JUST_NOW = -math.inf, math.inf
         ("desk", JUST_NOW, NEVER, False),
         ("desk", JUST_NOW, JUST_NOW, True),
     ],
-    ids=["quiet hands", "typing", "went on to type after the call", "own call"],
+    ids=["quiet hands", "typing", "typed further after the call", "own call"],
 )
 async def test_a_question_opens_when_nobody_types(
     peer: str, key: float, call: float, opens: bool, dialog: None

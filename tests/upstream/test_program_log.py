@@ -72,11 +72,11 @@ async def entries(text: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("one", [TRACEBACK, RICH, BOX, NODE, f"ERROR:weather:it failed\n{TRACEBACK}"])
 async def test_a_traceback_is_one_entry_and_an_error(one: str) -> None:
-    around = f"it begins\n{one}\nit goes on\n                    INFO     Processing request\n{one}"
+    around = f"it begins\n{one}\nit continues\n                    INFO     Processing request\n{one}"
     assert await entries(around) == [
         ("info", "it begins"),
         ("error", one),
-        ("info", "it goes on"),
+        ("info", "it continues"),
         ("info", "                    INFO     Processing request"),
         ("error", one),
     ]

@@ -57,8 +57,8 @@ async def test_a_job_tells_how_it_stands_from_its_beginning_to_its_end() -> None
         gate.gates.go_on.set()
         facts = await gate.over(job)
         assert (facts["status"], facts["exit_code"], facts["progress"]) == ("succeeded", 0, 1.0)
-        assert facts["stdout"] == "went on" and facts["finished_at"] >= facts["started_at"]
-        assert facts["result"]["content"] == [{"type": "text", "text": "went on"}]
+        assert facts["stdout"] == "continued" and facts["finished_at"] >= facts["started_at"]
+        assert facts["result"]["content"] == [{"type": "text", "text": "continued"}]
         assert facts == await gate.get(f"/v1{job['poll']}")
 
 
