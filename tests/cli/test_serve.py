@@ -152,7 +152,7 @@ def test_no_call_begins_once_the_end_was_asked_for_and_clients_are_heard(serve: 
     with pytest.raises(HTTPError) as unready:
         urllib.request.urlopen(url.replace("/mcp/small", "/ready"), timeout=WITHIN_S)
     with unready.value as answer:
-        assert answer.code == 503 and json.load(answer)["reason"].startswith("it ends")
+        assert answer.code == 503 and json.load(answer)["reason"].startswith("it is ending")
     (folder / "boils").touch()
     caller.join(WITHIN_S)
     assert answers[0]["result"]["content"][0]["text"] == "brewed"
