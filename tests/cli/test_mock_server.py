@@ -62,7 +62,7 @@ def test_the_same_request_gets_the_same_answers_in_their_order(mcpdesk: Run, cap
 def test_a_mock_is_called_through_mcpdesk_serve(
     mcpdesk: Run, serve: Callable[..., Service], capture: Path
 ) -> None:
-    url = serve("--mock", str(capture), "--port", "0", "--no-auth").says("passing real on").split()[-1]
+    url = serve("--mock", str(capture), "--port", "0", "--no-auth").says("passing real through").split()[-1]
     listed = mcpdesk("list", url)
     assert "add" in listed.stdout, listed.stderr
     called = mcpdesk("call", url, "add", "a=2")
@@ -88,7 +88,7 @@ def test_a_capture_without_a_greeting_is_a_mock_for_clients_with_and_without_a_s
         recording.frame(1, direction, data, True)
     recording.close()
     service = serve("--mock", str(tmp_path / "bare.jsonl"), "--port", "0", "--no-auth")
-    url = service.says("passing bare on").split()[-1]
+    url = service.says("passing bare through").split()[-1]
     through = mcpdesk("list", url)
     assert through.returncode == 0 and "add" in through.stdout, through.stderr
     if version:

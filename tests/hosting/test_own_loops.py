@@ -132,7 +132,9 @@ async def blocked_once(path: Path, **flags: Any) -> AsyncIterator[tuple[RunningD
         params = {"name": "hold", "arguments": {"until": str(let_go)}}
         first = asyncio.create_task(wire.post("tools/call", params))
         try:
-            await until(lambda: any("thread of its own" in line.text for line in desk.host.journal.lines()))
+            await until(
+                lambda: any("runs on a separate thread" in line.text for line in desk.host.journal.lines())
+            )
         finally:
             let_go.touch()
         await first  # with its result, or the time was up: nothing could end it before

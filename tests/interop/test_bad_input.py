@@ -327,7 +327,7 @@ def ends(*arguments: str, **environ: str) -> tuple[int, str]:
 def test_a_missing_folder_is_named(command: tuple[str, ...], tmp_path: Path) -> None:
     missing = tmp_path / "nobody" / "here"
     code, told = ends(*command, str(missing))
-    assert code == 2 and "does not exist" in told and f"'{missing}'" in told
+    assert code == 2 and f"'{missing}'" in told
     assert "A server is a folder" in told or "tools/" in told
 
 
