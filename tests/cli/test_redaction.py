@@ -196,7 +196,7 @@ def test_what_does_not_go_with_a_redacted_capture_is_said(mcpdesk: Run, tmp_path
     for words, said in (
         (("--redact", "--with-secrets"), "--with-secrets and --redact"),
         ((), "Which format?"),
-        (("--redact", "--output", capture), "is there already"),
+        (("--redact", "--output", capture), "already exists"),
     ):
         refused = mcpdesk("export", capture, *words)
         assert refused.returncode == 2 and said in refused.stderr and not refused.stdout
