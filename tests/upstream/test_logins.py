@@ -147,7 +147,7 @@ async def test_a_server_with_tokens_of_its_own_names_the_missing_scope_and_has_n
                 text = " ".join(shown(app).split())
                 assert "It needs a token with the scope notes:read: give it to `mcpdesk`" in text
                 await pilot.press("T")
-                await until(lambda: "there is no login" in shown(app), pilot)
+                await until(lambda: "no login is available" in shown(app), pilot)
                 assert "a token with the scope notes:read" in " ".join(shown(app).split())
                 for given in ("wrong", tokens.token("HS256", scope="notes:read")):
                     await pilot.press("T")
