@@ -38,7 +38,7 @@ class FolderSource(NamedTuple):
 
     options: tuple[Callable[[click.decorators.FC], click.decorators.FC], ...]
     example: str
-    """FeatureCommand line for the help."""
+    """Command line for the help."""
     make: Callable[[Path, str, str, Mapping[str, Any]], int | None]
     """Makes the folder from its path, its name as given, the parts, and the options.
 

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.features import FEATURES
 from mcpdesk.paths import state_folder
 
 ENV_FILE = "mcpdesk-env.txt"
@@ -352,8 +353,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Format of logs on stderr of serve and stdio: text, or one JSON object a line.",
             pattern="text|json", allowed="text or json"),
     Setting("disabled_features", SettingKind.LIST, (), ("MCPDESK_DISABLED_FEATURES",),
-            "Optional capabilities to switch off, by the names of their folders in mcpdesk/features.",
-            pattern=r"[a-z_]+", allowed="names of features, such as openapi"),
+            "Optional capabilities to switch off.", pattern="|".join(FEATURES), allowed=", ".join(FEATURES)),
     Setting("shared", SettingKind.SECRET, "", ("MCPDESK_SHARED",),
             "Valkey or Redis engine where replicas share sessions, jobs and state: "
             "redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.",

@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "version": set(),
     "paths": {"transports.rendezvous"},
     "setting": set(),
-    "settings": {"paths"},
+    "settings": {"paths", "features"},
     "__main__": {
         "transports.clean_terminal", "transports.pump", "transports.tap", "cli.main", "cli.lone_core",
         "cli.printing", "cli.taps",

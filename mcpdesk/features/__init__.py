@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,16 +21,15 @@ FEATURES: dict[str, frozenset[str]] = {
 A feature is imported when one of these members is used. A feature without a folder is left out.
 """
 VARIABLE = "MCPDESK_DISABLED_FEATURES"
-"""Environment variable of the setting `disabled_features`. Commands are known before settings are read."""
+"""Environment variable of the setting `disabled_features`, which has no other source.
+
+It is read here, because commands are listed before settings are resolved.
+"""
 
 
-def offering(member: str, disabled: Collection[str] | None = None) -> Iterator[Feature]:
-    """Yield the features that override a member of `Feature`.
-
-    `disabled` are the names to leave out, by default those of the environment.
-    """
-    if disabled is None:
-        disabled = {each.strip() for each in os.environ.get(VARIABLE, "").split(",")}
+def offering(member: str) -> Iterator[Feature]:
+    """Yield the features that override a member of `Feature` and are not disabled."""
+    disabled = {each.strip() for each in os.environ.get(VARIABLE, "").split(",")}
     for name, members in FEATURES.items():
         if member in members and name not in disabled and _is_installed(name):
             yield _feature(name)

@@ -146,14 +146,11 @@ class Host:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._parts: list[HostPart] = []
         """Parts of features, in the order of their start."""
+        self.watch: ExchangeWatch | None = None
+        """Observer of exchanges with upstream servers, if a part has one."""
         self._began = time.monotonic()
         self._drawn = asyncio.Event()
         self._pending: list[Callable[[], object]] = []
-
-    @property
-    def watch(self) -> ExchangeWatch | None:
-        """Observer of exchanges with upstream servers, or None."""
-        return next((part.exchange_watch for part in self._parts if part.exchange_watch is not None), None)
 
     @property
     def replicas(self) -> ReplicaGroup | None:
@@ -433,9 +430,10 @@ class Host:
         self._capture_watch = asyncio.create_task(watch_capture(self.recording, self.journal))
         self.stuck_folders.start()
         core = StartedCore(self.settings, self.plan.reports, self.journal, self.upstreams, self.counted)
-        for feature in offering("host_parts", self.settings.disabled_features):
+        for feature in offering("host_parts"):
             self._parts += feature.host_parts(core)
         self.services.watch = next((part.call_watch for part in self._parts if part.call_watch), None)
+        self.watch = next((part.exchange_watch for part in self._parts if part.exchange_watch), None)
         if not self.by_name and not self.upstreams:
             self.load()
         for function in self._pending:

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from mcpdesk import features
+from mcpdesk.errors import DeskUserError
 from mcpdesk.feature import Feature
 from mcpdesk.features import FEATURES, VARIABLE, offering
+from mcpdesk.settings import resolve
 
 ROOT = Path(__file__).parents[2]
 IMPORT_ALL = """
@@ -41,7 +43,13 @@ def test_disabled_feature_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "openapi, packaging")
     assert not any("pack" in feature.commands for feature in offering("commands"))
     assert not list(offering("folder_sources"))
-    assert list(offering("folder_sources", disabled=()))
+    assert list(offering("host_parts"))
+
+
+def test_unknown_feature_is_named() -> None:
+    with pytest.raises(DeskUserError, match=r"opnapi.*is not allowed") as caught:
+        resolve({}, {VARIABLE: "opnapi"})
+    assert all(name in str(caught.value.hint) for name in FEATURES)
 
 
 def _run(copy: Path, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -50,21 +50,21 @@ def _make(place: Path, name: str, file: Path, tags: list[str], operations: list[
         )
     folder = make_api_folder(document, place.name)
     write_folder(place, {path: text.encode() for path, text in folder.files.items()})
-    told = shlex.quote(as_argument(name))
-    lines = [told, *(f"  {path}" for path in folder.files), ""]
+    shown = shlex.quote(as_argument(name))
+    lines = [shown, *(f"  {path}" for path in folder.files), ""]
     count = len(folder.tools)
     lines += [f"{count} {'tool calls' if count == 1 else 'tools call'} {document.title}."]
     if folder.left_out:
         lines += ["Left out:", *(f"  {each}" for each in folder.left_out)]
     lines += ["", "Next:", *(f"  export {each}=..." for each in folder.variables)]
-    lines += [f"  mcpdesk test {told}", f"  mcpdesk {told}"]
+    lines += [f"  mcpdesk test {shown}", f"  mcpdesk {shown}"]
     print_text("\n".join(lines))
     errors = [each for each in folder_findings(place) if each.level is Level.ERROR]
     for each in errors:
         print_message(f"mcpdesk: {each}")
     if errors:
         print_message(
-            f"mcpdesk: {told} was made, and `mcpdesk check {told}` finds {len(errors)} errors in it."
+            f"mcpdesk: {shown} was made, and `mcpdesk check {shown}` finds {len(errors)} errors in it."
         )
     return TOOL_ERROR if errors else OK
 
