@@ -12,7 +12,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import recording as capture_recording
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
-from mcpdesk.recorder.record import Direction, RecordedRemark
+from mcpdesk.recorder.record import Direction, HeldMark, RecordedRemark
 from tests.support.traffic import (
     IN,
     OUT,
@@ -220,6 +220,33 @@ def test_silence_says_nothing_of_an_answered_request_nor_of_one_of_the_other_sid
     called, asked = recording.index.exchanges
     assert (called.status, asked.status) == (Status.OK, Status.LOST)
     assert recording.index.pending() == []
+
+
+def dropped(number: int, was: bytes, seconds: float) -> HeldMark:
+    """Mark of a message that was held for a moment and dropped, so many seconds from now."""
+    direction = IN if b"method" in was else OUT
+    return HeldMark(1, direction, number, time.time() + seconds, 0.5, "dropped", was.decode())
+
+
+def test_a_call_that_took_long_is_lost_when_its_answer_is_dropped() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.frame(1, IN, call(1, "a"))
+    recording.frame(1, IN, call(2, "a"))
+    recording.mark(dropped(2, text(2, "x"), seconds=30))
+    settle(recording)
+    assert [one.status for one in recording.index.exchanges] == [Status.PENDING, Status.LOST]
+
+
+def test_a_dropped_call_is_lost_when_its_frame_arrives_after_the_mark() -> None:
+    recording = Recording(None)
+    recording.connect(connection(1))
+    recording.mark(dropped(2, call(2, "a"), seconds=1))
+    recording.frame(1, IN, call(1, "a"))
+    settle(recording)
+    recording.frame(1, IN, call(2, "a"))
+    settle(recording)
+    assert [one.status for one in recording.index.exchanges] == [Status.PENDING, Status.LOST]
 
 
 @pytest.mark.parametrize("most", [1, 100])

@@ -24,7 +24,7 @@ from mcpdesk.protocol.reading.message import same_id
 from mcpdesk.recorder.index.exchange import STATUSES, ExchangeKind, Id, Status
 from mcpdesk.recorder.index.message_heads import Head, read_cut, read_heads
 from mcpdesk.recorder.index.slow_calls import SlowCallDetector
-from mcpdesk.recorder.index.table import NO_FRAME, ColumnValues, RollingColumn, Table, column_of
+from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW, ColumnValues, RollingColumn, Table, column_of
 from mcpdesk.recorder.record import Frame, Source
 
 _CANCELLATIONS = frozenset({"notifications/cancelled", "notifications/canceled"})
@@ -286,6 +286,12 @@ class Pairing:
             for row in [row for rows in flow.waiting.values() for row in rows]:
                 self._stop(row, max(closed, self.table.started[row]), Status.LOST)
             del self._flows[key]
+
+    def pending_row(self, connection: int, direction: int, identifier: Id, until: float) -> int:
+        """Return the latest pending request with an id that was recorded by a Unix time, or `NO_ROW`."""
+        flow, started = self._flows.get(connection << 1 | direction), self.table.started
+        rows = () if flow is None else flow.waiting.get(identifier, ())
+        return next((row for row in reversed(rows) if started[row] <= until), NO_ROW)
 
     def give_up(self, row: int, time: float, status: Status) -> bool:
         """End a request as lost or malformed; return False if it is not pending.

@@ -6,6 +6,7 @@ One thread at a time advances the index with `catch_up`; everything else is thre
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from math import inf
@@ -16,7 +17,7 @@ from mcpdesk.protocol.reading.remark import RemarkKind
 from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeKind, Id, Status, dropped
 from mcpdesk.recorder.index.pairing import Pairing
 from mcpdesk.recorder.index.statistics import CallStatistics
-from mcpdesk.recorder.index.table import NO_FRAME
+from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW
 from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, RecordedRemark, Source, keep_gap
 
 STEPS = ("GET http", "POST http", "HTTP ")
@@ -30,6 +31,8 @@ _REMARK_S = 60.0
 """Seconds after its end during which an exchange may get remarks."""
 _REMARKED_ROWS = 10_000
 """Number of newest rows that are searched for the exchange of a new remark."""
+_MOST_EARLY = 1_000
+"""Maximum number of marks that wait for the frames of their requests; the oldest are dropped first."""
 _CLOSE_S = 0.1
 """Maximum difference in seconds between the time of a message and that of a mark or remark on it."""
 
@@ -106,6 +109,8 @@ class Index:
         """Number of the source's marks that are in `_marks`."""
         self._marks_taken = 0
         """Number of the source's marks that were checked for requests without an answer."""
+        self._early_marks: deque[HeldMark] = deque(maxlen=_MOST_EARLY)
+        """Marks that end a request, as long as its frame may follow. Files and links send marks first."""
         self._remarks: dict[tuple[int, Id | None], list[RecordedRemark]] = {}
         """Remarks by connection and id of the request."""
         self._login_remarks: dict[int, list[RecordedRemark]] = {}
@@ -397,17 +402,19 @@ class Index:
 
     def _take_marks(self) -> None:
         """End the requests that were dropped or lost at the desk, or whose answers were."""
-        marks, table = self._source.marks, self.table
+        marks, table, early = self._source.marks, self.table, self._early_marks
         while self._marks_taken < len(marks):
-            mark = marks[self._marks_taken]
+            if (mark := marks[self._marks_taken]).leaves_no_answer:
+                early.append(mark)
             self._marks_taken += 1
-            if not mark.leaves_no_answer:
-                continue
-            asker = mark.direction if mark.is_of_request else 1 - mark.direction
-            for row in reversed(self.rows_marked(mark, len(table))):
-                if table.direction[row] == asker and self._pairing.give_up(row, mark.at, Status.LOST):
-                    self.altered.append(row)
-                    break
+        latest = table.started[len(table) - 1] if len(table) > table.base else 0.0
+        for mark in [early.popleft() for _ in range(len(early))]:
+            asker, until = mark.direction if mark.is_of_request else 1 - mark.direction, mark.at + _CLOSE_S
+            row = self._pairing.pending_row(mark.connection, asker, mark.id, until)
+            if row != NO_ROW and self._pairing.give_up(row, mark.at, Status.LOST):
+                self.altered.append(row)
+            elif latest <= until:
+                early.append(mark)
 
     def _row_remarked(self, one: RecordedRemark) -> int:
         """Return the latest row that a remark may belong to, or -1."""
