@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from mcpdesk.inbox.question import Option, Page
+from mcpdesk.link.link import Link
 from mcpdesk.link.values import JobKind, JobState
 from mcpdesk.tui.activity.job_panel import JobPanel
 from mcpdesk.tui.activity.kept_panels import CallbackPanel
 from mcpdesk.tui.app import DeskApp
 from mcpdesk.tui.screens.activity import SECTIONS, ActivityPane
 from mcpdesk.tui.widgets.menu import Menu
+from mcpdesk.tui.widgets.pane import Pane
 from tests.support.activity import (
     activity,
     callback,
@@ -32,7 +34,7 @@ from tests.support.activity import (
 from tests.support.desk import running_desk
 from tests.support.driven import driven
 from tests.support.fake_link import FakeLink
-from tests.support.frame import quiet_link, toasts
+from tests.support.frame import STUBS, quiet_link, running_frame, toasts
 from tests.support.patience import until
 
 
@@ -105,6 +107,26 @@ async def test_a_notice_leads_to_its_part() -> None:
         )
         await pilot.press("3")
         await until(lambda: pane.shown == "callbacks", pilot)
+
+
+class Sections(Pane):
+    """Pane that keeps the sections it was asked to show."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__()
+        self.sections: list[str] = []
+
+    def show_section(self, name: str) -> None:
+        self.sections.append(name)
+
+
+@pytest.mark.slow
+async def test_another_screen_on_the_way_does_not_use_up_the_part_of_a_notice() -> None:
+    async with running_frame(panes={**STUBS, "traffic": Sections, "activity": Sections}) as (app, _):
+        app.main.lead_to("jobs")
+        for name, sections in (("traffic", []), ("activity", ["jobs"])):
+            await app.main.show_screen(name)
+            assert isinstance(app.main.pane, Sections) and app.main.pane.sections == sections
 
 
 CALL: dict[str, Any] = {"kind": JobKind.CALL, "number": 0}

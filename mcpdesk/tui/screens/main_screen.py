@@ -368,7 +368,7 @@ class MainScreen(Screen[None]):
             self.tabs.mark(name, self._badge)
             self._focus_pane(name)
         part, until = self._lead
-        if time.monotonic() < until and isinstance(self.pane, Pane):
+        if name == "activity" and time.monotonic() < until and isinstance(self.pane, Pane):
             self._lead = ("", 0.0)
             self.pane.show_section(part)
 
