@@ -91,7 +91,7 @@ class PassedTraffic(ExchangeWatch):
     def follow(
         self, info: ConnectionInfo, message: object, headers: Mapping[str, str] | None = None
     ) -> PassedExchange:
-        """Trace a message or batch that a client sends; None if the client only listens."""
+        """Trace a message or batch that a client sends. `message` is None if the client only listens."""
         exchange = PassedExchange(self, info)
         for each in message if isinstance(message, list) else [message]:
             if not isinstance(each, dict):
