@@ -593,7 +593,7 @@ class ServerConnection:
                 text = data if isinstance(data, str) else codec.encode(data).decode()
                 self._note(f"{params.get('level')}: {text}", call)
             case "notifications/elicitation/complete":
-                self._note("the connection is no longer needed", call)
+                self._note("the step in the browser is complete", call)
 
     def _withdraw_question(self, identifier: Any) -> None:
         """Stop answering a question that the server withdrew."""

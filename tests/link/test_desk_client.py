@@ -140,7 +140,7 @@ async def test_what_a_link_was_for_may_be_said_to_be_done(revision: Revision) ->
     call = desk.call("connect")
     desk.inbox.answer((await desk.question()).id, [Answer()])
     assert await desk.text(call) == "accept"
-    told = () if revision.is_stateless else ("the connection is no longer needed",)
+    told = () if revision.is_stateless else ("the step in the browser is complete",)
     assert call.logs == told
 
 
