@@ -38,7 +38,8 @@ def mermaid(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
     yield from (f"    {line}\n".encode("utf-8", "replace") for _, line in lines)
     if (left := len(chosen) - len(shown)) and names.aliases:
         over = ",".join(dict.fromkeys((names.aliases[0], names.aliases[-1])))
-        yield f"    Note over {over}: {left} more exchanges are left out; others: --filter\n".encode()
+        note = f"{left} more exchanges are left out, choose others with --filter"
+        yield f"    Note over {over}: {note}\n".encode()
 
 
 class _Participants:

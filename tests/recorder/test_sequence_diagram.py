@@ -83,5 +83,7 @@ def test_a_long_capture_says_how_much_is_left_out() -> None:
         recording.frame(1, IN, call(number, "greet" * 20))
         recording.frame(1, OUT, text(number, "hello"))
     lines = drawn(recording)
-    assert lines[-1] == "Note over client1,server2: 50 more exchanges are left out; others: --filter"
+    assert (
+        lines[-1] == "Note over client1,server2: 50 more exchanges are left out, choose others with --filter"
+    )
     assert len(lines) == 2 + 2 * MOST_EXCHANGES + 1 and len("\n".join(lines)) < 50_000
