@@ -12,7 +12,7 @@ import { showLogs } from "./logs.js";
 import { showStatistics } from "./statistics.js";
 import { showQuestions, tickQuestions } from "./questions.js";
 
-const LIVE = { on: ["●", "good", "live"], off: ["○", "warn", "not connected, trying again"], out: ["○", "muted", "not signed in"], full: ["○", "warn", "closed: too many pages are open; reload to go on"] };
+const LIVE = { on: ["●", "good", "live"], off: ["○", "warn", "not connected, trying again"], out: ["○", "muted", "not signed in"], full: ["○", "warn", "closed: too many pages are open; reload to continue"] };
 
 function count(name, number) {
   const badge = document.querySelector(`[data-count="${name}"]`);

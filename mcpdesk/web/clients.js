@@ -64,7 +64,7 @@ function presence(client) {
 
 async function disconnect(client) {
   const name = oneLine(client.name || "the client");
-  if (!await isMeant("Disconnect the client?", `${name} loses its session or connection; its calls under way end.`, "Disconnect")) return;
+  if (!await isMeant("Disconnect the client?", `${name} loses its session or connection; its running calls end.`, "Disconnect")) return;
   try {
     await tell("disconnect", { connection: client.connection });
     toast(`Disconnected ${name}.`);

@@ -48,9 +48,9 @@ export function tickQuestions() {
 
 function tellEnd(question, id) {
   const isMine = mine.delete(id);
-  if (!question) return toast("The question is gone.");
+  if (!question) return toast("The question no longer exists.");
   const who = oneLine(question.asker);
-  if (isMine) return toast(`${question.word[0].toUpperCase()}${question.word.slice(1)}. ${who} goes on.`);
+  if (isMine) return toast(`${question.word[0].toUpperCase()}${question.word.slice(1)}. ${who} continues.`);
   const by = question.by ? ` by ${oneLine(question.by)}` : "", because = question.reason ? `: ${oneLine(question.reason)}` : "";
   toast(`The question of ${who} was ${question.word}${by}${because}.`.replace("was timed out", "timed out"));
 }

@@ -13,7 +13,7 @@ const KINDS = ["tool", "resource", "template", "prompt", "skill"].map(kind => [k
 const PROTECTIONS = {
   key: ["●", "good", "key", "Callers need the key."],
   loopback: ["○", "muted", "loopback", "No key: only this machine can reach it."],
-  open: ["▲", "bad", "OPEN", "A key would be due, and is switched off."],
+  open: ["▲", "bad", "OPEN", "Callers need no key, although tools run programs or other machines can reach it."],
   socket: ["●", "good", "socket", "Only programs of this user can reach the Unix socket."],
   offline: ["✕", "warn", "not listening", "HTTP is not served."],
 };
@@ -124,7 +124,7 @@ function modes(server) {
   if (!server.modes.length) return "";
   return unfolding(server, "Modes", el("ul", { class: "addresses" }, server.modes.map(mode => {
     const address = `${addressOf(server)}?mode=${encodeURIComponent(mode.name)}`;
-    return el("li", {}, el("span", {}, span("strong", oneLine(mode.name)), mode.name === server.mode ? span("good", " for everybody") : "",
+    return el("li", {}, el("span", {}, span("strong", oneLine(mode.name)), mode.name === server.mode ? span("good", " for every client") : "",
       span("about muted", ` ${oneLine(mode.description)} ${mode.tools.map(oneLine).join(", ") || "no tools"}`)),
       el("button", { type: "button", class: "quiet", "data-focus": `${server.name}?${mode.name}`, onclick: () => copy(address, `the URL of mode ${oneLine(mode.name)}`) },
         "Copy URL", span("hidden", ` of mode ${oneLine(mode.name)}`)));

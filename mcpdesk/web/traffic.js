@@ -157,7 +157,7 @@ function describe() {
   if (counts.done < 1) parts.push(`searching ${Math.round(counts.done * 100)} %`);
   if (counts.behind) parts.push(`${grouped(counts.behind)} frames not read yet`);
   if (counts.removed) parts.push(`${grouped(counts.removed)} frames removed from the capture`);
-  if (counts.gone) parts.push(`${grouped(counts.gone)} frames gone`);
+  if (counts.gone) parts.push(`${grouped(counts.gone)} frames deleted`);
   setText(byId("traffic-counts"), parts.join(" · "));
   teach();
 }
@@ -169,14 +169,14 @@ function teach() {
   if (place.dataset.lesson === lesson) return;
   place.dataset.lesson = lesson;
   if (lesson === "filter") {
-    place.replaceChildren(el("p", {}, "Nothing passes the filter. "),
-      el("button", { type: "button", onclick: () => { input.value = ""; apply(); input.focus(); } }, "Drop the filter"));
+    place.replaceChildren(el("p", {}, "Nothing matches the filter. "),
+      el("button", { type: "button", onclick: () => { input.value = ""; apply(); input.focus(); } }, "Clear the filter"));
   } else if (lesson.startsWith("first") && servers().length) {
     const proof = proofs().map(header => ` -H '${header}'`).join("");
     const command = `curl -sS -H 'Content-Type: application/json'${proof} -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}' ${addressOf(servers()[0])}`;
     place.replaceChildren(el("p", {}, "No messages yet. Connect a client, or try by hand:"), el("pre", {}, command),
       el("button", { type: "button", onclick: () => copy(command, "the command") }, "Copy the command"));
-  } else place.replaceChildren(el("p", {}, lesson === "reading" ? "Reading what passed so far…" : "No messages yet."));
+  } else place.replaceChildren(el("p", {}, lesson === "reading" ? "Reading the earlier traffic…" : "No messages yet."));
 }
 
 async function apply() {
@@ -203,7 +203,7 @@ byId("traffic-form").addEventListener("submit", event => { event.preventDefault(
 pause.addEventListener("click", () => {
   isPaused = !isPaused;
   pause.setAttribute("aria-pressed", String(isPaused));
-  setText(pause, isPaused ? "Go on" : "Pause");
+  setText(pause, isPaused ? "Resume" : "Pause");
   if (!isPaused) toTop();
   settle();
 });

@@ -150,7 +150,7 @@ async def test_traffic_comes_by_itself_and_passes_a_filter(shown: Dashboard) -> 
         await page.get_by_text("'what' is not").wait_for()
         assert await field.get_attribute("aria-invalid") == "true"
         await field.fill("nothing-has-this")
-        await page.get_by_role("button", name="Drop the filter").click()
+        await page.get_by_role("button", name="Clear the filter").click()
         await surfer.until(lambda: _is(rows, 2))
 
 
@@ -167,7 +167,7 @@ async def test_paused_traffic_waits_and_is_there_afterwards(shown: Dashboard) ->
         await shown.called("echo", text="two")
         await surfer.until(lambda: _says(surfer, "#traffic-mode", "paused, 1 waiting"))
         assert await rows.count() == 1
-        await page.get_by_role("button", name="Go on").click()
+        await page.get_by_role("button", name="Resume").click()
         await surfer.until(lambda: _is(rows, 2))
 
 
