@@ -104,7 +104,7 @@ def client(
     found = find_target(target, os.environ, ask_input, agreement(reach), reach.packages)
     if not isinstance(found, FolderTarget):
         if is_alone:
-            raise DeskUserError("--alone is for a folder.", "For other servers the target decides.")
+            raise DeskUserError("--alone is for a folder.", "Omit it for other servers.")
         return _remote(found, reach, watches, connect_s, lists)
     if reach.is_remote:
         message = "Keys, headers, revisions and packages cannot be used with a folder."

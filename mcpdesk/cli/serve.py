@@ -62,7 +62,7 @@ Examples, in a client's configuration:
 The second one is a tap: it passes every byte between the client and a server's command unchanged, and
 writes a capture, which `mcpdesk open` follows. `mcpdesk wrap CLIENT` puts it into a configuration.
 
-If a desk hosts FOLDER, it serves the client and shows its calls, even if it starts later. Without
+If a desk hosts FOLDER, it serves the client and shows its calls, even if the desk starts later. Without
 one, this process does.
 Logs go to stderr.
 """

@@ -137,7 +137,7 @@ def _ways(over: str, is_folder: bool) -> list[str]:
             f"--over: {over!r} is not a transport for a folder.", f"Allowed: {', '.join(TRANSPORTS)}."
         )
     if not is_folder and ways != ["memory"]:
-        raise DeskUserError("--over is for a folder.", "For other servers the target decides.")
+        raise DeskUserError("--over is for a folder.", "Omit it for other servers.")
     return ways if is_folder else [""]
 
 

@@ -211,7 +211,7 @@ def _check_program(server: ConfiguredServer, folder: Path | None) -> None:
         return
     if shutil.which(words[0]) or len(server.argv) == 1:
         raise DeskUserError(
-            f"{server.name}: there is no program {program[:200]!r}; a command is one program.",
+            f"{server.name}: program {program[:200]!r} does not exist; a command is one program.",
             f'Write "command": "{words[0][:80]}" and the other words into "args".',
         )
 

@@ -194,7 +194,7 @@ class Database:
                     os.replace(f"{self.path}{ending}", f"{aside}{ending}")
             self._tell(
                 f"{self.path} is damaged ({reason}). It was moved to {aside}, and a new one was created: "
-                "its tasks, plans, callbacks, approvals and jobs are no longer used"
+                "tasks, plans, callbacks, approvals and jobs in the damaged one are no longer used"
             )
 
     def _opened(self) -> sqlite3.Connection:

@@ -316,7 +316,7 @@ ACTIONS: tuple[Action, ...] = (
     _logs("fold", "left", "fold", "Hide the lines below an entry.", footer=False),
     _logs("copy", "y", "copy", "Copy the text, the position or the full line."),
     _logs("details", "enter", "full text", "Show all lines of an entry, and hide them."),
-    _logs("reset", "escape", "show all", "Drop filter, level and source.", footer=False),
+    _logs("reset", "escape", "show all", "Clear filter, level and source.", footer=False),
 
     _main_desk("jump", "ctrl+o", "jump", "Show a letter over every pane; press it to go there."),
 

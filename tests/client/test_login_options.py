@@ -139,7 +139,7 @@ async def test_a_file_without_a_usable_secret_is_named(
         (LoginOptions(client_secret=Secret("s")), "a client secret needs the client's id"),
         (LoginOptions("me", uses_credentials=True), "client credentials need"),
         (LoginOptions("me", Secret("s"), Secret("key")), "a client key needs"),
-        (LoginOptions("me", assertion=Secret("a")), "an assertion already contains"),
+        (LoginOptions("me", assertion=Secret("a")), "an assertion already names the client"),
         (replace(MACHINE, id_token=Secret("i")), "cannot be used together"),
         (LoginOptions("me", Secret("s"), id_token=Secret("i")), "an identity provider needs its token URL"),
         (

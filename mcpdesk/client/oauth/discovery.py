@@ -209,9 +209,7 @@ def canonical(server_url: str) -> str:
 def _resource(found: JSONObject, server_url: str) -> ResourceMetadata:
     resource = found.get("resource")
     if not isinstance(resource, str) or not _contains(resource, server_url):
-        told = (
-            f"the metadata describes the resource {excerpt(repr(resource))}, not of {canonical(server_url)}"
-        )
+        told = f"the metadata describes the resource {excerpt(repr(resource))}, not {canonical(server_url)}"
         raise AuthorizationError(told, "RFC 9728, 3.3")
     issuers = texts(found.get("authorization_servers"))
     if not issuers:

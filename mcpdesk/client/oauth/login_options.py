@@ -140,7 +140,7 @@ class LoginOptions(Struct, frozen=True):
         if len(ways) > 1:
             return f"{' and '.join(ways)} cannot be used together"
         if self.assertion and self.client_id:
-            return "an assertion already contains the client's id"
+            return "an assertion already names the client, so it cannot be used with a client id"
         if self.client_secret and not self.client_id:
             return "a client secret needs the client's id"
         if self.client_key and (not self.client_id or self.client_secret):

@@ -236,9 +236,7 @@ class CommandEntry:
         if not folder.is_relative_to(root):
             raise self._mistake(f"{command.folder!r} leaves the server folder", "folder")
         if not folder.is_dir():
-            raise self._mistake(
-                f"the server folder has no folder {command.folder!r} in the server folder", "folder"
-            )
+            raise self._mistake(f"the server folder has no folder {command.folder!r}", "folder")
         return folder
 
     def _template(self, known: set[str], text: str, key: str, number: int) -> Template:

@@ -171,7 +171,7 @@ def _called(rule: Rule, offering: Offering) -> Iterator[Fact]:
 def _tool_name(rule: Rule, offering: Offering) -> Iterator[Fact]:
     for tool in offering.of("tool"):
         if not re.fullmatch(rule.pattern, tool.name, re.DOTALL):
-            yield Fact(f"its name does not match {rule.pattern}, with {len(tool.name)} characters", tool)
+            yield Fact(f"its name of {len(tool.name)} characters does not match {rule.pattern}", tool)
 
 
 def _description(rule: Rule, offering: Offering) -> Iterator[Fact]:

@@ -63,7 +63,7 @@ def traffic_figures(
         (
             "calls_total",
             "counter",
-            "Passed calls of tools, reads of resources and fetched prompts.",
+            "Tool calls, resource reads and prompt fetches in the traffic.",
             (
                 sample
                 for (server, method), tally in calls
@@ -73,7 +73,7 @@ def traffic_figures(
         (
             "tool_answers_total",
             "counter",
-            "Passed calls of tools, of folders and of other servers.",
+            "Tool calls in the traffic, of folders and of upstream servers.",
             (sample for labels, tally in told for sample in _answers(labels, tally)),
         ),
         (

@@ -166,7 +166,7 @@ class LivingReplicas:
         served = {key for key, info in self.others.items() if info.url}
         for key, info in others.items():
             if info.url and key not in served:
-                log.info("%s joined: live replicas: %d", info.name, len(others) + 1)
+                log.info("%s joined; live replicas: %d", info.name, len(others) + 1)
                 if is_loopback(urlsplit(info.url).hostname or "") and not info.name.startswith(f"{HERE}:"):
                     log.warning(
                         "%s listens at %s, where only its own machine can connect: "
@@ -176,8 +176,8 @@ class LivingReplicas:
                     )
         for key in served - others.keys():
             gone = self.others[key]
-            why = "has ended" if gone.is_ending else "is considered dead: its lease has expired"
-            log.info("%s %s: live replicas: %d", gone.name, why, len(others) + 1)
+            why = "has ended" if gone.is_ending else "is considered dead, because its lease expired"
+            log.info("%s %s; live replicas: %d", gone.name, why, len(others) + 1)
 
 
 def _decoded(encoded: bytes | None) -> ReplicaInfo | None:

@@ -222,7 +222,7 @@ class Call(Struct, eq=False):
         Raises: ClientError if the client cannot be asked, refuses, or does not answer in time.
         """
         if self.stop:
-            raise ClientError("The call is over: nobody is there to be asked")
+            raise ClientError("The call has ended, so its client cannot be asked")
         assert self.requests is not None
         return await self.requests.ask(self, lambda: self.outlet, asking, limit_s)
 

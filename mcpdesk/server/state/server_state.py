@@ -472,7 +472,7 @@ async def recall(state: ServerState) -> None:
             if session.startswith(SESSION)
         }
     except msgspec.DecodeError as error:
-        reason = f"{state.data.place} has a plan that cannot be read; PlanMode reset deletes it: {error}"
+        reason = f"{state.data.place} has a plan that cannot be read; PlanMode reset discards it: {error}"
         raise StorageError(reason) from error
     newest = max(plans, key=lambda session: plans[session].since, default="")
     last = plans.get(newest)

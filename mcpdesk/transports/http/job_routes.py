@@ -51,7 +51,7 @@ KINDS = ("stdout", "stderr", "progress")
 MESSAGE_BYTES = 4096
 """Maximum size of a message from the client, which is read and dropped."""
 
-NO_JOB = "No such job: it never existed, it has expired"
+NO_JOB = "No such job: it never existed, or has expired"
 NO_FILE = "The job has no such file"
 
 AsyncCall: TypeAlias = "HostedJob | RecordedJob"

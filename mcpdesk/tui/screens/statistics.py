@@ -258,7 +258,7 @@ class StatisticsPane(ColumnSection[StatisticsRow], Pane):
         if self._more:
             titles.append(f"counted {self._statistics.done:.0%}")
         if gone := self.link.traffic.gone:
-            titles.append(f"{counted(gone, 'frame')} deleted before they were counted")
+            titles.append(f"{counted(gone, 'frame')} deleted uncounted")
         self.query_one(TabStrip).show(titles)
 
     def _tally(self, row: StatisticsRow) -> CallTally | None:

@@ -42,8 +42,8 @@ _WIDE = 90
 _SHARE = 0.3
 """Maximum share of the dialog for the list."""
 _LESSON = (
-    "What the filter lets pass waits here until you let it go on: look at it, change it, drop it, delay it,"
-    " or answer it by hand. The capture keeps what was changed, and what it was.\n\n"
+    "Messages that match the filter are held here until you release them: read, change, drop or delay them,"
+    " or answer them by hand. The capture keeps the original and the changed message.\n\n"
     "tool:Bash · method:tools/call peer:claude · kind:notification · an empty filter ends holding"
 )
 Draft = tuple[int, float, bool]

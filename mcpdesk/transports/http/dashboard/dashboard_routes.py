@@ -213,7 +213,7 @@ class DashboardRoutes:
         updates = await self._running()
         found = await updates.on_thread(updates.board.exchange, number)
         if found is None:
-            return plain_error(404, f"there is no exchange {number}")
+            return plain_error(404, f"exchange {number} does not exist")
         return json_answer(200, encode(found))
 
     async def _older(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -26,7 +26,9 @@ PAGE_HEADER = "X-Mcpdesk-Page"
 MAX_BODY = 10_000
 """Maximum bytes of a sign-in request."""
 NOT_SIGNED_IN = "Unauthorized: sign in as the operator"
-HINT = "the desk creates a sign-in link (W); `mcpdesk serve` prints the file of the operator's key"
+HINT = (
+    "the desk creates a sign-in link (W); `mcpdesk serve` prints the path of the file with the operator's key"
+)
 
 
 class SignIn:
