@@ -168,6 +168,7 @@ def test_every_arrow_between_packages_is_allowed() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_only_the_table_of_features_imports_them() -> None:
     wrong = [
         f"{place} imports {module}"
@@ -177,6 +178,7 @@ def test_only_the_table_of_features_imports_them() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_features_do_not_import_each_other() -> None:
     wrong = []
     for package, place, module, _ in imports():
