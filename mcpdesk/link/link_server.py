@@ -402,13 +402,15 @@ class CoreNews:
         """Send the newest part of the traffic and log to a screen that has just joined."""
         index, stop = self._link.traffic, self._next_frame
         marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
-        infos, left_out = tuple(index.connections.values()), index.remarks_left_out
-        send(TrafficBatch(infos, marks=marks, remarks=remarks, remarks_left_out=left_out))
+        left_out = index.remarks_left_out
+        send(TrafficBatch(tuple(index.connections.values())))
         why = "they were recorded before this screen attached"
         for start in range(max(0, stop - frames), stop, SLICE):
             found = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
             for batch in self._batches(found):
                 send(TrafficBatch((), batch, self._notes(batch), why=why))
+        # The screen looks for the frames of a remark at once.
+        send(TrafficBatch((), marks=marks, remarks=remarks, remarks_left_out=left_out))
         kept = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]
         send(State("logs", "", pack(kept)))
 

@@ -32,7 +32,9 @@ from mcpdesk.link.traffic_copy import TrafficCopy
 from mcpdesk.link.values import Notice, Severity, Verdict
 from mcpdesk.protocol.reading.remark import Remark, RemarkKind
 from mcpdesk.recorder.capture import recording as recording_module
+from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.index.phase_spans import PhaseKind, phase_spans
+from mcpdesk.recorder.index.traffic_index import Index
 from mcpdesk.recorder.record import ConnectionInfo, Direction, HeldMark, RecordedRemark
 from mcpdesk.transports import rendezvous
 from mcpdesk.tui.forms.question_dialog import QuestionScreen
@@ -403,6 +405,28 @@ async def test_a_screen_that_joins_again_shows_marks_and_remarks_once(folder: Pa
         CoreNews(link, take, past=0).send_traffic()  # as after a time without screens
         link.close()
         assert [each.id for each in copy.marks] == [each.id for each in copy.remarks] == [1, 2]
+
+
+async def test_a_screen_that_joins_shows_which_calls_got_no_answer(folder: Path) -> None:
+    async with running_desk(folder) as desk:
+        recording, copy = desk.host.recording, TrafficCopy(lambda epoch, number: None)
+        index = Index(copy)
+        recording.connect(ConnectionInfo(990, "far", "http", "somebody", "", time.time()))
+        recording.frame(990, Direction.IN, b'{"jsonrpc":"2.0","id":1,"method":"ping"}', is_json=True)
+        remark = Remark(RemarkKind.NO_ANSWER, "connection refused", is_fault=True)
+        recording.remark(RecordedRemark(990, 1, time.time(), remark))
+
+        def take(news: object) -> None:
+            if isinstance(news, TrafficBatch):
+                copy.take(news, epoch=1)
+                index.catch_up()
+
+        link = LocalLink(desk.host)
+        news = CoreNews(link, lambda message: None, past=0)  # to a screen that joined earlier
+        news.send_traffic()
+        news.send_past(take, 100, 0)
+        link.close()
+        assert [each.status for each in index.exchanges] == [Status.LOST]
 
 
 async def test_a_screen_that_does_not_read_loses_frames_and_is_told_how_many(
