@@ -6,6 +6,7 @@ Everything else is derived from them on demand. Transports write to a `Recorder`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Annotated, Final, Protocol, TypeAlias
@@ -150,6 +151,8 @@ BY_MOCK: Final = "answered from the capture"
 """Values of `HeldMark.how` for requests that were answered at the desk."""
 _STOPPED = ("answered ", "dropped", "lost ", "refused ")
 _UNANSWERED = ("dropped", "lost ")
+_KIND = re.compile('"(method|result|error)"')
+"""The first match in a message tells a request from an answer, unless its members are in an unusual order."""
 
 
 class HeldMark(msgspec.Struct, gc=False, frozen=True):
@@ -182,7 +185,8 @@ class HeldMark(msgspec.Struct, gc=False, frozen=True):
         try:
             return "method" in msgspec.json.decode(self.was, type=dict[str, msgspec.Raw])
         except msgspec.MsgspecError:  # it was long, and only its beginning is kept
-            return '"method"' in self.was
+            found = _KIND.search(self.was)  # it was cut
+            return found is not None and found[1] == "method"
 
     @property
     def leaves_no_answer(self) -> bool:

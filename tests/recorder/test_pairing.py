@@ -238,6 +238,15 @@ def test_a_call_that_took_long_is_lost_when_its_answer_is_dropped() -> None:
     assert [one.status for one in recording.index.exchanges] == [Status.PENDING, Status.LOST]
 
 
+def test_a_dropped_answer_that_was_cut_is_told_from_a_request() -> None:
+    for whole, is_of_request in (
+        (result(1, {"method": "a"}), False),
+        (request(1, "ping", {"result": 1}), True),
+    ):
+        was = whole[:-1].decode()
+        assert HeldMark(1, OUT, 1, 0.0, 0.5, "dropped", was).is_of_request == is_of_request
+
+
 def test_a_dropped_call_is_lost_when_its_frame_arrives_after_the_mark() -> None:
     recording = Recording(None)
     recording.connect(connection(1))
