@@ -126,9 +126,9 @@ def call_command(
     value. Questions of the tool are asked in the terminal; without a terminal they are declined. The timeout
     does not run while a question waits.
 
-    A folder that the desk or `mcpdesk serve` hosts is called there, like over `mcpdesk stdio`: the call is in
-    the traffic, policies count, callbacks fire and programs in the background go on. `list`, `read`,
-    `prompt`, `complete` and `watch` do the same. Other folders are hosted here until the call ends.
+    If the desk or `mcpdesk serve` hosts the folder, that process runs the call: it is in the traffic,
+    policies apply, callbacks fire, and programs in the background continue. `list`, `read`, `prompt`,
+    `complete` and `watch` do the same. Other folders are hosted here until the call ends.
     """
     from mcpdesk.bridge.result_text import result_text
     from mcpdesk.cli.command_client import client

@@ -15,7 +15,7 @@ from mcpdesk.tools import BUILTINS
 
 WORDS = {
     "ManifestFile": {
-        "$schema": "Where this schema lies; editors complete the file with it.",
+        "$schema": "Address of this schema; editors complete the file with it.",
         "name": "What the server is called; by default the folder's name.",
         "title": "The name for people.",
         "version": "The version of the server.",
