@@ -101,7 +101,7 @@ def test_what_is_typed_at_the_desk_is_read_as_on_the_command_line(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "a URL, a file or `-- COMMAND ARGS`"),
+        ("", "Missing target: a folder, a URL, a file or `-- COMMAND ARGS`"),
         ("mcpdesk --", "A command must follow `--`"),
         ("'half", "No closing quotation"),
         ("--bogus x", "No such option"),

@@ -64,7 +64,7 @@ async def test_who_logged_in_is_served_by_every_command_until_logout(tmp_path: P
         assert (await _mcpdesk(tmp_path, "logout", server.url))[0] == 0
         assert (await _mcpdesk(tmp_path, "list", server.url))[0] == 3
         code, _, err = await _mcpdesk(tmp_path, "logout", server.url)
-        assert (code, "No token" in err) == (2, True)
+        assert (code, f"No token for {server.url}." in err) == (2, True)
     assert stat.S_IMODE((tmp_path / "tokens.json").stat().st_mode) == 0o600
 
 
@@ -82,7 +82,7 @@ async def test_several_accounts_of_one_url_are_kept_apart(tmp_path: Path) -> Non
         assert (await _mcpdesk(tmp_path, "list", server.url, "--account", "home"))[0] == 3
         assert (await _mcpdesk(tmp_path, "list", server.url, "--account", "work"))[0] == 0
         code, _, err = await _mcpdesk(tmp_path, "logout", server.url, "--account", "home")
-        assert (code, "No token of the account home for" in err) == (2, True)
+        assert (code, f"No token of the account home for {server.url}." in err) == (2, True)
     code, _, err = await _mcpdesk(tmp_path, "login", "https://a.test", "--account", "a b")
     assert (code, "'a b' is not a valid account name" in err) == (2, True)
 

@@ -105,9 +105,11 @@ def test_taken_place_stays_as_it_is(mcpdesk: Run, tmp_path: Path) -> None:
         ("link", "A file"),
     ):
         finished = mcpdesk("new", str(tmp_path / name))
-        assert finished.returncode == 2 and told in finished.stderr
+        assert finished.returncode == 2
+        assert f"{told} '{tmp_path / name}' already exists." in finished.stderr
     assert (tmp_path / "file").read_text() == "mine" and list((tmp_path / "folder").iterdir()) == []
-    assert "does not exist" in mcpdesk("new", str(tmp_path / "no" / "where")).stderr
+    lost = mcpdesk("new", str(tmp_path / "no" / "where"))
+    assert f"Folder '{tmp_path / 'no'}' does not exist." in lost.stderr
 
 
 def test_nothing_stays_of_a_folder_that_could_not_be_written(

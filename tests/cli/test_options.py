@@ -62,7 +62,7 @@ def test_folder_is_told_from_what_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert server_folder(str(tmp_path)) == tmp_path.resolve()
     for text, message in (
-        (str(tmp_path / "none"), "does not exist"),
+        (str(tmp_path / "none"), "^Folder .*/none' does not exist"),
         (str(tmp_path / "file"), "is a file"),
         ("http://localhost:1", "only a server folder"),
     ):

@@ -128,7 +128,7 @@ def test_what_was_changed_meanwhile_stays(config: Path) -> None:
     [
         ('{"mcpServers": {"a": }}', "Expecting value"),
         ("[]", "must contain an object"),
-        (None, "does not exist"),
+        (None, "config.json does not exist."),
         ('{"mcpServers": {"a": {"command": "x"}}}', "has no server 'nope'"),
     ],
 )

@@ -204,7 +204,7 @@ def test_variables_and_files_of_vs_code(root: tuple[str, ...], tmp_path: Path) -
     words = (str(project), "shop", str(project), str(Path.home()), "a/b", "a # b")
     environment = {"F": "a # b", "OWN": "env", "G": "plain", "H": "x\ny", "F2": "a # b"}
     assert found["a"] == command("sh", *words, folder=project, **environment)
-    assert "does not exist" in _problem(found["lost"])
+    assert _problem(found["lost"]) == f"envFile {project / 'none.env'} does not exist"
 
 
 @pytest.mark.parametrize(

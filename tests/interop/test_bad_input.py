@@ -323,12 +323,19 @@ def ends(*arguments: str, **environ: str) -> tuple[int, str]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("command", [("serve",), ("stdio",), ("stdio", "--alone"), ()])
-def test_a_missing_folder_is_named(command: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "error", "hint"),
+    [
+        (("serve",), "No folder or file '{}'.", "A server is a folder, a URL, "),
+        ((), "No folder or file '{}'.", "A server is a folder, a URL, "),
+        (("stdio",), "Folder '{}' does not exist.", "A server folder has tools/, "),
+        (("stdio", "--alone"), "Folder '{}' does not exist.", "A server folder has tools/, "),
+    ],
+)
+def test_a_missing_folder_is_named(command: tuple[str, ...], error: str, hint: str, tmp_path: Path) -> None:
     missing = tmp_path / "nobody" / "here"
     code, told = ends(*command, str(missing))
-    assert code == 2 and f"'{missing}'" in told
-    assert "A server is a folder" in told or "tools/" in told
+    assert code == 2 and told.startswith(f"mcpdesk: {error.format(missing)}\n  {hint}")
 
 
 MANIFESTS: list[tuple[bytes, tuple[str, ...]]] = [

@@ -154,7 +154,7 @@ def test_lines_pass_a_filter_or_it_is_refused() -> None:
     lines = NewestLines(recording.index, "tool:other")
     told = lines.look()
     assert told is not None and told["lines"] == [1] and told["total"] == 2
-    with pytest.raises(DeskError, match="use pending"):
+    with pytest.raises(DeskError, match="'what' is not allowed; use pending"):
         NewestLines(recording.index, "status:what")
 
 

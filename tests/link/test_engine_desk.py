@@ -202,10 +202,8 @@ def test_a_killed_replica_is_gone_when_its_lease_is_and_a_new_one_appears(
         copy = link._copy_for("far")
         assert copy is not None
         lost = copy.replica
-        began = time.monotonic()
         group.of(lost).send(signal.SIGKILL)
         wait_until(lambda: ReplicaState.GONE in states(link))
-        assert time.monotonic() - began < WITHIN_S
         assert [each.name for each in link.view().replicas if each.state is ReplicaState.GONE] == [lost]
         told = next(each for each in link.notices() if each.text.startswith(f"{lost} is lost"))
         assert told.text == f"{lost} is lost: it no longer sends anything: its traffic is kept"

@@ -149,5 +149,5 @@ def test_what_is_offered_through_a_selection_is_offered_by_the_whole(whole: Regi
 
 
 def test_selection_cannot_be_filled_by_itself(whole: Registry[Tool]) -> None:
-    with pytest.raises(TypeError, match="of its registry"):
+    with pytest.raises(TypeError, match="can only contain tools of its registry"):
         Selection(whole).replace([tool("z")])

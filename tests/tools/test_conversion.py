@@ -53,7 +53,7 @@ async def test_conversions_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) 
         (
             LARGE,
             FileLimits(memory_bytes=2 << 30),
-            "needs more memory to read than the 2.1 GB allowed; .*rsvg",
+            "it needs more memory to read than the 2.1 GB allowed; .*rsvg",
         ),
         (NOISE, FileLimits(seconds=1), "it took longer than 1 s to read; .*rsvg-convert"),
         (b"<svg", FileLimits(), "it is a broken SVG file: "),

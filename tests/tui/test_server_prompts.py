@@ -76,7 +76,7 @@ async def test_a_server_is_added_once_what_is_typed_can_be() -> None:
         await until(lambda: isinstance(app.screen, AddServerPrompt), pilot)
         await pilot.press(*"x", "enter")
         told = app.screen.query_one("#trouble", Static)
-        await until(lambda: "or file 'x'" in str(told.visual), pilot)
+        await until(lambda: "No folder or file 'x'." in str(told.visual), pilot)
         await pilot.press(
             "backspace", "minus", "minus", "space", *"npx", "space", *"some", "space", *"server"
         )

@@ -170,7 +170,11 @@ async def test_it_is_started_again_when_a_file_of_its_command_changes(tmp_path: 
     ("plan", "problem", "hint"),
     [
         (odd("brief"), "the program ended with exit code 7: it begins / no configuration", "in the log (5)"),
-        (UpstreamPlan("odd", CommandTarget(("no-such-program",))), "does not exist", "F5 tries again"),
+        (
+            UpstreamPlan("odd", CommandTarget(("no-such-program",))),
+            "program 'no-such-program' does not exist",
+            "F5 tries again",
+        ),
         (UpstreamPlan("odd", UrlTarget("http://127.0.0.1:1/mcp")), "Connection refused", "F5 tries again"),
     ],
 )

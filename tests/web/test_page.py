@@ -147,7 +147,7 @@ async def test_traffic_comes_by_itself_and_passes_a_filter(shown: Dashboard) -> 
         await surfer.until(lambda: _is(rows, 1))
         assert "1 of 2 exchanges" in await surfer.text("#traffic-counts")
         await field.fill("status:what")
-        await page.get_by_text("'what' is not").wait_for()
+        await page.get_by_text("'what' is not allowed; use pending, ").wait_for()
         assert await field.get_attribute("aria-invalid") == "true"
         await field.fill("nothing-has-this")
         await page.get_by_role("button", name="Clear the filter").click()
