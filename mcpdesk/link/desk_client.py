@@ -15,7 +15,7 @@ from mcpdesk.client.flows import CallObserver
 from mcpdesk.client.hints import desk_token_hint, missing_token
 from mcpdesk.client.in_memory import InMemory, Write
 from mcpdesk.client.person_answers import PersonAnswers, Roots
-from mcpdesk.client.resource_watch import ResourceWatch
+from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
 from mcpdesk.errors import CallError, HttpError, ProtocolError
 from mcpdesk.hosting.channel import FrameChannel
 from mcpdesk.hosting.endpoint import HostedEndpoint

@@ -16,11 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mcpdesk.client.child_process import ProgramEnded
+from mcpdesk.client.connection import LISTS as LIST_CHANGES
 from mcpdesk.client.connection import Questions, ServerConnection
 from mcpdesk.client.hints import GIVE_TOKEN, LOG_IN, desk_hint
 from mcpdesk.client.negotiation import Agreement
 from mcpdesk.client.oauth.stored_grants import open_grants
 from mcpdesk.client.oauth.values import OAuthGrant
+from mcpdesk.client.subscriptions.subscription import Subscription
 from mcpdesk.client.targets import BrokenTarget, CommandTarget, RemoteTarget, UrlTarget
 from mcpdesk.client.transport import REFUSED, ServerReply, excerpt
 from mcpdesk.errors import AuthorizationError, CallError, DeskError, HttpError, NoLogin
@@ -53,11 +55,6 @@ LOOK_AGAIN_S = 0.2
 """Time for which list changes are collected before the lists are read again."""
 STEPS = frozenset({"server/discover", "initialize", OPENING})
 """Methods with which a client and a server agree on a revision."""
-_CHANGES = {
-    "toolsListChanged": True,
-    "promptsListChanged": True,
-    "resourcesListChanged": True,
-}
 _log = logging.getLogger(__name__)
 
 
@@ -158,6 +155,7 @@ class Upstream:
         self._steps: list[str] = []
         self._is_closing = False
         self._reading: asyncio.Task[None] | None = None
+        self._is_resuming = False
         self._login_told = ""
         self._prepare()
 
@@ -322,6 +320,7 @@ class Upstream:
                 agreement = await self.connection.introduced()
             is_first = False
             self.connection.listen()
+            await self._subscribe(agreement)
             await self._read(agreement)
         except TimeoutError:
             came = f": {self.connection.silence}" if self.connection.silence else ""
@@ -330,9 +329,6 @@ class Upstream:
             return
         except DeskError as error:
             self._fail(getattr(error, "message", "") or str(error), _hint(self.plan, error, is_first))
-            return
-        if agreement.revision.is_stateless:
-            self._begin(self._follow_changes())
 
     def _login(self) -> str:
         """Return a description of the token in use, or an empty string."""
@@ -363,6 +359,20 @@ class Upstream:
         for problem in problems:
             self._site.log("warning", "server", problem, self.name, None)
 
+    async def _subscribe(self, agreement: Agreement) -> None:
+        """Subscribe to list changes in the stateless era, where servers notify only subscribers."""
+        if not agreement.revision.is_stateless:
+            return
+        subscription = Subscription(
+            self.connection, LIST_CHANGES, self._lists_changed, self._log_unsubscribed
+        )
+        self._begin(subscription.follow())
+        await subscription.begun()
+
+    def _log_unsubscribed(self, reason: str) -> None:
+        text = f"no subscription to changes of its lists: {reason}"
+        self._site.log("debug", "server", text, self.name, None)
+
     async def _read_again(self) -> None:
         await asyncio.sleep(LOOK_AGAIN_S)
         self._reading = None
@@ -371,14 +381,16 @@ class Upstream:
         except CallError as error:
             self._site.log("warning", "server", str(error), self.name, None)
 
-    async def _follow_changes(self) -> None:
-        """Subscribe to list changes in the stateless era, where servers notify only subscribers."""
+    async def _resume(self) -> None:
+        """Read the lists of a program that a call has started again."""
         try:
-            await self.connection.request("subscriptions/listen", {"notifications": _CHANGES})
+            agreement = await self.connection.introduced()
+            await self._subscribe(agreement)
+            await self._read(agreement)
         except CallError as error:
-            self._site.log(
-                "debug", "server", f"changes of its lists are not received: {error}", self.name, None
-            )
+            self._site.log("warning", "server", str(error), self.name, None)
+        finally:
+            self._is_resuming = False
 
     async def _watch(self, program: CommandTarget) -> None:
         """Restart the program when one of its files is saved."""
@@ -399,12 +411,17 @@ class Upstream:
             text = data if isinstance(data, str) else codec.encode(data).decode()
             known = level if level in LOG_LEVELS else "info"
             self._site.log(str(known), str(params.get("logger") or "server")[:80], text, self.name, None)
-        elif method.endswith("/list_changed") and self._reading is None:
+        elif method.endswith("/list_changed"):
+            self._lists_changed()
+
+    def _lists_changed(self) -> None:
+        if self._reading is None:
             self._reading = self._begin(self._read_again())
 
     def _answered(self, method: str, reply: ServerReply) -> None:
-        if self.status.state is UpstreamState.ENDED and self._reading is None:
-            self._reading = self._begin(self._read_again())  # a call has started the program again
+        if self.status.state is UpstreamState.ENDED and not self._is_resuming:
+            self._is_resuming = True
+            self._begin(self._resume())
         if self.status.state is not UpstreamState.CONNECTING or method not in STEPS:
             return
         if reply.code is not None:

@@ -11,7 +11,7 @@ import pytest
 from mcpdesk.bridge.client import IDENTITY
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.http_transports import StreamableHttp
-from mcpdesk.client.resource_watch import ResourceWatch
+from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
 from mcpdesk.errors import HttpError, InvalidAnswer, RpcError
 from tests.support.patience import until, within
 from tests.support.scripted import (

@@ -9,7 +9,7 @@ import pytest
 
 from mcpdesk.client.connection import ServerConnection
 from mcpdesk.client.negotiation import Agreement
-from mcpdesk.client.resource_watch import ResourceWatch
+from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
 from mcpdesk.protocol.revisions import LATEST, LATEST_HANDSHAKE, Revision
 from tests.client.test_flows import Script
 

@@ -331,7 +331,6 @@ async def test_what_is_told_on_a_stream_of_before_is_held_too(tmp_path: Path) ->
         plan = UpstreamPlan("near", UrlTarget(there.host.url("near")), Reach(revision=NEWEST))
         async with running_desk(upstreams=[plan]) as desk:
             await until(lambda: "one" in names(desk, "near"))
-            await until(lambda: "subscriptions/listen" in methods(desk))
             assert await asyncio.wrap_future(desk.hold("method:notifications/tools/list_changed", "both"))
             write(folder, {"tools/b.py": tool.format("two")})
             there.reload("near")
@@ -339,9 +338,3 @@ async def test_what_is_told_on_a_stream_of_before_is_held_too(tmp_path: Path) ->
             assert "two" not in names(desk, "near")
             await let_go(desk, one, Verdict.GO_ON)
             await until(lambda: "two" in names(desk, "near"))
-
-
-def methods(desk: RunningDesk) -> list[str]:
-    """The methods of everything that was asked so far."""
-    desk.traffic.catch_up()
-    return [each.method for each in desk.traffic.exchanges]

@@ -7,6 +7,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any
 
 from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.subscriptions.subscription import Subscription
 from mcpdesk.client.transport import ServerResponse
 from mcpdesk.errors import CallError
 from mcpdesk.protocol.jsonrpc import JSONObject
@@ -48,6 +49,9 @@ class ResourceWatch:
         if method == "notifications/resources/updated" and isinstance(uri, str) and uri in self.updates:
             self.updates = {**self.updates, uri: self.updates[uri] + 1}
 
+    def _count_missed(self) -> None:
+        self.updates = {uri: count + 1 for uri, count in self.updates.items()}
+
     async def _ask(self, method: str, uri: str) -> None:
         agreement = await self._connection.open()
         if not agreement.revision.is_stateless:
@@ -64,9 +68,13 @@ class ResourceWatch:
             last.cancel()
 
     async def _follow(self, uris: list[str]) -> None:
-        """Listen until the server ends or refuses the subscription, or disconnects; then watch nothing."""
-        wanted = {"notifications": {"resourceSubscriptions": uris}}
-        await self._succeeds(self._connection.request("subscriptions/listen", wanted))
+        """Subscribe until the server refuses, or renewals fail too often; then watch nothing.
+
+        A renewed subscription counts an update of each resource, because updates may have been missed.
+        """
+        wanted = {"resourceSubscriptions": uris}
+        subscription = Subscription(self._connection, wanted, self._count_missed, lambda reason: None)
+        await subscription.follow()
         if self._listen is asyncio.current_task():
             self._listen, self.updates = None, {}
 

@@ -1,0 +1,111 @@
+"""A subscription to a server's notifications in the stateless era, renewed when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.errors import CallError, HttpError
+from mcpdesk.protocol.jsonrpc import JSONObject
+
+ACKNOWLEDGED_S = 1.0
+"""Longest time to wait for the acknowledgement of a subscription before work that depends on it."""
+RENEW_S = 1.0
+"""Pause before an ended subscription is renewed. It doubles while renewals fail."""
+LONGEST_PAUSE_S = 30.0
+MOST_FAILURES = 10
+"""Number of subscriptions in a row that end at once, or unacknowledged, after which none is opened."""
+_ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+
+class Subscription:
+    """Subscription of one connection, used on the connection's event loop.
+
+    Proxies close idle streams, and servers restart, so an ended subscription is renewed.
+    """
+
+    def __init__(
+        self,
+        connection: ServerConnection,
+        wanted: JSONObject,
+        renewed: Callable[[], None],
+        log: Callable[[str], None],
+        *,
+        renew_s: float = RENEW_S,
+        longest_pause_s: float = LONGEST_PAUSE_S,
+    ) -> None:
+        """`wanted` is the filter of notifications.
+
+        `renewed` is called when notifications may have been missed, and `log` with the reason if the
+        subscription is given up.
+        """
+        self._connection = connection
+        self._wanted = wanted
+        self._renewed = renewed
+        self._log = log
+        self._renew_s = renew_s
+        self._longest_pause_s = longest_pause_s
+        self._failures = 0
+        self._is_acknowledged = False
+        self._has_begun = asyncio.Event()
+
+    async def begun(self, limit_s: float = ACKNOWLEDGED_S) -> None:
+        """Wait until the server acknowledged or refused the subscription, at most `limit_s`.
+
+        State that is read afterwards cannot miss a change. A later acknowledgement calls `renewed`.
+        """
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._has_begun.wait()
+        except TimeoutError:
+            self._has_begun.set()
+
+    async def follow(self) -> None:
+        """Subscribe, and renew the subscription when it ends.
+
+        Return when the server refuses it, the program ended, or renewals failed too often.
+        """
+        self._connection.listeners.append(self._notified)
+        try:
+            while reason := await self._subscribe():
+                if self._failures == MOST_FAILURES:
+                    self._log(f"it was given up after {MOST_FAILURES} attempts: {reason}")
+                    return
+                await asyncio.sleep(self._pause_s)
+        finally:
+            self._has_begun.set()
+            self._connection.listeners.remove(self._notified)
+
+    async def _subscribe(self) -> str:
+        """Return the reason why the subscription ended, or an empty string if it must not be renewed."""
+        self._is_acknowledged = False
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            response = await self._connection.request("subscriptions/listen", {"notifications": self._wanted})
+            refusal = "" if response.error is None else str(response.error.get("message"))
+            reason = "the server ended the subscription"
+        except HttpError as error:
+            refusal = error.message if 400 <= error.status < 500 else ""
+            reason = error.message
+        except CallError as error:
+            refusal = reason = error.message
+        if refusal:
+            self._log(refusal)
+            return ""
+        has_lasted = self._is_acknowledged and loop.time() - began >= self._renew_s
+        self._failures = 0 if has_lasted else self._failures + 1
+        return reason
+
+    @property
+    def _pause_s(self) -> float:
+        return float(min(self._renew_s * 2 ** max(0, self._failures - 1), self._longest_pause_s))
+
+    def _notified(self, method: str, params: JSONObject) -> None:
+        if method != _ACKNOWLEDGED:
+            return
+        self._is_acknowledged = True
+        if self._has_begun.is_set():
+            self._renewed()
+        self._has_begun.set()

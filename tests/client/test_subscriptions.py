@@ -1,0 +1,210 @@
+"""Subscriptions of the desk at stateless servers: nothing is missed, and they are renewed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import psutil
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from mcpdesk.client.connection import ServerConnection
+from mcpdesk.client.http_transports import StreamableHttp
+from mcpdesk.client.subscriptions.resource_watch import ResourceWatch
+from mcpdesk.client.subscriptions.subscription import MOST_FAILURES, Subscription
+from mcpdesk.client.targets import UrlTarget
+from mcpdesk.upstream.target_transport import Reach
+from mcpdesk.upstream.upstream import UpstreamPlan
+from tests.support.desk import RunningDesk, running_desk
+from tests.support.patience import until
+from tests.support.scripted import DISCOVERED
+from tests.upstream.test_channel_pass_through import NEWEST, official_at
+from tests.upstream.test_upstream import names, upstream
+
+
+class Served:
+    """The server's side of one subscription."""
+
+    def __init__(self, request: web.Request, message: Any) -> None:
+        self.stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        self._request = request
+        self._id = message["id"]
+
+    async def acknowledge(self) -> None:
+        params = {"notifications": {"toolsListChanged": True}}
+        await self._send({"method": "notifications/subscriptions/acknowledged", "params": params})
+
+    async def complete(self) -> None:
+        await self._send({"id": self._id, "result": {"resultType": "complete"}})
+
+    async def cut(self) -> None:
+        assert self._request.transport is not None
+        self._request.transport.abort()
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        await self.stream.write(b"data: " + orjson.dumps({"jsonrpc": "2.0", **message}) + b"\n\n")
+
+
+class ChangingServer:
+    """A stateless server over HTTP whose list the test changes, and whose subscriptions `serve` serves."""
+
+    def __init__(self, serve: Callable[[ChangingServer, Served], Awaitable[None]]) -> None:
+        self.tools = ["one"]
+        self.subscriptions = 0
+        self.was_listed = False
+        self.next_step = asyncio.Event()
+        self._serve = serve
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        message = orjson.loads(await request.read())
+        match message["method"]:
+            case "server/discover":
+                return _response(message, DISCOVERED)
+            case "tools/list":
+                self.was_listed = True
+                tools = [{"name": name, "inputSchema": {"type": "object"}} for name in self.tools]
+                result = {"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"}
+                return _response(message, result)
+            case "subscriptions/listen":
+                self.subscriptions += 1
+                subscription = Served(request, message)
+                await subscription.stream.prepare(request)
+                await self._serve(self, subscription)
+                return subscription.stream
+        return web.Response(status=404)
+
+
+def _response(message: Any, result: dict[str, Any]) -> web.Response:
+    body = orjson.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+    return web.Response(body=body, content_type="application/json")
+
+
+@asynccontextmanager
+async def site_of(served: ChangingServer) -> AsyncIterator[str]:
+    """Serve it on 127.0.0.1; the URL of its endpoint."""
+    app = web.Application()
+    app.router.add_post("/mcp", served.answer)
+    async with TestServer(app) as site:
+        yield str(site.make_url("/mcp"))
+
+
+@asynccontextmanager
+async def changing(
+    serve: Callable[[ChangingServer, Served], Awaitable[None]],
+) -> AsyncIterator[tuple[ChangingServer, RunningDesk]]:
+    """The server with a desk that is connected to it."""
+    served = ChangingServer(serve)
+    async with site_of(served) as url:
+        plan = UpstreamPlan("far", UrlTarget(url), Reach(revision=NEWEST))
+        async with running_desk(upstreams=[plan]) as desk:
+            yield served, desk
+
+
+async def test_a_change_before_a_late_acknowledgement_is_not_missed() -> None:
+    async def serve(served: ChangingServer, subscription: Served) -> None:
+        await served.next_step.wait()
+        await subscription.acknowledge()
+        await asyncio.Event().wait()
+
+    async with changing(serve) as (served, desk):
+        await until(lambda: names(desk, "far") == ["one"])
+        served.tools.append("two")
+        served.next_step.set()
+        await until(lambda: names(desk, "far") == ["one", "two"])
+
+
+async def test_lists_are_read_after_the_acknowledgement() -> None:
+    was_listed_before = []
+
+    async def serve(served: ChangingServer, subscription: Served) -> None:
+        await asyncio.sleep(0.05)
+        was_listed_before.append(served.was_listed)
+        await subscription.acknowledge()
+        await asyncio.Event().wait()
+
+    async with changing(serve) as (_, desk):
+        await until(lambda: names(desk, "far") == ["one"])
+        assert was_listed_before == [False]
+
+
+@pytest.mark.parametrize("end", [Served.complete, Served.cut])
+async def test_an_ended_subscription_is_renewed_and_the_lists_are_read_again(
+    end: Callable[[Served], Awaitable[None]],
+) -> None:
+    async def serve(served: ChangingServer, subscription: Served) -> None:
+        await subscription.acknowledge()
+        await served.next_step.wait()
+        if served.subscriptions > 1:
+            await asyncio.Event().wait()
+        await end(subscription)
+
+    async with changing(serve) as (served, desk):
+        await until(lambda: names(desk, "far") == ["one"])
+        served.tools.append("two")
+        served.next_step.set()
+        await until(lambda: names(desk, "far") == ["one", "two"])
+        assert served.subscriptions == 2
+
+
+async def test_subscriptions_that_end_at_once_are_not_opened_for_ever() -> None:
+    async def serve(served: ChangingServer, subscription: Served) -> None:
+        await subscription.acknowledge()
+        await subscription.complete()
+
+    served, renewals = ChangingServer(serve), 0
+    log: list[str] = []
+
+    def renewed() -> None:
+        nonlocal renewals
+        renewals += 1
+
+    async with site_of(served) as url:
+        connection = ServerConnection(StreamableHttp(url, {}), {"name": "t", "version": "1"})
+        subscription = Subscription(connection, {}, renewed, log.append, renew_s=5, longest_pause_s=0.001)
+        await subscription.follow()
+        await connection.close()
+    assert (served.subscriptions, renewals) == (MOST_FAILURES, MOST_FAILURES - 1)
+    assert log == ["it was given up after 10 attempts: the server ended the subscription"]
+
+
+async def test_watched_resources_count_an_update_when_their_subscription_is_renewed() -> None:
+    async def serve(served: ChangingServer, subscription: Served) -> None:
+        await subscription.acknowledge()
+        if served.subscriptions == 1:
+            await subscription.complete()
+        else:
+            await asyncio.Event().wait()
+
+    async with site_of(ChangingServer(serve)) as url:
+        connection = ServerConnection(StreamableHttp(url, {}), {"name": "t", "version": "1"})
+        watch = ResourceWatch(connection)
+        watch.add("a://")
+        await until(lambda: watch.updates == {"a://": 1})
+        watch.close()
+        await connection.close()
+
+
+@pytest.mark.process
+async def test_a_program_that_a_call_has_started_again_is_subscribed_to_again() -> None:
+    async with official_at("program") as target:
+        plan = UpstreamPlan("far", target, Reach(revision=NEWEST))
+        async with running_desk(upstreams=[plan]) as desk:
+            await until(lambda: upstream(desk, "far").state == "ready")
+            first = _subscriptions(desk)
+            for child in psutil.Process().children(recursive=True):
+                if "tests.support.official_server" in " ".join(child.cmdline()):
+                    child.kill()
+            await until(lambda: upstream(desk, "far").state == "ended")
+            await desk.outcome("far", "tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}})
+            await until(lambda: upstream(desk, "far").state == "ready")
+            assert (first, _subscriptions(desk)) == (1, 2)
+
+
+def _subscriptions(desk: RunningDesk) -> int:
+    desk.traffic.catch_up()
+    return [each.method for each in desk.traffic.exchanges].count("subscriptions/listen")
