@@ -1,4 +1,4 @@
-"""Recording of a core, with notices when its capture cannot be written and when it can again."""
+"""Create the recording of a core, and notify the person when its capture file fails or recovers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.capture.retention import Retention
 
 CHECK_S = 0.5
-"""Seconds between checks that the capture is written, while frames wait to be written."""
+"""Seconds between checks of the capture file. The watch checks only while frames wait to be written."""
 
 
 def recording_for(plan: HostPlan, journal: Journal) -> Recording:
-    """Create the recording of a core. Captures that it removes are logged."""
+    """Create the recording of a core. The journal logs every old capture that the recording removes."""
     settings = plan.settings
     recording = Recording(
         plan.capture,
@@ -55,7 +55,7 @@ async def watch_capture(recording: Recording, journal: Journal) -> None:
 
 
 def masked(value: Any, schema: Any = None) -> Any:
-    """Return a value without what its schema declares as secret."""
+    """Return a copy of a value in which the parts that its schema marks as secret are masked."""
     from mcpdesk.recorder.masking import mask_declared  # only needed once a person sees a value
 
     return mask_declared(value, schema)

@@ -1,4 +1,4 @@
-"""Notify front ends that a core may have changed, so that they need not poll it."""
+"""Notifications for front ends that a core may have changed. With them a front end need not poll."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ _select = selectors.DefaultSelector.select
 
 
 class Changes:
-    """Calls its listeners, on any thread, whenever the core may have changed.
+    """Listeners to call whenever the core may have changed.
 
-    There may be many calls per change: a listener returns at once and coalesces them.
+    A listener is called on any thread, and possibly many times for one change. It must return at once and
+    treat several calls as one.
     """
 
     def __init__(self) -> None:
         self.is_complete = False
-        """True if every change is reported. Without it a front end polls as well."""
+        """True if the listeners are called for every change. If False, a front end must poll as well."""
         self.listeners: tuple[Listener, ...] = ()
         self._lock = threading.Lock()
 
@@ -42,10 +43,10 @@ class Changes:
 
 
 class LoopTurns:
-    """Observes one event loop: whether it waits for events, and since when it has been running.
+    """Observer of one event loop. It knows whether the loop waits for events and when its current turn began.
 
-    State owned by a loop changes only while the loop runs, so the end of a turn is when a front end has to
-    look. An idle loop costs nothing.
+    Only code on the loop changes the state that the loop owns. A front end therefore looks at the end of each
+    turn. Observing an idle loop costs nothing.
     """
 
     def __init__(self) -> None:
@@ -56,10 +57,10 @@ class LoopTurns:
         """Monotonic time at which the current turn began."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self.awaited: threading.Event | None = None
-        """Event to set when the next turn begins."""
+        """Event to set when the next turn begins, or None."""
 
     def new_loop(self) -> asyncio.AbstractEventLoop:
-        """Make the event loop that this object observes."""
+        """Create an event loop that this object observes."""
         self.changes.is_complete = True
         self._loop = asyncio.SelectorEventLoop(_ObservedSelector(self))
         return self._loop
@@ -75,14 +76,14 @@ class LoopTurns:
             event.set()
 
     def set_awaited(self) -> None:
-        """Set the event of `set_at_next`, because a turn begins."""
+        """Set the event given to `set_at_next`. Called when a turn begins."""
         awaited, self.awaited = self.awaited, None
         if awaited is not None:
             awaited.set()
 
 
 class _ObservedSelector(selectors.DefaultSelector):
-    """Reports the beginning and the end of each turn of its loop."""
+    """Selector that reports the beginning and the end of each turn of its loop."""
 
     def __init__(self, turns: LoopTurns) -> None:
         super().__init__()
@@ -90,9 +91,9 @@ class _ObservedSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         turns = self._turns
-        for listener in turns.changes.listeners:  # every turn passes here, so no further functions are called
+        for listener in turns.changes.listeners:  # inlined `note`: every turn runs it
             listener()
-        turns.is_waiting = timeout != 0  # 0: work is ready
+        turns.is_waiting = timeout != 0  # a timeout of 0 means that callbacks are ready to run
         ready = _select(self, timeout)
         turns.woke, turns.is_waiting = monotonic(), False
         if turns.awaited is not None:

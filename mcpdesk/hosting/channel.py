@@ -1,4 +1,7 @@
-"""Connection of one peer to a hosted server: its dialogue, a frame channel on it, and a byte pipe on that."""
+"""Connection of one peer to a hosted server, as messages, as frames and as a byte stream.
+
+`HostedDialogue` handles messages. `FrameChannel` adds frames, and `Pipe` adds newline-delimited bytes.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,11 @@ if TYPE_CHECKING:
     from mcpdesk.transports.replay import ClientState
 
 OpenDialogue: TypeAlias = "Callable[[Callable[[bytes], None]], HostedDialogue]"
-"""Opens a dialogue; the argument receives messages that belong to no request."""
+"""Function that opens a dialogue. Its argument is called with messages that answer no request."""
 BURST = 60 << 10
-"""Bytes a handler may send before it must drain, so that small messages leave in one write."""
+"""Bytes that a handler may send before it must drain. Up to this size, messages are written together."""
 TURN_S = 0.002
-"""Seconds a handler may keep sending before it must drain, so that other work gets a turn."""
+"""Seconds that a handler may send without draining. Draining lets other tasks run."""
 _numbers = count(1)
 """Connection numbers, unique in this process."""
 
@@ -47,14 +50,14 @@ def next_connection() -> int:
 
 
 class LargeFrames:
-    """Bytes of large frames in flight on the channels of one server."""
+    """Total size of the large requests that one server is handling."""
 
     def __init__(self, server: Server) -> None:
         self.bytes = 0
         self._server = server
 
     def check(self, size: int) -> None:
-        """Check the limit before a frame. Raises: RemoteProtocolError if the frame would exceed it."""
+        """Check a frame against the limit. Raises: RemoteProtocolError if the total would exceed it."""
         most = self._server.limits.large_bytes
         if self.bytes + size > most:
             raise invalid(f"requests of more than {most} bytes are in flight (max_bodies_bytes)")
@@ -75,13 +78,13 @@ class HostedDialogue:
         self.connection = next_connection()
         self.opened = time.time()
         self.closed: float | None = None
-        """Unix time when it ended, or None while it is open."""
+        """Unix time when the dialogue ended, or None while it is open."""
         self.conversation = conversation
         conversation.principal, conversation.connection = principal, self.connection
         conversation.on_terms = self._known
         self.accept = self.conversation.accept
         self.accept_message: Accept = self.conversation.accept_message
-        """Handles one decoded message; see `Conversation.accept_message`."""
+        """Function that handles one decoded message; see `Conversation.accept_message`."""
         self._recorder = recorder
         self._server = server
         self._on_close = on_close
@@ -91,17 +94,17 @@ class HostedDialogue:
 
     @property
     def revision(self) -> str:
-        """Name of the protocol revision of its session."""
+        """Protocol revision of the session."""
         return self.conversation.session.terms.revision.name
 
     @property
     def shown_revision(self) -> str:
-        """Name of the protocol revision used last."""
+        """Protocol revision of the latest message."""
         return self._revision
 
     @property
     def is_open(self) -> bool:
-        """True if a handshake took place."""
+        """True if the client has completed a handshake."""
         return self.conversation.session.is_open
 
     @property
@@ -111,10 +114,10 @@ class HostedDialogue:
 
     @property
     def outlives_connection(self) -> bool:
-        """True if a call of the handshake era is in flight, because there a lost connection cancels nothing.
+        """True if a running call must continue after the connection is lost.
 
-        A call that waits for a person does not count: the client would never receive the result of the
-        decision.
+        This is the case in revisions with a handshake, where a lost connection cancels no call. It does not
+        apply to calls that wait for a person, because the client could not receive their result.
         """
         running = self.conversation.running
         return any(not call.terms.revision.is_stateless and not call.asks_person for call in running)
@@ -131,7 +134,7 @@ class HostedDialogue:
                 call.end(LEFT)
 
     def hold(self, holds: Holds | None) -> None:
-        """Hold requests and answers for a person from now on; None stops it."""
+        """Pass messages through `holds`, where a person can stop and edit them. None ends this."""
         plain = self.conversation.accept_message
         self.accept_message = plain if holds is None else holds.guard(self.connection, plain)
         self.conversation.accept_member = None if holds is None else self.accept_message
@@ -143,7 +146,9 @@ class HostedDialogue:
             self._announce()
 
     def adopt(self, revision: str, client: str) -> bool:
-        """Serve a handshake revision without a handshake; False if it is unknown or stateless."""
+        """Use a protocol revision as if the client had sent a handshake. Return False if it is unknown or
+        stateless.
+        """
         known = BY_NAME.get(revision)
         if known is None or known.is_stateless:
             return False
@@ -152,22 +157,22 @@ class HostedDialogue:
 
     @property
     def state(self) -> SessionState:
-        """State of its session, for a process that continues it."""
+        """State of the session. Another process needs it to continue the session."""
         return self.conversation.state
 
     def restore(self, state: SessionState) -> None:
-        """Continue a session of another process.
+        """Continue a session that another process served.
 
-        Raises: RemoteProtocolError if such a session is no longer served.
+        Raises: RemoteProtocolError if this program no longer supports such a session.
         """
         self.conversation.restore(state)
 
     def catch_up(self, state: SessionState) -> None:
-        """Apply what its client sent to another replica."""
+        """Apply the messages that the client sent to another replica."""
         self.conversation.catch_up(state)
 
     def number_requests(self, mark: str, first: int) -> None:
-        """Name requests to the client `<mark>-<number>`, starting at `first`."""
+        """Give requests to the client the ids `<mark>-<number>`, with numbers from `first` upwards."""
         self.conversation.requests.number(mark, first)
 
     def hear(self, kind: str, facts: Mapping[str, Any]) -> None:
@@ -175,12 +180,14 @@ class HostedDialogue:
         self.conversation.hear(kind, facts)
 
     def leave(self) -> None:
-        """Close the dialogue because the client continues at another process; what it owns here stays."""
+        """Close the dialogue because the client continues at another process. The work it started here is
+        kept.
+        """
         self.conversation.requests.disown()
         self.close("the session continues on another connection")
 
     def end_listening(self) -> None:
-        """End the subscriptions, because the peer reads nothing more and they would not end on their own."""
+        """End the subscriptions of a peer that no longer reads. Without this they would never end."""
         for call in self.conversation.running:
             if call.method == "subscriptions/listen":
                 call.end("the client no longer listens")
@@ -216,10 +223,12 @@ class HostedDialogue:
 
 
 class FrameChannel:
-    """Connection that receives and sends frames. It is its own outlet, since all messages share one stream.
+    """Connection that receives and sends frames.
 
-    Frames sent in one turn of the loop are written and recorded together. `write` receives them and must not
-    block.
+    Answers and notifications share one stream, so the channel itself is the outlet of every request.
+
+    Frames that are sent in one turn of the loop are written and recorded together. `write` receives these
+    frames and must not block.
     """
 
     may_send = True
@@ -238,14 +247,14 @@ class FrameChannel:
         self._large = large
         self._write = write
         self._answering: dict[int, asyncio.Task[None]] = {}
-        """Tasks of requests that are not answered yet, by a local number."""
+        """Tasks that answer requests, by a local number."""
         self._begun = count()
         self._out: list[bytes] = []
         """Frames that the next flush writes."""
         self._phases: dict[int, Phases] = {}
-        """Timing of the answers in `_out`, by their index there."""
+        """Timing of the answers in `_out`, by their index in it."""
         self._size = 0
-        """Bytes in `_out` that handlers sent."""
+        """Bytes in `_out` that handlers sent with `send`."""
         self._until = 0.0
         """Monotonic time until which handlers may send without draining."""
         self._is_armed = False
@@ -254,7 +263,9 @@ class FrameChannel:
         self._may_write.set()
         self._is_open = True
         self._promised = 0
-        """Bytes reserved for large answers in progress. Written answers are counted by the writer."""
+        """Bytes reserved for large answers that are not written yet. `write` counts the bytes that it
+        received.
+        """
 
     @property
     def may_batch(self) -> bool:
@@ -262,15 +273,16 @@ class FrameChannel:
         return self.dialogue.conversation.may_batch
 
     def take(self, frame: bytes, principal: Principal | None = None, note: HttpNote | None = None) -> None:
-        """Handle a frame that arrived. `principal` is its sender; None for the dialogue's principal."""
+        """Handle a frame that arrived from `principal`. None stands for the dialogue's principal."""
         self.take_all((frame,), principal, note)
 
     def take_all(
         self, frames: Sequence[bytes], principal: Principal | None = None, note: HttpNote | None = None
     ) -> None:
-        """Handle frames that arrived together. `note` is the HTTP context of a single frame.
+        """Handle frames that arrived together. `note` is the HTTP context and requires a single frame.
 
-        Requests that need no handler are answered on return. Handlers start in the next turn of the loop.
+        When this method returns, requests that need no handler are answered. Handlers start in the next turn
+        of the loop.
         """
         messages, doubtful = list[Any](), list[int]()
         for place, frame in enumerate(frames):
@@ -299,7 +311,7 @@ class FrameChannel:
         self.flush()
 
     def send(self, message: bytes) -> None:
-        """Queue one message; it is recorded and written at the next flush."""
+        """Queue one message. The next flush records and writes it."""
         if self._is_open:
             self._out.append(message)
             self._size += len(message)
@@ -320,7 +332,7 @@ class FrameChannel:
             self._write(frames)
 
     async def drain(self) -> None:
-        """Flush, then give other tasks and the peer a turn; wait while the peer reads too slowly."""
+        """Flush, let other tasks run, and wait if the peer reads too slowly."""
         self.flush()
         await asyncio.sleep(0)
         if not self._may_write.is_set():
@@ -329,23 +341,23 @@ class FrameChannel:
         self.must_drain = self._size >= BURST
 
     def pause(self) -> None:
-        """Stop sending, because the peer reads too slowly."""
+        """Make handlers wait in `drain`, because the peer reads too slowly."""
         self._may_write.clear()
         self.must_drain = True
 
     def resume(self) -> None:
-        """Send again, because the peer has caught up."""
+        """Let handlers send again, because the peer has read enough."""
         self._may_write.set()
 
     async def reserve(self, size: int) -> None:
-        """Wait until an answer of this size in bytes may be held in memory. Raises: AnswerRefused."""
+        """Wait until memory for an answer of this size in bytes is available. Raises: AnswerRefused."""
         if self._is_open:
             await UNREAD.reserve(size, self._promise)
 
     def _promise(self, size: int) -> None:
         if not self._is_open:
-            return  # closed: nothing more is written, and the reservation was undone
-        size = max(size, -self._promised)  # a flush may have released it already
+            return  # `close` has already released the reservation
+        size = max(size, -self._promised)  # a flush may already have released part of it
         self._promised += size
         UNREAD.promise(size)
 
@@ -357,11 +369,11 @@ class FrameChannel:
         return False
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Return False; the owner of the pipe ends it."""
+        """Return False. Only the owner of a pipe can end it."""
         return False
 
     async def _answer(self, number: int, work: Coroutine[Any, Any, Reply], size: int) -> None:
-        """Answer one request. `size` is the size of a large frame in bytes, or 0 for a small one."""
+        """Answer one request. `size` is the size of its frame in bytes, or 0 if the frame is not large."""
         try:
             self._answered(await work)
         finally:
@@ -391,7 +403,7 @@ class FrameChannel:
             self._out.append(body)
             if not self._is_armed:
                 if len(self._answering) > 1:
-                    self._arm()  # other requests may finish in this turn as well
+                    self._arm()  # answers to other requests may become ready in the same turn
                 else:
                     self.flush()
 
@@ -401,7 +413,10 @@ class FrameChannel:
 
 
 class Pipe(FrameChannel):
-    """Newline-delimited frames over any byte stream. `send_bytes` receives the output and must not block."""
+    """Connection that receives and sends newline-delimited frames over any byte stream.
+
+    `send_bytes` receives the output and must not block.
+    """
 
     def __init__(
         self,
@@ -416,9 +431,10 @@ class Pipe(FrameChannel):
     ) -> None:
         """Open the dialogue of the pipe.
 
-        `keeps_something` returns True if clients may still ask for work that was started here. `session` is
-        the mark of a session that other processes may have served before. `environment` is that of the
-        peer's process, without secrets; None if the peer runs in this process's environment.
+        `keeps_something` returns True if clients may still ask for results of work that was started here.
+        `session` identifies a session that another process may have served before. `environment` has the
+        environment variables of the peer's process, without secrets. It is None if the peer has the
+        environment of this process.
         """
         super().__init__(open_dialogue, recorder, large, self._write_lines)
         self.dialogue.conversation.environment = environment
@@ -434,7 +450,10 @@ class Pipe(FrameChannel):
 
     @property
     def is_identified(self) -> bool:
-        """True if bytes may be fed; False while a token is checked, which `identify` waits for."""
+        """True if `feed` may be called.
+
+        While False, call `identify`, which waits for the check of the token.
+        """
         if self.token is None:
             return True
         self.token.apply()
@@ -450,7 +469,10 @@ class Pipe(FrameChannel):
             await self.token.settled()
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes, in any split. Requests that need no handler are answered on return."""
+        """Handle the next bytes, which may end anywhere in a line.
+
+        When this method returns, requests that need no handler are answered.
+        """
         if self.token is not None:
             self.token.apply()
         frames = self._framer.feed(data)
@@ -483,9 +505,9 @@ class Pipe(FrameChannel):
         super().close(reason)
 
     def leave(self) -> ClientState | None:
-        """Close the pipe silently so that another server can continue; return the state of the client.
+        """Close the pipe without an error so that another server can continue; return the client's state.
 
-        Returns None, and does nothing, while a call of the peer runs or its work is kept here.
+        Returns None and leaves the pipe open if the peer has a running call, or if its work is kept here.
         """
         from mcpdesk.transports.replay import LISTEN, ClientState, pending_listener
 

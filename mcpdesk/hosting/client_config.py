@@ -14,40 +14,41 @@ from mcpdesk.client.configs.own_program import own_command
 from mcpdesk.errors import DeskUserError
 
 Over = Literal["stdio", "http", ""]
-"""Transport between a client and a server; empty for the one that suits the client best."""
+"""Transport between a client and a server. Empty to use the client's preferred transport."""
 
 
 class ServerAddress(NamedTuple):
-    """Ways for a client to reach a server: its command, and its URL if it is served over HTTP."""
+    """Command and URL with which a client reaches a server."""
 
     server: str
     """Name of the server."""
     folder: str
     url: str = ""
-    """URL over HTTP; empty if it is not served over HTTP, `unix:PATH` on a socket."""
+    """HTTP URL, or `unix:PATH` on a Unix socket. Empty if the server is not served over HTTP."""
     key: str = ""
-    """API key that callers must send; empty for none."""
+    """API key that callers must send. Empty if none is required."""
     header: str = "X-API-Key"
     mode: str = ""
     command: tuple[str, ...] = ()
-    """Command that starts this program from any folder; empty for `own_command`."""
+    """Command that starts this program from any folder. Empty to use `own_command`."""
     program: tuple[str, ...] = ()
-    """Command of an upstream server that is a program; this program is started in front of it."""
+    """Command of an upstream server that is a program. The client then starts this program, which starts it.
+    """
     needs_token: bool = False
-    """True if nothing on the server can be used without a bearer token."""
+    """True if every request needs a bearer token."""
     has_login: bool = False
     """True if clients over HTTP can get a token from an authorization server."""
     token: str = ""
-    """Bearer token of the client; empty for none."""
+    """Bearer token of the client. Empty if it has none."""
 
     @property
     def is_served(self) -> bool:
-        """True if clients can use the URL."""
+        """True if the server has a URL that clients can use. Clients cannot use a Unix socket."""
         return self.url.startswith("http")
 
     @property
     def address(self) -> str:
-        """URL, including the mode."""
+        """URL with the mode as a query parameter."""
         return f"{self.url}?mode={quote(self.mode)}" if self.mode else self.url
 
     @property
@@ -123,7 +124,7 @@ def _remote(facts: ServerAddress) -> dict[str, Any]:
 def _listed(
     root: str, make: Callable[[ServerAddress], dict[str, Any]], **more: str
 ) -> Callable[[ServerAddress], str]:
-    """Return a function that makes a JSON file with the server under its name."""
+    """Return a function that writes a JSON file in which `root` maps the server's name to its entry."""
     return lambda facts: json.dumps(
         {root: {facts.server: {**more, **make(facts)}}}, indent=2, ensure_ascii=False
     )
@@ -131,7 +132,7 @@ def _listed(
 
 def _claude_pipe(facts: ServerAddress) -> str:
     given = "".join(f"--env {shlex.quote(f'{name}={value}')} " for name, value in facts.environment.items())
-    # `--env` takes several values, so another option must follow, or it would take the name as a value.
+    # `--env` accepts several values. Without another option after it, it would read the name as a value.
     given += "--transport stdio " if given else ""
     return f"claude mcp add {given}{_claude_name(facts)} -- {shlex.join(facts.pipe)}"
 

@@ -1,4 +1,4 @@
-"""Runs a core on an event loop, or on a separate thread beside a screen."""
+"""Functions that run a core on an event loop, in this thread or in a separate one beside a screen."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 STOP_S = 5.0
-"""Seconds that `CoreThread.stop` waits for a core that is stuck."""
+"""Seconds that `CoreThread.stop` waits for a core. A core that does not stop in time is left running."""
 LEFTOVERS_S = 1.0
-"""Seconds for remaining tasks to end after cancellation, once the core has stopped."""
+"""Seconds that remaining tasks have to end after they are cancelled."""
 
 _log = logging.getLogger(__name__)
 
 
 class CoreThread:
-    """Runs a host on a separate thread, so that hosted code cannot block the screen.
+    """Separate thread that runs a host, so that hosted code cannot block the screen.
 
-    `started` completes when the host serves, or holds the exception that prevented it.
+    `started` has a result when the host serves. If the host cannot start, it has the exception.
     """
 
     def __init__(self, host: Host) -> None:
@@ -40,7 +40,7 @@ class CoreThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the host if it was started, and wait up to `STOP_S`; a core that is stuck is left running."""
+        """Stop the host if it was started, and wait up to `STOP_S` seconds."""
         if self._thread.ident is None:
             return
         self.host.call_soon(self._end)
@@ -58,7 +58,7 @@ class CoreThread:
         try:
             await self.host.start()
         except BaseException as error:
-            # The starter of the thread reports the error, because a thread cannot raise to its starter.
+            # A thread cannot raise to the code that started it. That code reads the exception from `started`.
             self.started.set_exception(error)
             await self.host.stop()
             return
@@ -68,10 +68,11 @@ class CoreThread:
 
 
 def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
-    """Run the main coroutine of a core on a new loop; without a `factory`, the platform's default loop.
+    """Run the main coroutine of a core on a new event loop.
 
-    `sys.exit()` in a task left by hosted code would stop any loop: here it is logged and the loop continues.
-    Tasks that hosted code leaves running at the end have `LEFTOVERS_S` seconds to end.
+    Without a `factory` the loop is the platform's default loop. `sys.exit()` in a task of hosted code is
+    logged and does not stop the loop. When `main` has ended, tasks of hosted code are cancelled and have
+    `LEFTOVERS_S` seconds to end.
     """
     share_among_threads()
     loop = factory() if factory is not None else asyncio.new_event_loop()
@@ -85,10 +86,11 @@ def run(main: Coroutine[Any, Any, T], factory: LoopFactory | None = None) -> T:
 
 
 def loop_factory(host: Host | None = None) -> LoopFactory | None:
-    """Return the factory of uvloop's event loops if it is installed, else of loops that `host` observes.
+    """Return a function that creates event loops.
 
-    None without a host and uvloop, for the platform's default. A uvloop loop cannot be observed, so front
-    ends poll.
+    If uvloop is installed, it creates uvloop's loops. `host` cannot observe these, so front ends poll.
+    Otherwise it creates loops that `host` observes. Without uvloop and `host`, return None for the platform's
+    default.
     """
     try:
         import uvloop

@@ -1,4 +1,4 @@
-"""One hosted server as seen by transports, and its open dialogues."""
+"""One hosted server as transports use it, and its open dialogues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MISTAKEN = "it has an error; the desk and `mcpdesk check` show it"
 
 
 def summary_of(dialogue: HostedDialogue) -> ClientSummary:
-    """Return the facts about a dialogue that is open or has ended."""
+    """Summarize an open or closed dialogue for a front end."""
     conversation, latency = dialogue.conversation, dialogue.conversation.latency
     mode, caller = conversation.dispatcher.server.mode, conversation.principal.title
     return ClientSummary(
@@ -64,12 +64,15 @@ class PastCalls:
 
 
 class HostedEndpoint:
-    """One server of this core, as seen by transports."""
+    """One server of this core, as transports use it."""
 
     def __init__(
         self, server: Server, services: Services, recorder: Recorder, whole: HostedEndpoint | None = None
     ) -> None:
-        """`whole` is the endpoint of the server with all items, if this one serves the subset of a mode."""
+        """Create the endpoint of a server.
+
+        If the server offers only the tools of a mode, `whole` is the endpoint that offers all of them.
+        """
         self.server = server
         self.recorder = recorder
         self.key = f"{server.name}?mode={server.mode}" if server.mode else server.name
@@ -79,7 +82,7 @@ class HostedEndpoint:
         self.dialogues: dict[int, HostedDialogue] = {}
         self.former = FormerClients()
         self.modes: dict[str, HostedEndpoint] = {}
-        """Endpoints of the same server in the modes that clients have requested, by mode."""
+        """Endpoints of the same server in the modes that clients have requested, by name of the mode."""
         self.past = PastCalls()
         if whole is not None:
             self.dialogues, self.past, self.former = whole.dialogues, whole.past, whole.former
@@ -87,7 +90,7 @@ class HostedEndpoint:
         self.large = LargeFrames(server)
         self._gateway: GatewayEndpoint | None = None
         self.holds: Holds | None = None if whole is None else whole.holds
-        """Store of held messages; None if no messages were ever held."""
+        """Store of held messages, or None if no messages were ever held."""
 
     @property
     def name(self) -> str:
@@ -101,9 +104,9 @@ class HostedEndpoint:
 
     @property
     def refusal(self) -> str:
-        """Message for every caller while the server is withheld; empty if it is served.
+        """Message to every caller while the server is withheld. Empty if it is served.
 
-        It contains no text from the folder, because every caller can read it.
+        Every caller can read it, so it contains no text from the folder.
         """
         return f"{self.name} is not served: {WITHHELD}" if self.server.withheld else ""
 
@@ -118,8 +121,8 @@ class HostedEndpoint:
     ) -> HostedDialogue:
         """Open a dialogue, in the gateway dialect or in standard MCP.
 
-        `is_heard` returns True while this replica sends change notifications to the client; None means
-        always.
+        `is_heard` returns True if this replica must send change notifications to the client. None means that
+        it always must.
         """
         conversation = self._conversation(transport, peer, push, is_heard, speaks_gateway)
         dialogue = HostedDialogue(conversation, self.recorder, self.name, self.forget, principal)
@@ -129,7 +132,7 @@ class HostedEndpoint:
         return dialogue
 
     def hold(self, holds: Holds) -> None:
-        """Hold messages of all clients for a person from now on, or stop holding them if `holds` is off."""
+        """Pass the messages of all clients through `holds`, where a person can stop them."""
         for endpoint in (self, *self.modes.values()):
             endpoint.holds = holds
         for dialogue in self.dialogues.values():
@@ -146,7 +149,7 @@ class HostedEndpoint:
     ) -> FrameChannel:
         """Open a dialogue over frames.
 
-        `opening` has the headers of the request that opened it; None without HTTP.
+        `opening` has the headers of the HTTP request that opened it. None if the transport is not HTTP.
         """
 
         def open_dialogue(push: Callable[[bytes], None]) -> HostedDialogue:
@@ -179,7 +182,7 @@ class HostedEndpoint:
 
     @property
     def gateway(self) -> GatewayEndpoint:
-        """The same server for clients of the gateway dialect."""
+        """This server for clients that use the gateway dialect."""
         if self._gateway is None:
             self._gateway = GatewayEndpoint(self)
         return self._gateway
@@ -197,12 +200,15 @@ class HostedEndpoint:
             return Conversation(self.dispatcher, transport, peer, push, None, is_heard)
         from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
-        # WebSocket peers of the dialect expect notifications about their jobs.
+        # Clients of the gateway dialect that use WebSocket expect notifications about their jobs.
         dialect = GatewayDialect(push if transport == "websocket" else None)
         return Conversation(self.dispatcher, transport, peer, push, dialect, is_heard)
 
     def in_mode(self, view: Server) -> HostedEndpoint:
-        """Return the endpoint of a view of the server. Its dialogues are registered with this endpoint."""
+        """Return the endpoint that serves a mode.
+
+        This endpoint and the returned one share their dialogues.
+        """
         kept = self.modes.get(view.mode)
         if kept is None:
             kept = HostedEndpoint(view, self.dispatcher.services, self.recorder, self)
@@ -210,12 +216,12 @@ class HostedEndpoint:
         return kept
 
     def forget_offers(self) -> None:
-        """Clear the cached offers after the server was loaded again."""
+        """Clear the cached tool lists after the server was loaded again."""
         for endpoint in (self, *self.modes.values()):
             endpoint.dispatcher.offers.forget()
 
     def forget(self, dialogue: HostedDialogue) -> None:
-        """Record the facts of a dialogue that has ended."""
+        """Remove a dialogue that has ended, and keep a summary of it."""
         self.dialogues.pop(dialogue.connection, None)
         if self.holds is not None:
             self.holds.forget(dialogue.connection)
@@ -266,13 +272,13 @@ class HostedEndpoint:
 
 
 def hold_all(endpoints: Mapping[str, HostedEndpoint], holds: Holds) -> None:
-    """Hold messages of the clients of several servers from now on, or stop holding them."""
+    """Pass the messages of the clients of several servers through `holds`."""
     for endpoint in endpoints.values():
         endpoint.hold(holds)
 
 
 class GatewayEndpoint:
-    """The server of `base` in the gateway dialect. Its dialogues are registered with `base`."""
+    """The server of `base` for clients that use the gateway dialect. `base` keeps the dialogues."""
 
     def __init__(self, base: HostedEndpoint) -> None:
         self.key = f"gateway:{base.key}"
@@ -297,7 +303,7 @@ class GatewayEndpoint:
 
     @property
     def refusal(self) -> str:
-        """Message for every caller while the server is withheld; empty if it is served."""
+        """Message to every caller while the server is withheld. Empty if it is served."""
         return self._base.refusal
 
     @property
@@ -344,5 +350,5 @@ class GatewayEndpoint:
         opening: Mapping[str, str] | None = None,
         principal: Principal = OPEN,
     ) -> FrameChannel:
-        """Open a dialogue over frames: as `HostedEndpoint.channel`."""
+        """Open a dialogue over frames. The arguments are those of `HostedEndpoint.channel`."""
         return self._base.channel(transport, peer, write, opening, principal, speaks_gateway=True)

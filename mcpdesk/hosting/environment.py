@@ -1,10 +1,10 @@
-"""Environment and interpreter settings of this process, with the variables of a folder.
+"""Environment variables and interpreter settings of this process.
 
 Linux shows a process's memory and initial environment (`/proc/PID/environ`) to every process of the same
 user, including programs that hosted code starts.
 
-The interpreter settings were measured in November 2026 on two shared cores, calling an echo tool over stdio
-one call at a time:
+The interpreter settings were measured in November 2026 on two shared cores. A client called an echo tool over
+stdio, one call at a time:
 
 - While a plain `def` tool computes in its thread, 7,664 calls a second with the short switch interval and
   2,019 with Python's default of 5 ms (99th percentile 1.5 and 9.1 ms). A busy screen is such a thread, too.
@@ -27,9 +27,9 @@ from mcpdesk.settings import is_setting, read_env_files
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SWITCH_INTERVAL_S = 0.0002
-"""Seconds a thread may hold the interpreter while another one waits for it."""
+"""Seconds that a thread may hold the interpreter lock while another thread waits for it."""
 COLLECTOR_THRESHOLDS = (10_000, 20, 50)
-"""The collector does not track traffic records, so a collection can be rare without missing much."""
+"""Thresholds of the garbage collector. It does not track traffic records, so it may run rarely."""
 
 
 Variables = dict[str, str]
@@ -37,10 +37,10 @@ Variables = dict[str, str]
 
 
 class FolderVariables:
-    """Adds the non-setting variables of one folder's env files to the environment.
+    """Variables of one folder's env files that this program adds to the environment.
 
-    A variable that is already in the environment, or that an earlier folder set, is not changed. Variables
-    that control other programs, such as `PATH` and `LD_PRELOAD`, are left out.
+    Settings are not added. Neither are variables that control other programs, such as `PATH` and
+    `LD_PRELOAD`. A variable that the environment already has keeps its value.
     """
 
     def __init__(self, folder: Path, environment: MutableMapping[str, str] = os.environ) -> None:
@@ -50,7 +50,7 @@ class FolderVariables:
         """Names of the variables that this folder added to the environment."""
 
     def read(self) -> Variables:
-        """Read the files, on any thread. Raises: DeskUserError for an invalid line."""
+        """Read the env files. May be called on any thread. Raises: DeskUserError for an invalid line."""
         wanted = {}
         for name, value, place in read_env_files(self._folder):
             if not NAME.fullmatch(name) or "\0" in value:
@@ -61,7 +61,7 @@ class FolderVariables:
         return wanted
 
     def put(self, wanted: Variables) -> None:
-        """Add these variables to the environment, and remove others that an earlier call added."""
+        """Add these variables to the environment, and remove variables that only an earlier call added."""
         for name in self._given - wanted.keys():
             self._environment.pop(name, None)
         self._given &= wanted.keys()
@@ -72,7 +72,7 @@ class FolderVariables:
 
     @property
     def given(self) -> dict[str, str]:
-        """Variables of the files that are in the environment."""
+        """Variables of the env files that are now in the environment."""
         return {name: self._environment[name] for name in self._given if name in self._environment}
 
     def withdraw(self) -> None:
@@ -83,7 +83,7 @@ class FolderVariables:
 
 
 SET_DUMPABLE = 4
-"""Option of prctl(2). A process that cannot be dumped cannot be inspected without privileges either."""
+"""Option of prctl(2). Unprivileged processes cannot read the memory of a process that is not dumpable."""
 
 
 def make_private() -> None:
@@ -108,7 +108,7 @@ def make_private() -> None:
 
 
 def withhold(variables: Iterable[str]) -> None:
-    """Hide variables from child processes; `os.environ` still has them."""
+    """Hide variables from child processes. They stay in `os.environ`."""
     for name in variables:
         if name in os.environ:
             os.unsetenv(name)
@@ -126,7 +126,9 @@ def _environment_strings(library: object) -> set[int]:
 
 
 def share_among_threads() -> None:
-    """Make threads switch often, so that neither a screen nor a plain tool delays answers."""
+    """Shorten the switch interval of threads, so that a screen or a plain `def` tool does not delay
+    answers.
+    """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
 
 

@@ -1,4 +1,4 @@
-"""Detects that the core's loop is stuck, and the line of code that blocks it."""
+"""Detection of hosted code that blocks the core's event loop."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ STUCK_S = 0.5
 
 
 class Stuck(Struct, frozen=True):
-    """Report that the core's loop is stuck, with the place in the code."""
+    """Report that code blocks the core's loop, with the line of that code."""
 
     seconds: float
     tool: str
     where: str
-    """Place such as `tools/slow.py:14`; empty if it is not in a hosted folder."""
+    """Source line such as `tools/slow.py:14`. Empty if the code is not in a hosted folder."""
     folder: str = ""
-    """The hosted folder, if the place is in one."""
+    """Hosted folder that contains the code, if any."""
 
 
 class Heartbeat:
-    """Detects a loop that is stuck. May be called on any other thread.
+    """Detector of an event loop that is stuck because code blocks it.
 
-    If `turns` observes the loop, it is checked only while it runs, at no cost while it is idle. Any other
-    loop gets a timer that beats.
+    If `turns` observes the loop, the loop is checked only while it runs. On any other loop a timer records
+    the time at intervals (a beat).
 
     `folders` returns the hosted folders. `tool_at` returns the tool whose function begins on one of the given
-    lines of a file. `on_stuck` is called, on a separate thread, each time code of a hosted folder blocks the
-    loop.
+    lines of a file. `on_stuck` is called on a separate thread, once each time code of a hosted folder blocks
+    the loop.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Heartbeat:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to beat on the running loop."""
+        """Begin to check the running loop."""
         self._thread_id = threading.get_ident()
         self._over.clear()
         self._running.clear()
@@ -72,7 +72,7 @@ class Heartbeat:
         threading.Thread(target=self._watch, name="heartbeat", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop beating; the loop no longer counts as stuck."""
+        """Stop checking. The loop no longer counts as stuck."""
         self._thread_id = 0
         self._over.set()
         self._running.set()
@@ -80,7 +80,7 @@ class Heartbeat:
             self._handle.cancel()
 
     def stuck(self) -> Stuck | None:
-        """Return where the loop is stuck, or None if it is not. Call from another thread."""
+        """Return a report if the loop is stuck, or None. Call it on another thread."""
         silent_s = self._silent_s()
         if not self._thread_id or silent_s < STUCK_S:
             return None
@@ -110,13 +110,13 @@ class Heartbeat:
                     self._running.wait()
                 continue
             stuck = self.stuck()
-            is_authors = stuck is not None and bool(stuck.where)  # importing libraries blocks it, too
+            is_authors = stuck is not None and bool(stuck.where)  # imports block, too
             if stuck is not None and is_authors and not was_stuck:
                 self._on_stuck(stuck)
             was_stuck = is_authors
 
     def _place(self, innermost: FrameType) -> tuple[str, str, str]:
-        """Return the running tool, the innermost line of the folder's own code, and the folder."""
+        """Return the running tool, its innermost source line in a hosted folder, and that folder."""
         folders, where, found = self._folders(), "", ""
         frame: FrameType | None = innermost
         while frame is not None:

@@ -1,7 +1,7 @@
-"""Bearer token of a dialogue: the principal it identifies, for as long as it is valid.
+"""Bearer token of a dialogue. While the token is valid, it determines the dialogue's principal.
 
-The person at the desk enters one for a dialogue within this process, which does not store it. A client over
-stdio has one in its environment.
+The person at the desk enters a token for a dialogue within this process; it is not stored. A client over
+stdio passes a token in its environment.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ log = logging.getLogger("mcpdesk.auth")
 
 
 class UncheckedToken(ValueError):
-    """A token that cannot be checked now. It may be valid."""
+    """The token cannot be checked now, but may be valid."""
 
 
 class TokenView(Struct, frozen=True):
-    """Principal of a token, for a front end."""
+    """Principal of a token, as a front end shows it."""
 
     name: str
     scopes: frozenset[str]
-    """Scopes of the token, including those they imply."""
+    """Scopes of the token, including the scopes that these imply."""
     expires: float | None = None
     """Unix time in seconds when it expires, or None."""
     ended: str = ""
-    """Reason why it is no longer valid, worded to follow `it`; empty while it is valid."""
+    """Reason why the token is no longer valid, as a clause after `it`. Empty while it is valid."""
 
 
 class _Held(NamedTuple):
-    """Principal of a token, and the access rules under which it was valid."""
+    """Principal of a token, and the access rules that accepted it."""
 
     principal: Principal
     access: Access
 
     @property
     def lacks(self) -> frozenset[str]:
-        """Scopes that every request needs and the token does not have."""
+        """Scopes that every request needs and that the token lacks."""
         return self.access.scopes - self.principal.scopes
 
 
 class HeldToken:
-    """Token of one dialogue, checked once with the server's access rules.
+    """Token of one dialogue. The server's access rules check it once.
 
-    `access` returns the current rules, `identify` sets the dialogue's principal, and `run` schedules a
-    function on the core's loop, from any thread.
+    `access` returns the current rules. `identify` sets the dialogue's principal. `run` schedules a function
+    on the core's loop and may be called on any thread.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class HeldToken:
         self._checks: set[asyncio.Task[_Held]] = set()
 
     def view(self) -> TokenView | None:
-        """Principal of the token, or None without a token. May be called on any thread."""
+        """Principal of the token, or None without a token. May be read on any thread."""
         held = self._held
         if held is None:
             return None
@@ -81,11 +81,11 @@ class HeldToken:
         return TokenView(who.name, who.scopes, who.expires, self._end_of(held))
 
     def give(self, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Check a token and use its principal from now on. May be called on any thread.
+        """Check a token, and use its principal from now on. May be called on any thread.
 
-        The future's result is the scopes in `needs` that the token does not have; if there are any, the token
-        is not used. It fails with ValueError and the reason for an invalid token. Cancelling it in time
-        changes nothing.
+        The future's result lists the scopes in `needs` that the token lacks. If it lacks any, it is not used.
+        For an invalid token the future fails with a ValueError that has the reason. If the future is
+        cancelled before the check ends, nothing changes.
         """
         done: Future[tuple[str, ...]] = Future()
 
@@ -107,7 +107,10 @@ class HeldToken:
         self._run(forget)
 
     def apply(self) -> None:
-        """Set the dialogue's principal to that of a valid token. On the core's loop, before a send."""
+        """Set the dialogue's principal: that of the token while it is valid, else the anonymous one.
+
+        Called on the core's loop before a message is sent.
+        """
         held = self._held
         self._identify(OPEN if held is None or self._end_of(held) else held.principal)
 
@@ -137,7 +140,10 @@ class HeldToken:
         done.set_result(lacking)
 
     async def _verified(self, text: str) -> _Held:
-        """Check a token. Raises: ValueError with the reason, worded to follow `it`; UncheckedToken."""
+        """Check a token.
+
+        Raises: ValueError with the reason, as a clause after `it`; UncheckedToken.
+        """
         from mcpdesk.auth.keys import KeysMissing
         from mcpdesk.auth.principal import Rejected
 
@@ -149,7 +155,7 @@ class HeldToken:
         except KeysMissing as reason:
             raise UncheckedToken(f"it cannot be checked now: {reason}") from None
         except Exception:
-            # A traceback shows local values, and the token is among them, so the cause is dropped.
+            # A traceback shows local variables, including the token. `from None` drops the cause.
             log.exception("a token could not be checked")
             raise ValueError("it cannot be checked now") from None
         if held.lacks:
@@ -164,7 +170,7 @@ class HeldToken:
 
 
 class ClientToken:
-    """Bearer token in the environment of a client over stdio. Used on the core's loop."""
+    """Bearer token in the environment of a client over stdio. Use it on the core's loop."""
 
     def __init__(
         self,
@@ -175,7 +181,7 @@ class ClientToken:
     ) -> None:
         """`access` and `identify` are those of `HeldToken`.
 
-        `report` is called with the reason if the token is not valid, or no longer valid.
+        `report` is called with the reason when the token is invalid or has become invalid.
         """
         self._held = HeldToken(access, identify, lambda function: function())
         self._access = access
@@ -185,9 +191,9 @@ class ClientToken:
         self._reported = ""
         """Reason that was reported last."""
         self._checked: Access | None = None
-        """Access rules of the latest check, or None before the first one."""
+        """Access rules used in the latest check, or None before the first one."""
         self._is_unchecked = False
-        """True if the latest check could not be completed, so that it must be repeated."""
+        """True if the latest check could not be completed and must be repeated."""
         self._checking: asyncio.Task[None] | None = None
         self._delays = False
         """True if frames must wait for the running check."""
@@ -195,20 +201,23 @@ class ClientToken:
 
     @property
     def is_settled(self) -> bool:
-        """False if frames must wait for `settled`, because the token is checked under new access rules."""
+        """False while the token is checked under changed access rules.
+
+        Frames must then wait for `settled`.
+        """
         return not (self._delays and self._is_checking)
 
     async def settled(self) -> None:
-        """Wait until the token is checked for the current access rules."""
+        """Wait until the token is checked under the current access rules."""
         self.apply()
         while not self.is_settled and self._checking is not None:
             await asyncio.wait({self._checking})
             self.apply()
 
     async def check(self) -> None:
-        """Use the token's principal for the dialogue, if the token is valid.
+        """Check the token, and use its principal if it is valid.
 
-        Without `auth.jwt` the token is ignored.
+        If the manifest has no `auth.jwt`, the token is ignored.
         """
         while self._checked is not (access := self._access()) or self._is_unchecked:
             self._checked, self._is_unchecked = access, False
@@ -229,10 +238,10 @@ class ClientToken:
                 self._reported = ""
 
     def apply(self) -> None:
-        """Stop using a token that is no longer valid, and check it again if it may be valid now.
+        """Stop using a token that is no longer valid, and start a check if one is needed.
 
-        Called before frames are handled. Frames wait for a check under changed access rules, but not for the
-        repetition of one that failed because of missing keys.
+        Called before frames are handled. Frames wait for a check under changed access rules. They do not wait
+        for the repetition of a check that failed because keys were missing.
         """
         if self._is_closed:
             return
@@ -242,7 +251,7 @@ class ClientToken:
             self._refuse(held.ended)
         has_changed = self._checked is not self._access()
         if self._is_checking:
-            self._delays |= has_changed  # the running check continues with the new rules
+            self._delays |= has_changed  # `check` repeats itself with the new rules
         elif has_changed or self._is_unchecked:
             self._delays = has_changed
             self._checking = asyncio.create_task(self.check())

@@ -1,4 +1,4 @@
-"""A core: hosted folders, their endpoints, and everything that listens for clients. It runs on one loop."""
+"""A core: the hosted folders, their endpoints, and the listeners for clients. It runs on one event loop."""
 
 from __future__ import annotations
 
@@ -66,12 +66,14 @@ HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
 """Folders to host, and upstream servers to connect to."""
 DRAWING_S = 1.5
 ROUND_KEY = "request-state-key"
-"""File in the state folder with the key that signs `requestState`, used unless a secret is set."""
+"""Name of the file in the state folder with the key that signs `requestState`. A configured secret replaces
+it.
+"""
 REMOVED = "its server was removed"
 
 
 class Host:
-    """One core. Call its methods on the core's loop, unless stated otherwise."""
+    """One core. Call its methods on the core's loop, except where a docstring allows any thread."""
 
     def __init__(self, plan: HostPlan) -> None:
         self.plan = plan
@@ -115,25 +117,31 @@ class Host:
         self.passed = self._hosted_upstreams.passed
         """Pass-through servers, by name."""
         self.on_roots: list[Callable[[], None]] = []
-        """Called after the roots changed, in addition to the upstream servers."""
+        """Functions to call after the roots changed. The upstream servers are notified separately."""
         self.stuck_folders = StuckFolders(self.folders, self.journal, self.turns)
         self.is_draining = False
-        """True if the core only finishes running calls."""
+        """True if the core accepts no new clients and only finishes running calls."""
         self.http: HttpService | None = None
-        self.jobs: HostedJobs  # not set before the core listens for HTTP
+        self.jobs: HostedJobs  # set when the core begins to listen for HTTP
         self._key = ""
-        """API key that callers over HTTP must send; empty before one was needed."""
+        """API key that callers over HTTP must send. Empty until one is needed."""
         self.operator = Operator(settings.operator_key)
-        """The operator's credential, and the browsers that signed in with it."""
+        """The operator's key, and the browsers that signed in with it."""
         self.board: Callable[[], LinkBoard] | None = None
-        """Returns the content of the dashboard, on any thread. None without a dashboard."""
+        """Function that returns the content of the dashboard, on any thread. None without a dashboard."""
         self._kept_jobs = KeptJobs(
             self.services, self.journal, self.by_name, self.replicas, lambda: self.is_draining
         )
         self.read_targets: Callable[[str, Collection[str], Settings, str], HostTargets] | None = None
-        """Parses a text, given taken names, settings and the approved content. None if not supported."""
+        """Function that parses the text a person enters to add servers.
+
+        Its arguments are the text, the names in use, the settings and the approved content. None if this core
+        cannot add servers.
+        """
         self.read_untrusted: Callable[[str, Settings], UntrustedFile | None] = lambda text, settings: None
-        """Returns the file in a text whose content the person must approve first, if any."""
+        """Function that returns the configuration file named in a text if a person must approve its content
+        first.
+        """
         pipes = PipeOpener(self.endpoint, self.folders, self.hidden_variables, self.journal, settings)
         self.open_pipe = pipes.open
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
@@ -142,19 +150,19 @@ class Host:
         self._capture_watch: asyncio.Task[None] | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._names = NamedLocks()
-        """Held while a server of the name is added or removed."""
+        """Locks by server name. One is held while a server of that name is added or removed."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._parts: list[HostPart] = []
-        """Parts of features, in the order of their start."""
+        """Parts that features added, in the order of their start."""
         self.watch: ExchangeWatch | None = None
-        """Observer of exchanges with upstream servers, if a part has one."""
+        """Observer of exchanges with upstream servers, or None."""
         self._began = time.monotonic()
         self._drawn = asyncio.Event()
         self._pending: list[Callable[[], object]] = []
 
     @property
     def replicas(self) -> ReplicaGroup | None:
-        """Replicas this core belongs to, or None if it shares nothing."""
+        """Group of replicas that this core belongs to, or None if it shares nothing."""
         return None if self._sharing is None else self._sharing.group
 
     @cached_property
@@ -166,14 +174,14 @@ class Host:
 
     @cached_property
     def peers(self) -> FolderPeers:
-        """Other processes that use the state files of its folders."""
+        """Other processes that use the same state files."""
         from mcpdesk.hosting.folder.state_peers import FolderPeers
 
         return FolderPeers(self.journal, self.state_dir)
 
     @property
     def inbox(self) -> Inbox:
-        """Questions for a person."""
+        """Inbox with the questions for a person."""
         return self.services.inbox
 
     @property
@@ -183,7 +191,9 @@ class Host:
 
     @property
     def unready(self) -> str:
-        """Reason not to send clients here, such as that all servers are withheld; empty if it is ready."""
+        """Reason why new clients should not be sent here, for example that all servers are withheld. Empty if
+        ready.
+        """
         if self.is_draining:
             return "it is ending: running calls finish, and another process serves new clients"
         refusals = [endpoint.refusal for endpoint in self.endpoints()]
@@ -204,7 +214,7 @@ class Host:
 
     @cached_property
     def rules(self) -> Rules:
-        """Rules for callers over HTTP, cached until something changes."""
+        """Rules for callers over HTTP. Cached until `_refresh_rules`."""
         from mcpdesk.auth import api_key
 
         settings = self.settings
@@ -216,7 +226,7 @@ class Host:
 
     @property
     def protection(self) -> str:
-        """A value of `link.Protection`."""
+        """Protection of the HTTP address, as a value of `link.Protection`."""
         if self.plan.http and (self.http is None or not self.http.address):
             return "starting"
         if self.http is None or not self.http.address:
@@ -229,7 +239,7 @@ class Host:
 
     @property
     def is_exposed(self) -> bool:
-        """True if other machines can call one of its servers without a key and without a token."""
+        """True if other machines can call a server here without a key and without a token."""
         from mcpdesk.auth.http_origin import is_loopback
 
         if self.rules.api_key or self.http is None or not self.http.address.startswith("http"):
@@ -238,9 +248,9 @@ class Host:
         return is_anybodys and not is_loopback(self.settings.host)
 
     def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
-        """Return the server of that name, in a mode; the first server for an empty name.
+        """Return the server with that name, or the first server if the name is empty.
 
-        Raises: UnknownMode, which lists the server's modes.
+        `mode` selects one of its modes. Raises: UnknownMode, which lists the server's modes.
         """
         endpoint = self.by_name.get(name) if name else next(iter(self.by_name.values()), None)
         if not mode or endpoint is None or endpoint.server.mode == mode:
@@ -250,7 +260,7 @@ class Host:
         return endpoint.in_mode(self.folders[endpoint.name].modes.view(mode))
 
     def endpoints(self) -> list[HostedEndpoint]:
-        """Return all servers, in order."""
+        """Return the endpoints of all hosted servers, in order."""
         return list(self.by_name.values())
 
     @property
@@ -259,7 +269,7 @@ class Host:
         return self.recording.health
 
     def figures(self) -> Callable[[], list[Figure]]:
-        """Return a function that computes the metrics. Call it on a worker thread; counting takes time."""
+        """Return a function that computes the metrics. Counting takes time, so call it on a worker thread."""
         from mcpdesk.hosting.metrics.figures import with_traffic
 
         parts: list[HostPart | HostSharing] = [
@@ -270,20 +280,20 @@ class Host:
         return partial(with_traffic, known, self.recording.index, self.endpoints(), self.upstreams.copy())
 
     def counted(self) -> list[Figure]:
-        """Metrics that the core counts itself."""
+        """Metrics that the core itself counts."""
         from mcpdesk.hosting.metrics.figures import counted
 
         return counted(self.recording, self.services, self.endpoints(), self.uptime_s)
 
     def url(self, name: str) -> str:
-        """Return the address of a server; empty while the core does not listen."""
+        """Return the address of a server. Empty while the core does not listen."""
         if self.http is None or not self.http.address:
             return ""
         address = self.http.address
         return address if address.startswith("unix:") else f"{address}/mcp/{name}"
 
     def call_soon(self, function: Callable[[], object]) -> None:
-        """Run a function on the core's loop. May be called on any thread, also before the core runs."""
+        """Run a function on the core's loop. May be called on any thread, even before the loop runs."""
         loop = self._loop
         if loop is None:
             self._pending.append(function)
@@ -291,11 +301,10 @@ class Host:
             call_soon_safely(loop, function)
 
     def load(self) -> None:
-        """Read every folder. Needs no loop.
+        """Read every folder. May be called without an event loop.
 
         Raises: ManifestError for a folder that cannot be hosted, unless the plan withholds such folders until
-        they are fixed; DeskUserError for two folders with one name, and for a folder without the requested
-        mode.
+        they are fixed. DeskUserError if two folders have one name, or if a folder lacks the requested mode.
         """
         for folder in self.plan.folders:
             late = partial(late_settings, self.plan, is_first=not self.folders) if self.plan.waits else None
@@ -340,9 +349,10 @@ class Host:
         return self._hosted_upstreams.load(plan, has_login)
 
     async def add(self, text: str, agreed: str = "") -> tuple[str, ...]:
-        """Add the servers that a text names and return their names. `agreed` is as for the link.
+        """Add the servers that a text names, and return their names.
 
-        Raises: DeskError if they cannot be added.
+        `agreed` is the file content that the person approved. Raises: DeskError if the servers cannot be
+        added.
         """
         if self.read_targets is None:
             raise DeskUserError("No server can be added here.", "Start `mcpdesk` or `mcpdesk serve` with it.")
@@ -354,7 +364,7 @@ class Host:
         names: list[str] = []
         for folder in folders:
             hosted = await asyncio.to_thread(self._read_folder, folder)
-            async with self._names.of(hosted.server.name):  # a server of this name may still be closing
+            async with self._names.of(hosted.server.name):  # a server with this name may still be closing
                 names.append(name := self._host_folder(hosted))
                 await self._wake_folder(name)
                 await self._open_folder(name)
@@ -369,7 +379,7 @@ class Host:
         return tuple(names)
 
     async def remove(self, name: str) -> None:
-        """Remove a server: its clients are disconnected and its jobs end; its recorded traffic stays."""
+        """Remove a server: disconnect its clients and end its jobs. Its recorded traffic is kept."""
         async with self._names.of(name):
             if (upstream := self.upstreams.pop(name, None)) is not None:
                 passed = self.passed.pop(name, None)
@@ -405,21 +415,21 @@ class Host:
             tell()
 
     def screen_drawn(self) -> None:
-        """Record that the screen has drawn the hosted servers. May be called on any thread."""
+        """Note that the screen has drawn the hosted servers. May be called on any thread."""
         self.call_soon(self._drawn.set)
 
     async def start(self) -> None:
-        """Load folders that are not loaded, and start to serve.
+        """Load the folders if needed, and start to serve.
 
-        Raises: DeskError for folders or addresses that cannot be used.
+        Raises: DeskError if a folder or address cannot be used.
         """
         await self.wake()
         await self.open()
 
     async def wake(self) -> None:
-        """Load folders that are not loaded, and restore the state of a previous run, to answer calls.
+        """Load the folders if needed, and restore the state of a previous run. Calls can then be answered.
 
-        Raises: DeskError for folders that cannot be used.
+        Raises: DeskError if a folder cannot be used.
         """
         self._loop = asyncio.get_running_loop()
         WORKERS.most = self.settings.max_threads
@@ -444,12 +454,12 @@ class Host:
         await asyncio.gather(*map(self._wake_folder, self.folders))
 
     async def _wake_folder(self, name: str) -> None:
-        """Restore the state that a previous run left of a server."""
+        """Restore the state of a server from a previous run."""
         await self.folders[name].wake()
         await self._kept_jobs.recall(name)
 
     async def open(self) -> None:
-        """Listen for clients, and watch the folders. Raises: DeskError for addresses that cannot be used."""
+        """Listen for clients, and watch the folders. Raises: DeskError if an address cannot be used."""
         if self.plan.draws_first:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DRAWING_S):
@@ -478,7 +488,7 @@ class Host:
             self._watches[name] = asyncio.create_task(hosted.watch(lambda: self._reloads.ask(hosted)))
 
     async def stop(self) -> None:
-        """End calls, streams and listeners, and write the rest of the capture."""
+        """End calls, streams and listeners, and write the unwritten part of the capture."""
         ending = [*self._watches.values(), *([self._capture_watch] if self._capture_watch else [])]
         for task in ending:
             task.cancel()
@@ -508,11 +518,14 @@ class Host:
         await asyncio.to_thread(self.recording.close)
 
     async def send_pumps_away(self) -> None:
-        """Send pumps without running calls to another server."""
+        """Ask pumps that have no running call to use another process."""
         await self._pumps.send_away()
 
     def passed_clients(self) -> list[PassedClient]:
-        """Return the clients of upstream servers. May be called on any thread."""
+        """Return the clients that this core passes through to upstream servers.
+
+        May be called on any thread.
+        """
         return [] if self.http is None else self.http.passed_clients()
 
     def _record_log(self, line: LogLine) -> None:
@@ -523,12 +536,14 @@ class Host:
             self.recording.log(log)
 
     def _record_left(self, place: tuple[int, Id], runs: bool) -> None:
-        """Record whether code of a finished call still runs. May be called on any thread."""
+        """Record whether code of a call still runs after the call ended. May be called on any thread."""
         kind, text = (RemarkKind.CODE_RUNS, RUNS) if runs else (RemarkKind.CODE_ENDED, ENDED)
         self.recording.remark(RecordedRemark(*place, time.time(), Remark(kind, text)))
 
     def _origin_of(self, place: tuple[int, Id]) -> tuple[str, str]:
-        """Return server and tool of the running call with that connection and id. Any thread may call it."""
+        """Return the server and tool of a running call, given its connection and id. May be called on any
+        thread.
+        """
         for name, endpoint in list(self.by_name.items()):
             if (dialogue := endpoint.dialogues.get(place[0])) is not None:
                 calls = (call for call in dialogue.conversation.running if call.id == place[1])
@@ -549,14 +564,14 @@ class Host:
         return True
 
     def reload(self, name: str) -> None:
-        """Read a server's folder again now, or reconnect to an upstream server."""
+        """Read a server folder again, or reconnect to an upstream server."""
         if name in self.upstreams:
             self.start_chore(self.upstreams[name].restart())
         elif name in self.folders:
             self._reloads.ask(self.folders[name])
 
     def log_in(self, name: str, token: str = "") -> None:
-        """Have the person at the screen log in to an upstream server, or use the token they gave."""
+        """Start the login to an upstream server at the screen, or use a token that the person entered."""
         self.start_chore(self._hosted_upstreams.log_in(name, self._refresh_rules, token))
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
@@ -564,17 +579,17 @@ class Host:
         self.start_chore(self.folders[server].choose_policy(tool, policy))
 
     def revoke(self, server: str, tool: str, peer: str) -> None:
-        """Require approval again before a peer calls a tool."""
+        """Withdraw a peer's approval for a tool. The next call needs approval again."""
         self.start_chore(self.folders[server].revoke(tool, peer))
 
     def start_chore(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work requested at the desk as a task."""
+        """Start a task for work that was requested at the desk."""
         chore = asyncio.get_running_loop().create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
     def _unknown_tools(self) -> list[str]:
-        """Return warnings about approvals for tools that no server has."""
+        """Return warnings about approvals that name a tool that no server has."""
         known = frozenset[str]().union(*(hosted.tools for hosted in self.folders.values()))
         named = policies_of(self.settings.approvals).keys()
         return [f"approvals: {no_tool(name, known)}" for name in named if name not in known]
@@ -604,7 +619,9 @@ class Host:
 
     @property
     def chosen_state(self) -> str:
-        """State folder if one was chosen, else empty. Cores with different state folders do not meet."""
+        """State folder, if the user chose one; else empty. Cores find each other only with the same state
+        folder.
+        """
         is_default = self.plan.origins.get("state_dir", "default") == "default"
         return "" if is_default else str(self.settings.state_dir)
 
@@ -612,7 +629,7 @@ class Host:
         asked = hosted.server.access
         changes = await hosted.reload()
         if hosted not in self.folders.values():
-            return  # it was removed in the meantime
+            return  # it was removed during the reload
         if hosted.server.access is not asked:
             self._refresh_rules()
         if not next(iter(self.folders.values())).server.withheld:
@@ -633,7 +650,7 @@ class Host:
         return self.services.subscriptions.log(name, level, "callback", data)
 
     def _report_missed_callbacks(self, subscriber: Subscriber) -> None:
-        """Notify a client that has just connected of the callbacks that fired while it was disconnected."""
+        """Notify a newly connected client of the callbacks that fired while it was disconnected."""
         home = self.folders[subscriber.server].server.hosted
         if home is not None and home.has_made("callbacks") and subscriber.peer is not None:
             self.start_chore(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
@@ -663,7 +680,7 @@ class Host:
         withhold(self.hidden_variables())
 
     def hidden_variables(self) -> set[str]:
-        """Environment variables with secrets, hidden from the code and the programs of a folder."""
+        """Names of the environment variables with secrets. Code and programs of a folder cannot see them."""
         return secret_variables(hosted.secret_variable for hosted in self.folders.values())
 
     def _is_key_due(self, *, no_auth: bool) -> bool:

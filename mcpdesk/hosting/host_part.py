@@ -1,4 +1,4 @@
-"""Base class of the parts that features add to a core."""
+"""Base class for objects that a feature adds to a core."""
 
 from __future__ import annotations
 
@@ -16,32 +16,35 @@ if TYPE_CHECKING:
 
 
 class StartedCore(NamedTuple):
-    """Members of a core that its parts use."""
+    """Members of a core that the parts of features may use."""
 
     settings: Settings
     reports: bool
-    """True if the core may send records to a collector."""
+    """True if the core may send traces and metrics to a collector."""
     journal: Journal
     upstreams: Mapping[str, Upstream]
     counted: Callable[[], list[Figure]]
-    """Returns the metrics that the core counts itself."""
+    """Function that returns the metrics that the core itself counts."""
 
 
 class HostPart:
-    """A part of a core, from its start to its end. A subclass overrides what it needs. Used on the loop."""
+    """Object that a feature adds to a core. It starts and stops with the core.
+
+    A subclass overrides the methods that it needs. They are called on the core's loop.
+    """
 
     call_watch: CallWatch | None = None
-    """Observer of calls of hosted servers."""
+    """Observer of calls to hosted servers, or None."""
     exchange_watch: ExchangeWatch | None = None
-    """Observer of exchanges with upstream servers."""
+    """Observer of exchanges with upstream servers, or None."""
 
     @property
     def figures(self) -> list[Figure]:
-        """Metrics of the part."""
+        """Metrics that this part counts."""
         return []
 
     def program_over(self, server: str, program: Program) -> None:
         """Note that a background program of a server has ended."""
 
     async def stop(self) -> None:
-        """End, within a time limit."""
+        """End the work of the part. The part limits the time itself."""

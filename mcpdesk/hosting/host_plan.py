@@ -1,4 +1,4 @@
-"""Settings in force and the plan of a core, from folders and flags."""
+"""Effective settings and the plan of a core, computed from folders and command-line flags."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class HostPlan(Struct, frozen=True):
-    """Servers that a core hosts and addresses where it listens."""
+    """Servers that a core hosts, and addresses at which it listens."""
 
     folders: tuple[Path, ...]
     settings: Settings
@@ -41,24 +41,29 @@ class HostPlan(Struct, frozen=True):
     origins: dict[str, str] = field(default_factory=dict)
     http: bool = True
     may_move: bool = False
-    """Use the next free port if the configured one is taken."""
+    """True to use the next free port if the configured one is taken."""
     meet: bool = True
-    """Listen where `mcpdesk stdio FOLDER` looks for a running core."""
+    """True to listen where `mcpdesk stdio FOLDER` looks for a running core."""
     watch: bool = True
     draws_first: bool = False
-    """Wait briefly for the first drawing of the screen before accepting clients and watching files."""
+    """True to wait briefly until the screen is drawn, before accepting clients and watching files."""
     capture: Path | None = None
-    """The capture file; None keeps frames in memory only."""
+    """Path of the capture file. None keeps frames in memory only."""
     reports: bool = False
-    """Send traces and metrics to the configured collector. False for a process that makes a single call."""
+    """True to send traces and metrics to the configured collector. False for a process that makes one call.
+    """
     mode: str = ""
-    """Serve every folder in this mode only."""
+    """Mode in which every folder is served. Empty to serve all tools."""
     waits: bool = False
-    """Withhold a folder with an invalid `mcp.json` until it is fixed, instead of failing to start."""
+    """True to withhold a folder with an invalid `mcp.json` until it is fixed. If False, the core fails to
+    start.
+    """
     faults: str = ""
     """Fault rules, one per line."""
     is_brief: bool = False
-    """Serve one call and end: callbacks are left to other processes, and background programs are refused."""
+    """True for a process that serves one call and ends. It fires no callbacks and refuses background
+    programs.
+    """
     is_unsure: bool = False
     """True if the settings in the `mcp.json` of the first folder could not be read."""
 
@@ -72,7 +77,7 @@ class HostPlan(Struct, frozen=True):
 def effective_settings(
     flags: Mapping[str, object], environ: Mapping[str, str], folder: Path | None = None
 ) -> Resolved:
-    """Return the settings in force, including those of `folder`'s env files and manifest.
+    """Return the effective settings, including those in the manifest and the env files of `folder`.
 
     Raises: DeskUserError for an invalid value; ManifestError for an unusable manifest.
     """
@@ -99,14 +104,14 @@ def plan_for(
     upstreams: Sequence[UpstreamPlan] = (),
     faults: str = "",
 ) -> HostPlan:
-    """Return the plan of a core. The settings of the first folder are those of the core.
+    """Return the plan of a core. The core uses the settings of the first folder.
 
-    With `waits`, a folder with an invalid manifest is withheld until it is fixed. If that leaves the settings
-    of the first folder unknown (`is_unsure`), the other folders are withheld too, because they may require a
+    `waits` withholds a folder with an invalid manifest until it is fixed. If the settings of the first folder
+    cannot be read for that reason (`is_unsure`), all folders are withheld, because the settings may require a
     key.
 
-    Raises: DeskUserError and ManifestError as `effective_settings`; with `waits`, ManifestError only for a
-    folder that is missing.
+    Raises: DeskUserError and ManifestError as in `effective_settings`. With `waits`, ManifestError is raised
+    only for a missing folder.
     """
     is_unsure = False
     try:
@@ -141,8 +146,8 @@ def plan_for(
 def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> list[str]:
     """Return the settings of a fixed manifest that take effect only when the core starts again.
 
-    They are named like `settings.port`. The core could not read them when it started. Settings of folders
-    other than the first never take effect.
+    These are the settings that the core could not read when it started, named like `settings.port`. The
+    result is empty for folders other than the first, because their settings never take effect.
     """
     if not plan.is_unsure or not is_first:
         return []
@@ -155,13 +160,13 @@ def late_settings(plan: HostPlan, manifest: Manifest, is_first: bool = True) -> 
 
 
 def ignored_settings(folders: Sequence[Path]) -> list[str]:
-    """Return warnings about settings of folders other than the first one, which are ignored."""
+    """Return warnings about ignored settings. Only the settings of the first folder take effect."""
     found = []
     for folder in folders:
         try:
             manifest = read_manifest(folder)
         except ManifestError:
-            continue  # the error is reported where the folder is hosted
+            continue  # reported where the folder is hosted
         given = [GivenValue(BY_NAME[name], value, FILE) for name, value in manifest.settings.items()]
         given += env_file_settings(folder)
         if names := sorted({each.setting.name for value in given for each in within_rights(value)}):
@@ -171,7 +176,7 @@ def ignored_settings(folders: Sequence[Path]) -> list[str]:
 
 
 def separate_policies(plan: HostPlan) -> tuple[Settings, dict[str, Policy]]:
-    """Return the settings of a plan without the policies set by a folder, and those policies."""
+    """Remove the approval policies that a folder set from a plan's settings. Return both parts."""
     settings = plan.settings
     if not is_from_folder(plan.origins.get("approvals", "")):
         return settings, {}
@@ -185,6 +190,6 @@ def capture_path(state: Path, names: Sequence[str]) -> Path:
 
 
 def rules_of(settings: Settings, key: str) -> Rules:
-    """Return the HTTP settings as rules for callers, who must send `key` unless it is empty."""
+    """Return the rules for callers over HTTP. If `key` is not empty, callers must send it."""
     names = [name for name in Rules.__struct_fields__ if name != "api_key"]
     return Rules(api_key=key, **{name: getattr(settings, name) for name in names})

@@ -1,4 +1,4 @@
-"""One server folder hosted by a core: read, served, and read again whenever a file is saved."""
+"""One server folder hosted by a core. The folder is read again whenever a file is saved."""
 
 from __future__ import annotations
 
@@ -68,19 +68,19 @@ MEANINGS = {
 
 
 class FolderReading(Struct, frozen=True):
-    """Content of a folder's files at one moment. Read on any thread, applied on the loop."""
+    """Content of a folder's files at one moment. Read on any thread and applied on the loop."""
 
     loaded: LoadedFolder
     skills: SkillShelf | None
     """None if the folder has no skills and never had any."""
     refused: list[str]
-    """Values of the folder that are ignored, with the reasons."""
+    """Values in the folder that are ignored, with reasons."""
     code_reads: set[str]
-    """Environment variables that its code reads, if they were searched for."""
+    """Environment variables that the folder's code reads. Empty if they were not searched for."""
 
 
 class HostedFolder:
-    """Keeps a server equal to its folder. If a file no longer loads, its previous version is served."""
+    """Server that always equals its folder. If a file cannot be loaded, its previous version is served."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class HostedFolder:
     ) -> None:
         """Read the folder.
 
-        With `late`, a folder with an invalid manifest is withheld until it is fixed. `late` returns the parts
-        of a fixed manifest that take effect only at the next start; while it returns any, the folder stays
-        withheld. `mode` is the only mode served; a fixed manifest must define it. `folder_policies` are
-        policies that a folder gave as a setting: unlike those of `settings` they can only make this folder's
-        own policies stricter.
+        With `late`, a folder with an invalid manifest is withheld until it is fixed. `late` receives the
+        fixed manifest and returns the settings that need a restart of the core. While there are any, the
+        folder remains withheld. `mode` is the only mode served; a fixed manifest must define it.
+        `folder_policies` are approval policies in the settings that came from a folder. They can only make
+        this folder's own policies stricter.
 
         Raises: ManifestError if the folder cannot be hosted at all.
         """
@@ -113,7 +113,7 @@ class HostedFolder:
         self._is_awake = False
         self._variables: FolderVariables | None = None
         self._code_reads = set[str]()
-        """Environment variables that the code reads; empty until `look_at_code` has returned."""
+        """Environment variables that the code reads. Empty until `look_at_code` has returned."""
         self._has_reloaded = False
         self._put_variables(self._read_variables(folder.expanduser()))
         mistake: ManifestError | None = None
@@ -158,7 +158,7 @@ class HostedFolder:
         await watch(self.folder, lambda _: reload(), self._settings.watch_polling)
 
     async def reload(self) -> OfferChanges:
-        """Read the folder again on a thread, serve what changed, and report it in the journal.
+        """Read the folder on a worker thread, serve what changed, and report it in the journal.
 
         Only one call may run at a time.
         """
@@ -223,7 +223,7 @@ class HostedFolder:
                 broken = f"{name} breaks {what}: {breaking[0]}{where}{more}{rest}"
                 told = f"{broken} · {told.removeprefix(f'{name} ')}"
             elif why := next(filter(None, map(self._why_broken, changes.broken)), ""):
-                logged = told  # the log has the reason already
+                logged = told  # the reason is already in the log
                 told = f"{name}: {why} · {told.removeprefix(f'{name} ')}"
             else:
                 told += rest
@@ -232,16 +232,16 @@ class HostedFolder:
         return changes
 
     def _read(self) -> tuple[FolderReading, Definitions | None]:
-        """Read the folder again, and its lock file. Raises: ManifestError."""
+        """Read the folder and its lock file again. Raises: ManifestError."""
         loaded = load_folder(self.folder, self._loaded)
         if self.server.withheld:
             self._check_mended(loaded.manifest)
         return self._with_skills(loaded, self._variables_of_code()), self._agreed_contract()
 
     def _with_skills(self, loaded: LoadedFolder, code_reads: set[str]) -> FolderReading:
-        """Read the skills, ignored values and other parts of the folder besides its items."""
+        """Add the skills and the ignored values to the loaded items of the folder."""
         is_invoked = "InvokeSkill" in loaded.manifest.builtins
-        # A person's own skills are offered only by servers that have the tool.
+        # The last base has the person's own skills. They need the InvokeSkill tool.
         bases, skills = self._skills if is_invoked else self._skills[:-1], None
         if is_invoked or self.server.skills.version or any(base.is_dir() for base in bases):
             from mcpdesk.hosting.folder.skill_items import read_skills
@@ -249,19 +249,19 @@ class HostedFolder:
             skills = read_skills(bases)
         try:
             refused = list(refusals(loaded.manifest.folder, loaded.manifest))
-        except DeskUserError:  # an unreadable env file is reported by _read_variables
+        except DeskUserError:  # `_read_variables` reports an unreadable env file
             refused = []
         return FolderReading(loaded, skills, refused, code_reads)
 
     def _agreed_contract(self) -> Definitions | None:
-        """Return the definitions in the lock file, or None if it is missing or unusable."""
+        """Return the definitions in the lock file. None if the file is missing or invalid."""
         try:
             return read_lock((self.folder / LOCK_NAME).read_bytes()).definitions
         except (OSError, ValueError):
             return None
 
     def hold_back(self, reason: str) -> None:
-        """Withhold the server until `release`, because of another folder."""
+        """Withhold the server until `release`, because another folder is invalid."""
         self._waits_for = reason
         if not self.server.withheld:
             self._withhold(ManifestError(reason, str(self.folder / FILE)))
@@ -272,7 +272,7 @@ class HostedFolder:
         return was_held
 
     def _withhold(self, mistake: ManifestError) -> None:
-        """Withhold the server, and report the reason unless it was reported before."""
+        """Withhold the server. Report the reason unless it was already reported."""
         if str(mistake) == self.server.withheld:
             return
         self.server.withheld = str(mistake)
@@ -283,7 +283,7 @@ class HostedFolder:
         self._journal.notify(told, Severity.ERROR, "workbench")
 
     def _check_mended(self, manifest: Manifest) -> None:
-        """Check a fixed manifest. Raises: ManifestError for parts that need a restart of the core."""
+        """Check a fixed manifest. Raises: ManifestError if a part of it needs a restart of the core."""
         if self._mode and self._mode not in manifest.modes:
             raise ManifestError(str(UnknownMode(manifest.name, self._mode, tuple(manifest.modes))), FILE)
         late = self._late(manifest) if self._late is not None else []
@@ -295,7 +295,7 @@ class HostedFolder:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about missing tools that the manifest names, and about its rules for tokens."""
+        """Warnings about the manifest: tools it names that do not exist, and errors in its token rules."""
         manifest, known = self._loaded.manifest, self.tools
         approvals = [(("approvals", name), f"approvals.{name}", name) for name in manifest.approvals]
         modes = [
@@ -315,12 +315,12 @@ class HostedFolder:
 
     @property
     def tools(self) -> frozenset[str]:
-        """Names allowed in a list of tools: available tools, unavailable ones, and `*`."""
+        """Names that a list of tools may contain: available tools, unavailable tools, and `*`."""
         tools = self.server.tools
         return frozenset({EVERY, *(each.name for each in tools), *(each.name for each in tools.unavailable)})
 
     def _read_variables(self, folder: Path) -> Variables | None:
-        """Read the folder's env files. None if it has none or one is invalid; errors are reported."""
+        """Read the folder's env files, and report an invalid one. None if one is invalid or none exists."""
         if self._variables is None:
             if not any((folder / name).exists() for name in ENV_FILES):
                 return None
@@ -339,18 +339,20 @@ class HostedFolder:
 
     @property
     def secret_variable(self) -> str:
-        """Environment variable whose value signs tokens; empty if tokens are not signed with a secret."""
+        """Environment variable with the secret that signs tokens. Empty if the manifest names none."""
         jwt = self._loaded.manifest.auth.jwt
         return jwt.secret_env if jwt is not None else ""
 
     def _variables_of_code(self) -> set[str]:
-        """Return the environment variables that the code reads. Reads files; may be called on any thread."""
+        """Return the environment variables that the code reads. May be called on any thread."""
         from mcpdesk.hosting.folder.read_variables import variables_in
 
         return variables_in(self.folder)
 
     async def look_at_code(self) -> None:
-        """Find the environment variables that the code reads, before clients of other processes connect."""
+        """Find the environment variables that the code reads. Call it before clients of other processes
+        connect.
+        """
         found = await asyncio.to_thread(self._variables_of_code)
         if not self._has_reloaded:
             self._code_reads = found
@@ -358,10 +360,11 @@ class HostedFolder:
     def environment_for(
         self, peer: str, environment: Mapping[str, str], hidden: Collection[str]
     ) -> dict[str, str]:
-        """Return the environment for calls of a client in another process, without the hidden variables.
+        """Return the environment for calls of a client that runs in another process. Hidden variables are
+        left out.
 
-        Such clients are not accepted before `look_at_code` has returned. Raises: OtherEnvironmentError if
-        code here reads variables that have other values in that process.
+        Call `look_at_code` first. Raises: OtherEnvironmentError if a variable that the code reads has another
+        value in the client's process. A separate process must then serve that client.
         """
         given = {} if self._variables is None else self._variables.given
         for name in sorted((self._code_reads | self.variables.keys()) - set(hidden)):
@@ -374,7 +377,7 @@ class HostedFolder:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Environment variables that some items require, each with the file that requires it."""
+        """Environment variables that items require. Each is mapped to a file that requires it."""
         needed = {
             variable: path.relative_to(self.folder).as_posix()
             for path, file in self._loaded.files.items()
@@ -395,7 +398,7 @@ class HostedFolder:
         self._begin_life()
 
     def _begin_life(self) -> None:
-        """Start the lifespan of `context.py`, and end that of an earlier version."""
+        """Start the lifespan of the current `context.py`, and end that of the previous version."""
         now, before = self.server.lifespan, self._lifespan
         if now is before:
             return
@@ -417,7 +420,7 @@ class HostedFolder:
         chore.add_done_callback(self._chores.discard)
 
     def withdraw(self) -> None:
-        """Remove all offers; clients are notified that the lists changed."""
+        """Remove all offers, and notify clients that the lists changed."""
         for registry in (
             self.server.tools,
             self.server.resources,
@@ -429,14 +432,14 @@ class HostedFolder:
         self.modes.refresh()
 
     async def hear(self) -> None:
-        """Load the state that another replica or process wrote, and report a failure."""
+        """Load state that another replica or process has written. Log a failure."""
         try:
             await self._state.hear()
         except StorageError as error:
             self._journal.log("warning", "server", str(error), "", self.server.name)
 
     def stop(self) -> None:
-        """Stop starting tool calls."""
+        """Start no more tool calls."""
         self._state.stop()
 
     async def close(self) -> None:
@@ -462,7 +465,7 @@ class HostedFolder:
         self._journal.notify(said, Severity.WARNING if until else Severity.INFO)
 
     async def revoke(self, tool: str, peer: str) -> None:
-        """Require approval again before a peer calls a tool, and report it."""
+        """Withdraw a peer's approval for a tool, and report it. The next call needs approval again."""
         name = peer.partition(":")[2]
         try:
             await self._state.approvals.revoke(tool, peer)
@@ -509,7 +512,9 @@ class HostedFolder:
         return changes
 
     def _why_broken(self, name: str) -> str:
-        """Return where and why an item cannot be loaded, and whether its previous version is served."""
+        """Return the location of an unloadable item, the reason, and whether its previous version is
+        served.
+        """
         found = next((each for each in self._unavailable() if each.name == name and not each.is_fit), None)
         if found is None:
             return ""
@@ -528,7 +533,7 @@ def no_tool(name: str, known: Iterable[str]) -> str:
 
 
 def definitions(server: Server) -> Definitions:
-    """Return the definitions a server offers, as its clients see them."""
+    """Return the definitions that a server offers, as its clients receive them."""
     return {
         (registry.kind, registry.key(item)): WIRE[key](item)
         for key, registry in _shelves(server).items()
@@ -537,7 +542,7 @@ def definitions(server: Server) -> Definitions:
 
 
 def _also_changed(changes: Sequence[ContractChange]) -> str:
-    """Return the items whose contract changed without breaking, to end a sentence: ` · wording: price`."""
+    """Return the items with compatible or wording changes, as the end of a sentence: ` · wording: price`."""
     worst = {(one.kind, one.name): one for one in reversed(changes)}
     told = ""
     for verdict in (ContractVerdict.COMPATIBLE, ContractVerdict.WORDING):
@@ -547,7 +552,7 @@ def _also_changed(changes: Sequence[ContractChange]) -> str:
 
 
 def _sources(server: Server) -> dict[tuple[str, str], str]:
-    """Return the place of each item in the folder's files, as `tools/price.py:2`."""
+    """Return the source of each item in the folder's files, such as `tools/price.py:2`."""
     shelves = _shelves(server).values()
     return {(shelf.kind, shelf.key(item)): item.source for shelf in shelves for item in shelf}
 
@@ -563,7 +568,7 @@ def _shelves(server: Server) -> dict[str, Registry[Any]]:
 
 
 def _without_place(warning: str) -> str:
-    """Return a warning without its line number, which may have changed."""
+    """Return a warning without its file and line, because the line number may have changed."""
     return warning.partition(": ")[2]
 
 
@@ -572,7 +577,7 @@ def _unknown(name: str) -> str:
 
 
 def _state_name(name: str, folder: Path) -> str:
-    """Return a readable folder name that differs for two servers of the same name."""
+    """Return a readable folder name. Two servers with the same name get different ones."""
     return f"{name}-{hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()}"
 
 
@@ -616,7 +621,7 @@ def built_in(name: str) -> Tool:
 
 
 def resources_of(names: Iterable[str]) -> list[Resource | ResourceTemplate]:
-    """Return the resources and templates that come with built-in tools, without duplicates."""
+    """Return the resources and templates that built-in tools need, without duplicates."""
     return [
         each
         for module in dict.fromkeys(BUILTINS[name].module for name in names)
@@ -644,9 +649,9 @@ def _noted(module: ModuleType) -> Iterator[tuple[Function, Note]]:
 
 
 class Modes:
-    """Modes of a server: named selections of its tools, which clients request with `?mode=NAME`.
+    """Modes of a server. A mode is a named selection of tools that a client requests with `?mode=NAME`.
 
-    A mode that was removed keeps its view, which offers no tools.
+    If a mode is removed, its view remains but offers no tools.
     """
 
     def __init__(self, server: Server) -> None:
@@ -659,7 +664,7 @@ class Modes:
 
     @property
     def lost(self) -> frozenset[str]:
-        """Modes that a client requested and that no longer exist."""
+        """Removed modes that a client has requested."""
         return frozenset(self._views.keys() - self._modes.keys())
 
     def describe(self) -> Mapping[str, Mode]:
@@ -667,7 +672,7 @@ class Modes:
         return self._modes
 
     def choose(self, modes: Mapping[str, Mode]) -> None:
-        """Set the modes of the manifest. Call `refresh` once the server has its tools."""
+        """Set the modes of the manifest. Call `refresh` after the server's tools have been set."""
         self._modes = modes
         self._server.modes = tuple(modes)
         for name, (_, tools) in self._views.items():
@@ -681,9 +686,10 @@ class Modes:
             tools.follow()
 
     def view(self, name: str) -> Server:
-        """Return the server as seen in a mode. While it is withheld, any mode may exist once it is fixed.
+        """Return the view of the server in a mode.
 
-        Raises: UnknownMode, which lists the existing modes.
+        While the server is withheld, any name is accepted, because the fixed manifest may define it. Raises:
+        UnknownMode, which lists the existing modes.
         """
         mode = self._modes.get(name)
         if mode is None and not self._server.withheld:

@@ -1,4 +1,4 @@
-"""Asynchronous calls of a core as HTTP shows them, and their files."""
+"""Asynchronous calls of a core, and their files, for the HTTP routes."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ UNREACHABLE = "the machine that runs the job does not answer: try again in a few
 NOT_HERE = "the machine that ran the job does not answer, and this one does not share the folder of its files"
 
 DIGESTS = 1000
-"""Number of digests remembered, because reading a file again takes long."""
+"""Number of file digests that are cached, because computing one takes long."""
 READING = 2
-"""Maximum number of concurrent reads for digests and archives: they need threads and disk space."""
+"""Maximum number of files read at once for digests and archives. Each needs a thread and disk space."""
 
 
 def _close(unwanted: Download) -> None:
@@ -49,7 +49,10 @@ class HostedJobs:
         endpoints: Mapping[str, HostedEndpoint],
         records_of: Callable[[str], SharedJobRecords] | None = None,
     ) -> None:
-        """`records_of` returns the shared job records of a server; None without replicas."""
+        """Create the calls of a core.
+
+        `records_of` returns the shared job records of a server. None without replicas.
+        """
         self._store = store
         self._records_of = records_of
         self._endpoints = endpoints
@@ -57,11 +60,11 @@ class HostedJobs:
         self._reading = asyncio.Semaphore(READING)
 
     def find(self, identifier: str, principal: Principal) -> HostedJob | None:
-        """Return the job with that id, or None if it does not exist or belongs to another caller."""
+        """Return the job with that id. None if it does not exist or belongs to another caller."""
         return self._found(identifier, job_owner(principal))
 
     def has(self, identifier: str) -> bool:
-        """True if a job or task is in memory here, not only in the shared records."""
+        """True if the job or task is in this process's memory, and not only in the shared records."""
         return self._store.by_id(identifier) is not None
 
     async def recorded(self, identifier: str, principal: Principal) -> HostedJob | None:
@@ -76,9 +79,10 @@ class HostedJobs:
         return None
 
     async def listed(self, principal: Principal, session: str) -> list[bytes] | None:
-        """Return the caller's jobs, encoded, newest first: those of its principal, or of its HTTP session.
+        """Return the caller's jobs, encoded and newest first.
 
-        None if neither identifies the caller. Raises: StorageError.
+        The caller is identified by its principal, or by its HTTP session if it is anonymous. None if it has
+        neither. Raises: StorageError.
         """
         mark = session_mark(session)
         if principal.kind == "open" and not mark:
@@ -95,7 +99,7 @@ class HostedJobs:
         return [codec.encode(brief(job)) for job in newest]
 
     def known(self, identifier: str) -> HostedJob | None:
-        """Return the job with that id for any owner. For callers that may see everything."""
+        """Return the job with that id, whoever owns it. Only for callers that may see all jobs."""
         job = self._store.by_id(identifier)
         return None if job is None else self._found(identifier, job.owner)
 
@@ -124,13 +128,16 @@ class HostedJobs:
         return await self._read(lambda: downloads.archive_download(made, roots, name), _close)
 
     async def _read(self, work: Callable[[], T], unwanted: Callable[[T], None] = lambda _: None) -> T:
-        """Run work on a thread, at most `READING` at a time; cancelled work counts until it has ended."""
+        """Run work on a thread.
+
+        At most `READING` run at once; cancelled work counts until its thread ends.
+        """
         await self._reading.acquire()
         return await _on_thread(work, unwanted, self._reading.release)
 
 
 class HostedJob:
-    """One asynchronous call, looked up for its caller."""
+    """One asynchronous call, as its caller may see it."""
 
     def __init__(self, jobs: HostedJobs, store: JobStore, job: Job, server: Server) -> None:
         self._jobs = jobs
@@ -146,24 +153,24 @@ class HostedJob:
 
     @property
     def is_over(self) -> bool:
-        """True if its state is final."""
+        """True if the job has ended."""
         return self._job.is_over
 
     @property
     def result_size(self) -> int:
-        """Size of its result in bytes, which dominates the size of large facts."""
+        """Size of the result in bytes. It is the largest part of the facts."""
         return len(self._job.ending.result)
 
     def facts(self) -> bytes:
-        """All facts about the job, encoded."""
+        """Encode all facts about the job."""
         return codec.encode(facts(self._job, self._most))
 
     def reader(self, kinds: Collection[str] | None = None) -> JobReader:
-        """Follow the job. `kinds` are some of `stdout`, `stderr`, `progress`; None for all."""
+        """Follow the job. `kinds` selects from `stdout`, `stderr` and `progress`; None selects all."""
         return JobReader(self._job) if kinds is None else JobReader(self._job, kinds)
 
     async def cancel(self, reason: str) -> bool:
-        """Cancel the job; False if it was over. Raises: StorageError if that cannot be written."""
+        """Cancel the job. False if it has already ended. Raises: StorageError if this cannot be written."""
         self._store.check_shared(self._job)
         is_cancelled = self._store.cancel(self._job, reason)
         await self._store.settled(self._job)
@@ -171,7 +178,7 @@ class HostedJob:
         return is_cancelled
 
     async def manifest(self) -> bytes:
-        """List the files it made, encoded. Reads the files."""
+        """Encode a list of the files that the job made. Reads the files."""
         job = self._job
         listed = [await self._listed(file) for file in job.files]
         body: JSONObject = {"job_id": job.id, "status": state_of(job), "tool": job.tool}
@@ -179,9 +186,11 @@ class HostedJob:
         return codec.encode(body)
 
     async def parcel(self, name: str = "") -> Download | None:
-        """Return the download: a file by its name, the only file, or an archive of all; None without files.
+        """Return the download of a file, or of all files.
 
-        Without a name, the complete output of a program is included only if the job made no file.
+        With a `name`, this is the file of that name. Otherwise it is the only file, or an archive of all
+        files. The complete output of a program is included only if the job made no file. None if nothing can
+        be downloaded.
 
         Raises: FileGone, ArchiveTooLarge.
         """
@@ -206,7 +215,7 @@ class HostedJob:
 
 
 class RecordedJob(HostedJob):
-    """A job of a replica that died or cannot be reached, known only from its record."""
+    """Job of a replica that ended or cannot be reached. Only its record is available."""
 
     def __init__(
         self, jobs: HostedJobs, store: JobStore, job: Job, server: Server, records: SharedJobRecords
@@ -215,7 +224,7 @@ class RecordedJob(HostedJob):
         self._records = records
 
     async def cancel(self, reason: str) -> bool:
-        """Ask the replica that runs it to end it. Raises: StorageError if no replica does."""
+        """Ask the replica that runs the job to end it. Raises: StorageError if no replica runs it."""
         if self.is_over:
             return False
         self._job = await self._records.cancel(self._job, reason)
@@ -224,7 +233,7 @@ class RecordedJob(HostedJob):
         return True
 
     async def parcel(self, name: str = "") -> Download | None:
-        """Return the download if its files are in a folder that this machine shares.
+        """Return the download if this machine can read the folder of the job's files.
 
         Raises: FileGone, ArchiveTooLarge.
         """
@@ -237,9 +246,9 @@ class RecordedJob(HostedJob):
 async def _on_thread(
     work: Callable[[], T], unwanted: Callable[[T], None], ended: Callable[[], None] = lambda: None
 ) -> T:
-    """Run work on a thread. If the caller is cancelled, `unwanted` is called with the result later.
+    """Run work on a thread. If the caller is cancelled first, call `unwanted` with the result.
 
-    `ended` is called when the work ends, in any case.
+    `ended` is always called when the work has ended.
     """
     working = asyncio.create_task(asyncio.to_thread(work))
     working.add_done_callback(lambda _: ended())

@@ -1,4 +1,4 @@
-"""Upstream servers of a core, and their pass-throughs for clients."""
+"""Upstream servers of a core, and the pass-throughs with which clients reach them."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ class HostedUpstreams:
         watch: Callable[[], ExchangeWatch | None],
         is_served: bool,
     ) -> None:
-        """`watch` returns the current observer of upstream exchanges, or None.
+        """Create an empty set of upstream servers.
 
-        `is_served` is True if the core listens for HTTP and passes clients through to these servers.
+        `watch` returns the current observer of upstream exchanges, or None. `is_served` is True if the core
+        listens for HTTP, so that clients can reach these servers.
         """
         self.by_name: dict[str, Upstream] = {}
         self.passed: dict[str, UrlPassThrough | ChannelPassThrough] = {}
-        """Pass-throughs for clients, by server."""
+        """Pass-throughs for clients, by name of the server."""
         self._settings = settings
         self._journal = journal
         self._recording = recording
@@ -55,19 +56,21 @@ class HostedUpstreams:
         self._watch = watch
         self._is_served = is_served
         self._logged_in: set[str] = set()
-        """Servers with a stored token of an earlier login, if that was looked up."""
+        """Names of servers for which a token of an earlier login is stored."""
         self._chores: set[asyncio.Task[None]] = set()
 
     @property
     def down(self) -> list[str]:
-        """Pass-through servers whose latest connection attempt failed."""
+        """Names of pass-through servers whose latest connection attempt failed."""
         return [name for name in self.passed if self.by_name[name].is_down]
 
     def unready(self, *, is_all: bool) -> str:
-        """Return the reason not to send clients to the pass-through servers; empty without one.
+        """Return the reason why new clients should not be sent to the pass-through servers. Empty if there is
+        none.
 
-        Either one has not ended its first connection attempt, or all are down and nothing else is served
-        (`is_all`). While one reconnects, the result of its latest attempt counts.
+        One reason is a server that has not completed its first connection attempt. Another is that all
+        servers are down and the core serves nothing else (`is_all`). While a server reconnects, the result of
+        its latest attempt counts.
         """
         if starting := [name for name in self.passed if self.by_name[name].is_down is None]:
             return f"{', '.join(starting)} is not connected yet"
@@ -75,9 +78,9 @@ class HostedUpstreams:
         return f"not connected: {', '.join(down)}" if is_all and len(down) == len(self.passed) > 0 else ""
 
     def has_login(self, plan: UpstreamPlan) -> bool:
-        """True if clients reach a server with the token of an earlier login.
+        """True if a token of an earlier login is stored, with which clients reach the server.
 
-        Reads files: call it on a worker thread while the core serves.
+        Reads files. While the core serves, call it on a worker thread.
         """
         from mcpdesk.client.targets import UrlTarget
         from mcpdesk.upstream.pass_through import has_stored_login
@@ -88,7 +91,7 @@ class HostedUpstreams:
         return has_stored_login(target, plan.reach, self._site.place)
 
     def load(self, plan: UpstreamPlan, has_login: bool) -> Upstream:
-        """Add a server. It does not connect yet."""
+        """Add a server without connecting to it."""
         from mcpdesk.upstream.upstream import Upstream
 
         upstream = self.by_name[plan.name] = Upstream(plan, self._site)
@@ -98,9 +101,9 @@ class HostedUpstreams:
         return upstream
 
     async def log_in(self, name: str, changed: Callable[[], None], token: str = "") -> None:
-        """Have the person at the screen log in to a server, or use the token they gave.
+        """Start the login to a server at the screen, or use a token that the person entered.
 
-        `changed` is called once clients reach the server with the new token.
+        `changed` is called when clients can reach the server with the new token.
         """
         if (upstream := self.by_name.get(name)) is None:
             return  # it was removed in the meantime
@@ -109,7 +112,7 @@ class HostedUpstreams:
             return
         has_login = await asyncio.to_thread(self.has_login, upstream.plan)
         if self.by_name.get(name) is not upstream:
-            return  # it was removed in the meantime, and another may have its name
+            return  # removed in the meantime; another server may have its name
         self._note_login(name, has_login)
         if (before := self.passed.get(name)) is not None:
             self._pass_on(upstream.plan)
@@ -123,7 +126,7 @@ class HostedUpstreams:
             self._logged_in.discard(name)
 
     def _pass_on(self, plan: UpstreamPlan, *, is_sse: bool = False) -> None:
-        """Open the pass-through of a server, with the token of a login if there is one."""
+        """Create the pass-through of a server. It uses the token of a login if one is stored."""
         from mcpdesk.client.targets import CommandTarget, UrlTarget
         from mcpdesk.hosting.channel import next_connection
         from mcpdesk.upstream.pass_through import UrlPassThrough, UrlRequests, own_headers
@@ -165,7 +168,7 @@ class HostedUpstreams:
         self.passed[plan.name].leads = plan.leads
 
     def _agreed(self, info: ConnectionInfo) -> None:
-        """Use the transport that connected for clients, too. A URL may support only HTTP+SSE."""
+        """Use the transport that connected also for clients, because some URLs support only HTTP+SSE."""
         from mcpdesk.upstream.pass_through import UrlPassThrough
 
         before = self.passed.get(info.server)
@@ -174,7 +177,7 @@ class HostedUpstreams:
             self._begin(before.close())
 
     def _restarted(self, name: str) -> None:
-        """Connect the clients of a program to its new process."""
+        """Connect the clients of a program to its new process after a restart."""
         from mcpdesk.client.targets import CommandTarget
         from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
 
@@ -215,7 +218,7 @@ class HostedUpstreams:
         self._journal.log(level, source, text, "", server, at=at)
 
     def _questions_of(self, name: str) -> Callable[[], Questions]:
-        """Return the questions that a server may ask; they are answered in the inbox."""
+        """Return a function for the questions that a server may ask. A person answers them in the inbox."""
         from mcpdesk.client.person_answers import PersonAnswers
 
         timeout_s = self._settings.question_timeout_ms / 1000

@@ -1,4 +1,7 @@
-"""Log lines and notices of a core, numbered and limited in number, with Python's logging as a source."""
+"""Log lines and notices of a core, and the logging handler that writes to them.
+
+Entries are numbered. Only a limited number of each kind is kept.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from mcpdesk.protocol.jsonrpc import Id
 KEPT_LINES = 20_000
 KEPT_NOTICES = 200
 LONGEST_LINE = 16_384
-"""Length limit of a log line in characters; the rest is cut off."""
+"""Maximum length of a log line in characters. Longer lines are cut off."""
 
 
 class Severity(StrEnum):
@@ -33,39 +36,40 @@ class Severity(StrEnum):
 
 
 class Notice(Struct, frozen=True):
-    """A short message for the person at the screen. `screen` names the pane with the detail."""
+    """Short message to the person at the screen."""
 
     number: int
     text: str
     severity: Severity
     screen: str
-    """`workbench`, `traffic`, `activity`, `clients` or `logs`, or a part of one: `activity/jobs`;
-    `workbench/save/NAME` shows what a save of that server changed.
+    """Screen with the details: `workbench`, `traffic`, `activity`, `clients`, `logs`, or a part of one.
+
+    `activity/jobs` is such a part. `workbench/save/NAME` shows what a save changed on that server.
     """
 
 
 class LogLine(Struct, frozen=True):
-    """One line of the log: from the server, a hosted tool, a child process or a stray print."""
+    """One line of the log."""
 
     number: int
     time: float
     """Unix time in seconds."""
     level: str
-    """Logging level of the specification: debug, info, notice, warning, error, critical ..."""
+    """Logging level of the MCP specification: debug, info, notice, warning, error, critical and others."""
     source: str
-    """`server`, `stderr`, `print`, or a logger's name."""
+    """Origin of the line: `server`, `stderr`, `print`, or the name of a logger."""
     text: str
     where: str = ""
-    """Place such as `tools/slow.py:14`, if known."""
+    """Source line such as `tools/slow.py:14`, if known."""
     server: str = ""
     trace: str = ""
-    """Id of the trace its request belongs to."""
+    """Id of the trace that the request belongs to."""
     call: tuple[int, Id] | None = None
-    """Connection and id of the request it belongs to, if known."""
+    """Connection and id of the request that the line belongs to, if known."""
     tool: str = ""
-    """Tool that the request called, if a front end needs it."""
+    """Tool that the request called. Empty if no reader needs it."""
     replica: str = ""
-    """Replica that logged it, on a desk that shows several machines."""
+    """Replica that logged the line, if the desk shows several machines."""
 
 
 NumberedEntry = TypeVar("NumberedEntry", LogLine, Notice)
@@ -75,13 +79,13 @@ def _after(kept: deque[NumberedEntry], number: int) -> list[NumberedEntry]:
     """Return the entries numbered above `number`, oldest first. New entries are appended at the end."""
     if not kept or kept[-1].number <= number:
         return []
-    # Copy, because another thread may append at the same time.
+    # Iterate over a copy, because another thread may append at the same time.
     fresh = list(takewhile(lambda entry: entry.number > number, reversed(kept.copy())))
     return fresh[::-1]
 
 
 class Journal:
-    """Log lines and notices of one core. Any thread may write and read."""
+    """Log lines and notices of one core. Any thread may write and read them."""
 
     def __init__(self, on_entry: Callable[[], object] = lambda: None) -> None:
         """`on_entry` is called after every line and every notice, on the thread that wrote it."""
@@ -94,9 +98,11 @@ class Journal:
         self._notice_numbers = count()
         self._limits = LogLimits()
         self.origin_of: Callable[[tuple[int, Id]], tuple[str, str]] | None = None
-        """Returns server and tool of a running call. None if lines need no tool."""
+        """Function that returns the server and the tool of a running call. None if lines need no tool."""
         self.keep_for_call: Callable[[LogLine], None] | None = None
-        """Called with every line of a call, on any thread. None if these lines are not recorded."""
+        """Function to call with every line of a call, on any thread. None if the capture does not record
+        them.
+        """
 
     def log(
         self,
@@ -110,11 +116,13 @@ class Journal:
         at: float | None = None,
         cause: str = "",
     ) -> None:
-        """Add one line. `where` is `file:line` if known, `trace` the id of the caller's trace.
+        """Add one line.
 
-        `call` has the connection and id of the request it belongs to, if known. `at` is the Unix time in
-        seconds; None means now. Of lines with the same `cause`, one a second is kept, with the number of
-        lines it represents; without a cause, all are kept.
+        `where` is `file:line` if known. `trace` is the id of the caller's trace. `call` has the connection
+        and id of the request that the line belongs to. `at` is the Unix time in seconds; None means now.
+
+        Lines with the same `cause` are limited to one a second. The written line says how many it represents.
+        Lines without a cause are not limited.
         """
         if cause:
             rest = (where, server, trace, call, at)
@@ -131,12 +139,12 @@ class Journal:
             self.keep_for_call(line)
 
     def keep_line(self, line: LogLine) -> None:
-        """Add a line, with a new number."""
+        """Add a line under a new number."""
         self._lines.append(structs.replace(line, number=next(self._line_numbers)))
         self.changes.note()
 
     def keep_notice(self, notice: Notice) -> None:
-        """Add a notice, with a new number and without a log line."""
+        """Add a notice under a new number, without a log line."""
         self._notices.append(structs.replace(notice, number=next(self._notice_numbers)))
         self.changes.note()
 
@@ -148,9 +156,9 @@ class Journal:
         cause: str = "",
         logged: str = "",
     ) -> None:
-        """Add a notice, and its text as a log line. `cause` is as for `log`.
+        """Add a notice, and a log line with the same text. `logged` replaces the text of the log line.
 
-        `logged` is the text of the log line, if it differs from that of the notice.
+        Lines with the same `cause` are limited as described in `log`.
         """
         if cause:
             rest = (severity, screen, "", logged)
@@ -161,11 +169,11 @@ class Journal:
 
     @property
     def is_counting(self) -> bool:
-        """True if lines of one cause are being counted, and their number is written within a second."""
+        """True if limited lines are being counted. A line with their number follows within a second."""
         return self._limits.is_active
 
     def flush(self) -> None:
-        """Write the lines that the rate limit holds back. Call it when the process that logs here ends."""
+        """Write the limited lines now. Call it before the process ends."""
         self._limits.flush(is_last=True)
 
     def lines(self, after: int = -1) -> list[LogLine]:
@@ -180,7 +188,7 @@ class Journal:
 
 Folders = Callable[[], Sequence[Path]]
 Running = Callable[[], "tuple[int, Id] | None"]
-"""Returns connection and id of the call that the running code answers, or None outside of calls."""
+"""Type of a function that returns the connection and id of the running call. None outside of calls."""
 
 
 OURS = "mcpdesk."
@@ -188,7 +196,7 @@ OURS = "mcpdesk."
 
 
 class JournalHandler(logging.Handler):
-    """Logging handler that writes to a journal, with the source line of records from hosted folders."""
+    """Logging handler that writes to a journal. For records from hosted folders it adds the source line."""
 
     def __init__(self, journal: Journal, folders: Folders, running: Running = lambda: None) -> None:
         super().__init__()
@@ -197,7 +205,10 @@ class JournalHandler(logging.Handler):
         self._running = running
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one record. Never raises: a message with an invalid format is shown unformatted."""
+        """Write one record.
+
+        Never raises: if the arguments do not fit the message, it is shown unformatted.
+        """
         try:
             text = record.getMessage()
         except (TypeError, ValueError):
@@ -205,12 +216,12 @@ class JournalHandler(logging.Handler):
         if record.exc_info and record.exc_info[0] is not None:
             text += "\n" + logging.Formatter().formatException(record.exc_info)
         where, call = self._place(record), self._running()
-        # Lines of hosted code are not rate-limited.
+        # The rate is limited only for this program's own loggers, not for hosted code.
         cause = f"{record.name}:{text}" if record.name.startswith(OURS) else ""
         self._journal.log(record.levelname.lower(), record.name, text, where, call=call, cause=cause)
 
     def _place(self, record: logging.LogRecord) -> str:
-        """The attribute `where` of a record, else its place in a hosted folder."""
+        """Attribute `where` of a record, or its source line in a hosted folder."""
         if isinstance(where := getattr(record, "where", None), str):
             return where
         path = Path(record.pathname)
@@ -222,7 +233,7 @@ class JournalHandler(logging.Handler):
 
 @contextmanager
 def logging_to(journal: Journal, folders: Folders, running: Running = lambda: None) -> Iterator[None]:
-    """While the block runs, send log records of level INFO and above to the journal only."""
+    """Send log records of level INFO and above only to the journal while the block runs."""
     root = logging.getLogger()
     handler = JournalHandler(journal, folders, running)
     before, level = root.handlers[:], root.level

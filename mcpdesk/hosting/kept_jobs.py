@@ -1,4 +1,4 @@
-"""Stored jobs of a core: in the state file of each server, or shared with other replicas."""
+"""Stored jobs of a core. They are in the state file of each server, or in a store shared with replicas."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from mcpdesk.storage.job_table import FileJobTable
 
 END_JOB = "end-job"
-"""Kind of the event that asks the replica of a job to end it."""
+"""Kind of the event that asks a replica to end a job that it runs."""
 SWEEP_S = 1.0
 
 
 class KeptJobs:
-    """Job records of every server of a core. Used on the core's loop."""
+    """Job records of all servers of a core. Use it on the core's loop."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class KeptJobs:
             replicas.engine.on_back.append(self._restate)
 
     def note(self, job: Job, is_forgotten: bool) -> None:
-        """Store a job that began, progressed or ended, or delete one that is forgotten."""
+        """Store a job that began, progressed or ended. Delete it if `is_forgotten`."""
         if job.server in self._endpoints:
             self._of(job.server).note(job, is_forgotten)
 
     async def recall(self, name: str) -> None:
-        """Load the jobs that an earlier process left of a server. Jobs of other replicas are not loaded."""
+        """Load the jobs of a server that an earlier process stored. Jobs of other replicas are not loaded."""
         home = self._endpoints[name].server.hosted
         if self._replicas is not None or home is None or not await home.look_for_state():
             return
@@ -63,17 +63,17 @@ class KeptJobs:
             self._journal.notify(f"{name}: {error}", Severity.ERROR, "logs")
 
     def start(self) -> None:
-        """Start to take over jobs of replicas that died."""
+        """Start to take over the jobs of replicas that ended."""
         if self._replicas is not None:
             self._sweeping_aio = asyncio.create_task(self._sweep())
 
     async def forget(self, name: str) -> None:
-        """Close the records of a server that is removed."""
+        """Close the job records of a server that is removed."""
         if (records := self._records.pop(name, None)) is not None:
             await records.close(())
 
     async def close(self) -> None:
-        """Write the pending records and the progress of the jobs that still run, when the core stops."""
+        """Write the pending records and the progress of running jobs before the core stops."""
         if self._sweeping_aio is not None:
             self._sweeping_aio.cancel()
             await asyncio.gather(self._sweeping_aio, return_exceptions=True)
@@ -81,11 +81,11 @@ class KeptJobs:
             await records.close([job for job in self._store().of_server(name) if not job.is_over])
 
     def check(self, job: Job) -> None:
-        """Check that a job can be written. Raises: StorageError if shared state cannot be written."""
+        """Raise StorageError if shared state cannot be written at present."""
         self._shared(job.server).check()
 
     async def begun(self, job: Job) -> None:
-        """Write that a job begins. Raises: StorageError."""
+        """Write that a job begins. Raises: StorageError if this cannot be written."""
         await self._shared(job.server).begun(job)
 
     async def conclude(self, final: Job) -> bool:
@@ -105,7 +105,7 @@ class KeptJobs:
                     await self._shared(name).sweep(may_take_over=not self._is_draining())
                 except StorageError as error:
                     trouble[name] = str(error)
-                    if trouble[name] != before:  # logged once, not every second
+                    if trouble[name] != before:  # logged once instead of at every attempt
                         self._journal.log("info", "jobs", str(error), "", name)
 
     def _restate(self) -> None:

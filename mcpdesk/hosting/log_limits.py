@@ -1,4 +1,4 @@
-"""Rate limit for log lines: one a second per cause, with the number of lines left out."""
+"""Rate limit for log lines. Each cause gets one line a second, with the number of lines it represents."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 SECOND_S = 1.0
 MOST_CAUSES = 1_000
-"""Causes tracked at a time. Lines of further causes are written without a limit."""
+"""Maximum number of causes that are tracked. Lines with further causes are not limited."""
 Write = Callable[[str], object]
-"""Function that writes a log line; its argument is appended to the text."""
+"""Function that writes a log line. It appends its argument to the text."""
 
 
 class LogLimits:
-    """Lines of each cause within the last second. May be used from any thread."""
+    """Rate limit for the lines of every cause. May be used on any thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -23,11 +23,11 @@ class LogLimits:
 
     @property
     def is_active(self) -> bool:
-        """True if a line of some cause was written within about the last second."""
+        """True if a limited line was written within about the last second."""
         return bool(self._causes)
 
     def put(self, cause: str, write: Write) -> None:
-        """Write a line now, or count it if one of the same cause was written within the last second."""
+        """Write a line now. If its cause had one within the last second, only count it."""
         self.flush()
         with self._lock:
             known = self._causes.get(cause)
@@ -40,9 +40,9 @@ class LogLimits:
         write("")
 
     def flush(self, *, is_last: bool = False) -> None:
-        """Write the newest line of each cause whose second is over, with the number of lines.
+        """Write the newest counted line of each cause whose second is over, with the number of lines.
 
-        With `is_last`, of every cause: no later call is certain.
+        `is_last` writes those of all causes, because `flush` may not be called again.
         """
         if not self._causes:
             return
@@ -62,13 +62,13 @@ class LogLimits:
 
 
 class _Cause:
-    """A cause whose last line was written less than a second ago."""
+    """Cause that had a line within the last second."""
 
     __slots__ = ("count", "until", "write")
 
     def __init__(self, until: float) -> None:
         self.until = until
         self.count = 0
-        """Lines left out since then."""
+        """Number of lines that were counted since the last written one."""
         self.write: Write | None = None
-        """Writes the newest of the lines left out."""
+        """Function that writes the newest counted line."""

@@ -1,4 +1,7 @@
-"""Byte pipes of clients to a server, and the sockets where `mcpdesk stdio FOLDER` finds this core."""
+"""Byte streams of clients to a server, and the sockets where `mcpdesk stdio FOLDER` finds this core.
+
+A pump is the process that `mcpdesk stdio` starts: it copies bytes between a client and a core.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,13 @@ if TYPE_CHECKING:
     from mcpdesk.transports.unix import UnixListener
 
 MOST_NAMED = 8
-"""Number of tools named in a log line."""
+"""Maximum number of tools named in one log line."""
 LEAVE_S = 0.5
-"""Seconds for pumps to move to another server when this core stops or removes theirs."""
+"""Seconds that pumps have to move to another server when this core stops or removes their server."""
 
 
 class PipeOpener:
-    """Opens byte pipes of clients to the servers of a core. Used on its loop."""
+    """Opens the pipes of clients to the servers of a core. Use it on the core's loop."""
 
     def __init__(
         self,
@@ -38,7 +41,11 @@ class PipeOpener:
         journal: Journal,
         settings: Settings,
     ) -> None:
-        """`endpoint` finds a server by its name and mode, `hidden_variables` names the secret variables."""
+        """Create the opener.
+
+        `endpoint` finds a server by name and mode. `hidden_variables` returns the names of the secret
+        variables.
+        """
         self._endpoint = endpoint
         self._folders = folders
         self._hidden_variables = hidden_variables
@@ -46,9 +53,9 @@ class PipeOpener:
         self._settings = settings
 
     def open(self, request: PipeRequest, send: Callable[[bytes], None], token: str = "") -> Pipe:
-        """Open a byte pipe: as `OpenPipe`.
+        """Open a pipe. The arguments and errors are those of `OpenPipe`.
 
-        `token` is a bearer token of the peer; in an `environment` it is `MCPDESK_TOKEN`.
+        `token` is a bearer token of the peer. If `request` has an environment, its `MCPDESK_TOKEN` is used.
         """
         server, peer = request.server or "", request.peer
         whole = self._endpoint(server, "")
@@ -68,7 +75,7 @@ class PipeOpener:
             text = f"{peer or 'the client'}: {reason}"
             self._journal.log("warning", "server", text, "", endpoint.name)
 
-        if token:  # also without `auth.jwt`, which may be added to mcp.json later
+        if token:  # checked even without `auth.jwt`, which may be added later
             from mcpdesk.hosting.held_token import ClientToken
 
             pipe.expect(ClientToken(lambda: endpoint.access, pipe.dialogue.identify, token, report))
@@ -84,7 +91,7 @@ class PipeOpener:
 
 
 def _unlisted(endpoint: HostedEndpoint) -> str:
-    """Return the items that are listed only for clients with a token, as the beginning of a sentence."""
+    """Return the items that only clients with a token can see, as the beginning of a sentence."""
     if endpoint.access.requires_token:
         return f"{endpoint.name} needs a token: none of it is"
     names = endpoint.server.token_tools
@@ -94,26 +101,30 @@ def _unlisted(endpoint: HostedEndpoint) -> str:
 
 
 class PumpPlaces:
-    """Meeting points (sockets) of one core. Used on its loop."""
+    """Sockets (meeting points) where pumps find one core. Use it on the core's loop."""
 
     def __init__(self, open_pipe: OpenPipe, journal: Journal, state: str) -> None:
-        """`state` is the state folder if one was chosen: cores with different state folders do not meet."""
+        """Create it without sockets.
+
+        `state` is the state folder if the user chose one. Pumps and cores find each other only with the same
+        state folder.
+        """
         self._open_pipe = open_pipe
         self._journal = journal
         self._state = state
         self._listeners: dict[str, UnixListener] = {}
         self._successions: dict[str, asyncio.Task[None]] = {}
-        """Tasks that wait until another process that serves a folder ends, by server."""
+        """Tasks by server. Each waits until the other process that serves the folder ends."""
         self._is_leaving = False
 
     async def listen(self, name: str, folder: Path) -> None:
-        """Listen for pumps of a server; if another process does, wait until it ends."""
+        """Listen for pumps of a server. If another process already listens, wait until it ends."""
         if not await self._listen_at(name, folder):
             self._journal.log("info", "server", f"another process already answers for {folder}")
             self._successions[name] = asyncio.create_task(self._take_over_later(name, folder))
 
     async def leave(self, name: str) -> None:
-        """Send the pumps of a server to another process and stop listening for them."""
+        """Stop listening for the pumps of a server, and send its pumps to another process."""
         if (waiting := self._successions.pop(name, None)) is not None:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
@@ -122,7 +133,7 @@ class PumpPlaces:
             await listener.close()
 
     async def send_away(self) -> None:
-        """Send pumps without running calls to another server, and stop waiting for other processes."""
+        """Ask pumps without a running call to use another process. Stop waiting for other processes."""
         for waiting in self._successions.values():
             waiting.cancel()
         await asyncio.gather(*self._successions.values(), return_exceptions=True)
@@ -135,11 +146,14 @@ class PumpPlaces:
         await asyncio.gather(*(listener.close() for listener in self._listeners.values()))
 
     def hang_up(self, connection: int) -> bool:
-        """Close one connection. Return False if it does not belong to a pump."""
+        """Close one connection. False if no pump has that connection."""
         return any(listener.hang_up(connection) for listener in self._listeners.values())
 
     async def _listen_at(self, name: str, folder: Path) -> bool:
-        """Listen at a folder's meeting point and notify lone cores. False if another process listens."""
+        """Listen at the meeting point of a folder, and notify other processes that serve it alone.
+
+        Return False if another process listens there.
+        """
         from mcpdesk.transports.unix import UnixListener
 
         try:
@@ -161,7 +175,10 @@ class PumpPlaces:
         return True
 
     async def _occupied(self, folder: Path) -> rendezvous.MeetingSocket | None:
-        """Occupy a folder's meeting point, on a thread. None if another process has it. Raises: OSError."""
+        """Occupy the meeting point of a folder, on a worker thread.
+
+        Return None if another process has it. Raises: OSError.
+        """
         occupying = asyncio.ensure_future(asyncio.to_thread(rendezvous.occupy, folder, self._state))
         try:
             return await asyncio.shield(occupying)
@@ -170,19 +187,19 @@ class PumpPlaces:
             raise
 
     async def _take_over_later(self, name: str, folder: Path) -> None:
-        """Wait until the process that serves a folder ends, then listen in its place."""
+        """Wait until the process that serves a folder ends, then listen instead of it."""
         while not await self._listen_at(name, folder):
             with contextlib.suppress(OSError):
                 other = await asyncio.to_thread(rendezvous.find_desk, folder, self._state)
                 if other is not None:
                     reader, writer = await asyncio.open_unix_connection(sock=other)
                     try:
-                        await reader.read()  # the peer sends nothing, so this waits until it ends
+                        await reader.read()  # it sends nothing, so this returns when it ends
                     finally:
                         writer.close()
 
 
 def _leave(occupying: asyncio.Future[rendezvous.MeetingSocket | None]) -> None:
-    """Leave a meeting point that is no longer needed."""
+    """Release a meeting point that was occupied after the wait for it was cancelled."""
     if not occupying.cancelled() and occupying.exception() is None and (place := occupying.result()):
         place.leave()

@@ -1,4 +1,4 @@
-"""Access rules of a server, from the `auth` part of its manifest, and the keys that verify tokens."""
+"""Access rules of a server, created from the `auth` section of its manifest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AccessGate:
-    """Keeps the access rules of one server equal to its manifest. Keys stay while `auth` is unchanged."""
+    """Access rules of one server. They change with its manifest; keys are kept while `auth` is unchanged."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class AccessGate:
         report: Callable[[str], None],
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """`realm` is the server's name; `report` is called with problems with keys."""
+        """`realm` is the server's name. `report` is called with each problem with the keys."""
         self._realm = realm
         self._folder = folder
         self._report = report
@@ -38,7 +38,7 @@ class AccessGate:
         self.access: Access = NOTHING_ASKED
 
     def update(self, auth: Auth) -> Access:
-        """Return the access rules of a manifest, or the current object if they did not change."""
+        """Return the access rules of a manifest. If they did not change, the current object is returned."""
         secret = self._environment.get(auth.jwt.secret_env, "") if auth.jwt is not None else ""
         if self._built != (auth, secret):
             self.close()
@@ -47,7 +47,7 @@ class AccessGate:
         return self.access
 
     def close(self) -> None:
-        """Stop reading keys."""
+        """Stop loading keys."""
         if self.access.verifier is not None:
             self.access.verifier.close()
 
@@ -78,7 +78,7 @@ class AccessGate:
 
 
 def with_required_tokens(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
-    """Yield the tools, with the token requirements of the manifest added."""
+    """Yield the tools with the token requirements that the manifest adds."""
     for tool in tools:
         needs = auth.tools.get(tool.name)
         if needs is None:
@@ -91,7 +91,9 @@ def with_required_tokens(tools: Iterable[Tool], auth: Auth) -> Iterator[Tool]:
 
 
 def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield errors that reject every caller or accept too many, each with its path in the manifest."""
+    """Yield errors in the rules that reject every caller or accept too many. Each has its path in the
+    manifest.
+    """
     asking = [tool.name for tool in tools if tool.requires_jwt]
     if auth.jwt is None:
         if asking:
@@ -105,13 +107,13 @@ def access_warnings(auth: Auth, tools: Iterable[Tool]) -> Iterator[tuple[tuple[s
 
 
 def secret_variables(secret: Iterable[str]) -> set[str]:
-    """Return these environment variables and those of secret settings."""
+    """Return these environment variables and the variables of secret settings."""
     ours = {name for each in SETTINGS if each.kind is SettingKind.SECRET for name in each.environment}
     return {*ours, *secret} - {""}
 
 
 def public_environment(secret: Iterable[str]) -> dict[str, str]:
-    """Return the process environment without these variables and the secrets of the desk."""
+    """Return the environment of this process without the given variables and the desk's secrets."""
     hidden = secret_variables(secret)
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
@@ -123,16 +125,19 @@ async def _fetch(url: str, most: int) -> bytes:
 
 
 LARGEST = 256 << 10
-"""Size limit of a document with keys, in bytes."""
+"""Maximum size of a key document in bytes."""
 
 Fetch = Callable[[str, int], Awaitable[bytes]]
-"""Fetches a document up to a size in bytes. Raises: OSError or ValueError with a reason."""
+"""Function that fetches a document up to a size in bytes. Raises: OSError or ValueError with a reason."""
 
 
 def key_source(
     jwt: Jwt, folder: Path, environment: Mapping[str, str], report: Callable[[str], None], fetch: Fetch
 ) -> KeySource:
-    """Return the keys a manifest names. `report` is called with problems, never including a secret."""
+    """Return the source of the keys that a manifest names.
+
+    `report` is called with problems. Its text never contains a secret.
+    """
     from mcpdesk.auth.keys import CONSTANT, FILE, URL, KeySet, KeySource, constant, secret_keys
 
     allowed = tuple(jwt.algorithms)
@@ -153,7 +158,7 @@ def key_source(
 
 
 def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
-    """Return a loader that reads a JWK set from a file, again whenever the file changes."""
+    """Return a function that loads a JWK set from a file. It reads the file again after a change."""
     seen: tuple[int, int, int] | None = None
     allowed = tuple(algorithms)
 
@@ -179,7 +184,7 @@ def file_keys(path: Path, algorithms: Iterable[str]) -> Load:
 
 
 def url_keys(url: str, algorithms: Iterable[str], fetch: Fetch) -> Load:
-    """Return a loader that fetches a JWK set from a URL."""
+    """Return a function that fetches a JWK set from a URL."""
     allowed = tuple(algorithms)
 
     async def load() -> KeySet:

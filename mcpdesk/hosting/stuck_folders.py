@@ -1,4 +1,7 @@
-"""Reaction to hosted code that blocks the core's loop: a log line, and separate loops for that folder."""
+"""Reaction to hosted code that blocks the core's loop.
+
+The block is logged, and later calls of that folder run on separate event loops.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class StuckFolders:
     def __init__(self, folders: Mapping[str, HostedFolder], journal: Journal, turns: LoopTurns) -> None:
         self.heartbeat = Heartbeat(self._roots, self._tool_at, turns, self._note)
         self.on_stuck: Callable[[], None] = lambda: None
-        """Called on a separate thread after the journal reports that the loop is stuck."""
+        """Called on a separate thread after the block was logged."""
         self._folders, self._journal = folders, journal
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -29,7 +32,7 @@ class StuckFolders:
         self.heartbeat.start()
 
     def _roots(self) -> list[Path]:
-        # Called from other threads, also while folders are still being added.
+        # The heartbeat calls this on other threads, even while folders are added.
         return [hosted.folder for hosted in list(self._folders.values())]
 
     def _tool_at(self, folder: Path, place: str, lines: range) -> str:
@@ -43,7 +46,10 @@ class StuckFolders:
         return ""
 
     def _note(self, stuck: Stuck) -> None:
-        """Log the place and move the folder to its own loops. Runs on the thread of the heartbeat."""
+        """Log the blocking code, and move its folder to separate event loops.
+
+        Runs on the heartbeat's thread.
+        """
         told = f"blocked the server for {stuck.seconds:.1f} s"
         told += "; await slow work, or write a plain def, which runs in a thread"
         found = [each for each in list(self._folders.values()) if str(each.folder) == stuck.folder]

@@ -1,10 +1,14 @@
-"""Arguments (argv) of one call of a command. Placeholders of `run` become elements, never shell text.
+"""Argument list (argv) of one call of a command.
 
-Conversion of values: a list becomes one element per item, with the preceding flag repeated; a boolean alone
-after a flag switches that flag; numbers and objects are written as JSON. A missing value, null or an empty
-list removes its element and the flag before it. A value is never read as an option: one that begins with `-`
-is rejected unless the author's own text precedes it in the element, or `--` precedes it in `run`. A number
-may follow a flag.
+Each element of `run` is a template with placeholders. Values replace the placeholders; no shell reads the
+result.
+
+A list becomes one element per item, and the flag before it is repeated for each. A boolean that follows a
+flag includes or omits that flag. Numbers and objects are written as JSON. A missing value, null or an empty
+list removes its element and the flag before it.
+
+A value can never become an option. A value that begins with `-` is rejected, unless it is a number after a
+flag, follows text of the author in the same element, or comes after `--` in `run`.
 """
 
 from __future__ import annotations
@@ -21,24 +25,24 @@ from mcpdesk.errors import BadArgument
 
 _PARTS = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_.-]*)\}|[{}]")
 _FIXED_FLAG = re.compile(r"--[^=]+=|-[^-].*", re.DOTALL)
-"""Text that may precede a placeholder in an option, because the option's name is complete."""
+"""Option text that may precede a placeholder, because the option's name is already complete."""
 END_OF_OPTIONS = "--"
 WHOLE = 10**16
-"""Smallest number that JSON writes with an exponent."""
+"""Smallest whole number that JSON writes with an exponent."""
 
 
 class Placeholder(Struct, frozen=True):
-    """A placeholder in a template, by the name of its parameter."""
+    """Placeholder in a template, with the name of its parameter."""
 
     name: str
 
 
 Template = tuple[str | Placeholder, ...]
-"""Texts and placeholders of one element; no text is empty."""
+"""Texts and placeholders of one element of `run`. No text is empty."""
 
 
 def parse_template(text: str) -> Template:
-    """Parse a text with `{placeholders}`; `{{` and `}}` are literal braces.
+    """Parse a text with `{placeholders}`. Double braces, `{{` and `}}`, stand for literal braces.
 
     Raises: ValueError for an unmatched brace.
     """
@@ -64,7 +68,7 @@ def names_in(template: Template) -> list[str]:
 
 
 def check_template(template: Template) -> None:
-    """Check an element. Raises: ValueError if an argument could choose the option's name."""
+    """Check one element. Raises: ValueError if a value could change the name of the option."""
     before = template[0] if template and isinstance(template[0], str) else ""
     if len(template) > 1 and before.startswith("-") and not _FIXED_FLAG.match(before):
         raise ValueError(
@@ -74,12 +78,14 @@ def check_template(template: Template) -> None:
 
 
 def is_flag_text(text: str) -> bool:
-    """Return True if an element is an option whose value may be the next element."""
+    """Return True if an element is an option that may take the next element as its value."""
     return text.startswith("-") and text != "-" and "=" not in text
 
 
 def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str]) -> list[str]:
-    """Build the argv of one call. `fixed` has mcpdesk's own placeholders, which count as the author's text.
+    """Build the argument list of one call.
+
+    `fixed` has the values of mcpdesk's own placeholders. They are trusted like text of the author.
 
     Raises: BadArgument that names the unusable argument.
     """
@@ -103,7 +109,7 @@ def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str
 
 
 def texts_of(name: str, value: Any) -> list[str]:
-    """Return the texts of one value; empty for a missing value.
+    """Convert one value to texts. The list is empty for a missing value.
 
     Raises: BadArgument for a value that cannot be passed to a program.
     """
@@ -154,7 +160,7 @@ def _is_number(value: Any) -> bool:
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < WHOLE:
-        value = int(value)  # one number in JSON, but a program may require a whole number
+        value = int(value)  # JSON does not distinguish 3.0 from 3, but a program may accept only 3
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     if "\0" in text:
         raise BadArgument(name, "must not contain a NUL character")

@@ -1,8 +1,8 @@
-"""Rules for output files of commands, and detection of the files a program made.
+"""Output files of commands: where a program may write, and which files it made.
 
-A path chosen by a client must be in the folder of that call, or below a folder of the setting `output_dirs`:
-never in the server folder, whose files are code. Only the author may name paths there. An existing file is
-overwritten only if this program made it.
+A client may choose a path only in the folder of its call, or below a folder of the setting `output_dirs`. It
+can never write into the server folder, because the files there are code; only the author may name paths in
+it. An existing file is overwritten only if this program made it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcpdesk.hosting.commands.command_argv import Placeholder, Template, names_i
 from mcpdesk.jobs.call_files import MadeFiles, NotMadeHere
 
 OUTPUT_DIR = "output_dir"
-"""Placeholder for the folder of a call."""
+"""Placeholder that stands for the folder of a call."""
 MOST = 1000
 """Maximum number of files that one pattern may match."""
 LONGEST_NAME, LONGEST_PATH = 255, 4095
@@ -30,42 +30,45 @@ _MARKS = ("*", "?")
 
 
 class OutputPlace(Struct, frozen=True):
-    """Folders where one call may write files."""
+    """Folders into which one call may write files."""
 
     folder: Path
-    """Working folder of the program. The author's paths are relative to it."""
+    """Working folder of the program. Relative paths of the author start here."""
     output: Path
     """Folder of this call."""
     allowed: tuple[Path, ...] = ()
-    """Further folders where clients may name paths."""
+    """Further folders in which clients may name paths."""
     server: Path | None = None
     """The server folder."""
 
 
 class ExpectedFile(Struct, frozen=True):
-    """A file the program should make, or any number of files if it has a `pattern`."""
+    """File that the program should make. With a `pattern`, it may be any number of files."""
 
     path: Path
     pattern: str = ""
     argument: str = ""
-    """Argument whose value begins the path."""
+    """Name of the argument that supplies the beginning of the path. Empty if the author wrote it."""
 
 
 def is_own(template: Template) -> bool:
-    """Return True if a template of `produces` begins with a client's path, or the folder of the call."""
+    """Return True if a template of `produces` begins with a placeholder for a path.
+
+    The placeholder is a parameter of the client or the folder of the call.
+    """
     return bool(template) and isinstance(template[0], Placeholder)
 
 
 def output_names(produces: Sequence[Template]) -> frozenset[str]:
-    """Return the parameters that contain paths of output files."""
+    """Return the names of the parameters that hold paths of output files."""
     first = (template[0] for template in produces if template)
     return frozenset(part.name for part in first if isinstance(part, Placeholder)) - {OUTPUT_DIR}
 
 
 def resolve_path(name: str, value: Any, place: OutputPlace) -> Any:
-    """Resolve a path a client chose, or a list of them.
+    """Resolve a path, or a list of paths, that a client chose.
 
-    Raises: BadArgument, with the allowed folders, for a path outside of them.
+    Raises: BadArgument for a path outside the allowed folders; the message lists them.
     """
     if isinstance(value, list):
         return [resolve_path(name, each, place) for each in value]
@@ -86,9 +89,12 @@ def resolve_path(name: str, value: Any, place: OutputPlace) -> Any:
 def expected_files(
     produces: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str, str], place: OutputPlace
 ) -> list[ExpectedFile]:
-    """Return the files one call should make, and create their folders inside our own.
+    """Return the files that one call should make.
 
-    `values` has resolved paths. Raises: BadArgument for a value that is unusable in a file name, or too long.
+    Creates the parent folders of files in the folder of the call and in the working folder. `values` has
+    resolved paths.
+
+    Raises: BadArgument for a value that cannot be part of a file name or is too long.
     """
     found: list[ExpectedFile] = []
     for template in produces:
@@ -112,9 +118,9 @@ def expected_files(
 
 
 def claim_files(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFiles) -> tuple[Path, ...]:
-    """Reserve the files outside the folders of the call and of the server, and create folders for them.
+    """Reserve the files below `output_dirs`, and create folders for them.
 
-    Raises: BadArgument if a file that this program did not make has the same path.
+    Raises: BadArgument if a path belongs to a file that this program did not make.
     """
     found: list[Path] = []
     for each in asked:
@@ -130,7 +136,7 @@ def claim_files(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFil
 
 
 def release_files(asked: Sequence[ExpectedFile], own: tuple[Path, ...], made: MadeFiles) -> None:
-    """Release reserved files after the program has ended."""
+    """End the reservation of files after the program has ended."""
     if own:
         made.release(own, [path for each in asked for path in matching_files(each)])
 
@@ -141,7 +147,7 @@ def matching_files(asked: ExpectedFile) -> list[Path]:
 
 
 def made_files(asked: Sequence[ExpectedFile], place: OutputPlace) -> tuple[list[Path], list[str]]:
-    """Return the existing files, and remarks about those that are missing or must not be returned."""
+    """Return the files that exist, and remarks on files that are missing or in a forbidden folder."""
     roots = [each.resolve() for each in (place.folder, place.output, *place.allowed)]
     files: dict[Path, None] = {}
     remarks = []
@@ -180,7 +186,7 @@ def _allowed(name: str, path: Path, place: OutputPlace) -> Path:
     if place.server is not None and _is_below(target, place.server):
         raise _elsewhere(name, str(path), place)
     for root in place.allowed:
-        # The folder itself may be a link, but paths in it may not lead outside.
+        # An allowed folder may itself be a symbolic link, but no path below it may lead out of it.
         is_inside = target != root and target.is_relative_to(root) and _is_below(target, root)
         if is_inside and not target.is_symlink():
             return target
@@ -200,7 +206,7 @@ def _elsewhere(name: str, text: str, place: OutputPlace) -> BadArgument:
 def _filled(
     template: Template, values: Mapping[str, Any], fixed: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield each filled text of a template, with a glob pattern if the author's text has wildcards."""
+    """Yield each text that a template produces, with a glob pattern if the author's text has wildcards."""
     has_marks = any(mark in part for part in template if isinstance(part, str) for mark in _MARKS)
     columns: list[list[tuple[str, str]]] = []
     for part in template:

@@ -1,6 +1,6 @@
-"""Programs as tools: the `commands` of mcp.json, each offered as the tool `<stage>-<command>`.
+"""Tools that run programs. Each entry of `commands` in mcp.json becomes a tool `<stage>-<command>`.
 
-An invalid entry is left out and reported with its line. A call runs the program to its end, streams its
+An invalid entry is left out and reported with its line. A call waits until the program ends, streams its
 output, and returns the files it made.
 """
 
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 PYTHON, FOLDER = "python", "folder"
 OURS = frozenset({PYTHON, FOLDER, OUTPUT_DIR})
-"""Placeholders that are not parameters: Python interpreter, working folder, and folder of the call."""
+"""Placeholders that mcpdesk fills in: Python interpreter, working folder, and folder of the call."""
 PART = re.compile(r"[A-Za-z0-9_.-]+")
 LONGEST_NAME = 128
 MAX_MS = 24 * 3600 * 1000
@@ -76,7 +76,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Command(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Fields of an entry."""
+    """Fields of an entry of `commands`."""
 
     stage: str
     command: str
@@ -88,7 +88,7 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     folder: str = ""
     """Working folder, relative to the server folder."""
     environment: list[str] = []
-    """Environment variables it gets in addition to the usual ones."""
+    """Names of environment variables that the program receives in addition to `USUAL_VARIABLES`."""
     requires_env: list[str] = []
     timeout_ms: int | None = None
     progress: Literal["json-lines", "percent"] | None = None
@@ -98,24 +98,24 @@ class Command(Struct, forbid_unknown_fields=True, kw_only=True):
     """Scopes that a caller's token must have."""
     task: Literal["optional", "required"] | None = None
     resume: bool = False
-    """True if a job of it runs again on another replica after its replica dies."""
+    """True if another replica may run a job again after the replica that ran it has died."""
 
 
 class ReadyCommand(Struct, frozen=True):
-    """A valid entry whose program exists on this system."""
+    """Valid entry whose program is installed."""
 
     command: Command
     name: str
     program: str
     """Path of the program."""
     run: tuple[Template, ...]
-    """Elements after the program."""
+    """Templates of the arguments."""
     produces: tuple[Template, ...]
     folder: Path
     schema: dict[str, Any]
     mirrored: tuple[Mirrored, ...]
     unused: tuple[str, ...]
-    """Parameters without a placeholder."""
+    """Parameters that no placeholder uses."""
 
 
 class CommandEntry:
@@ -129,18 +129,21 @@ class CommandEntry:
 
     @property
     def name(self) -> str:
-        """Name of the tool, `<stage>-<command>`, or the position if one of them is missing."""
+        """Name of the tool. If stage or command is missing, the position of the entry instead."""
         given = self._given if isinstance(self._given, dict) else {}
         parts = [given.get(key) for key in ("stage", "command")]
         texts = [part for part in parts if isinstance(part, str) and part]
         return "-".join(texts)[:LONGEST_NAME] if len(texts) == 2 else f"commands[{self._index}]"
 
     def source(self, *trail: Step) -> str:
-        """Return the place of the entry, or of a value in it, as `mcp.json:12`."""
+        """Return the location of the entry, or of a value in it, such as `mcp.json:12`."""
         return self._manifest.source("commands", self._index, *trail)
 
     def ready(self) -> ReadyCommand:
-        """Check the entry. Raises: RegistrationError; MissingPrecondition if something is not installed."""
+        """Check the entry.
+
+        Raises: RegistrationError for an invalid entry; MissingPrecondition if something is not installed.
+        """
         command = self._converted()
         self._check_names(command)
         schema = self._schema(command)
@@ -221,7 +224,7 @@ class CommandEntry:
             if name in OURS:
                 told = f"{name!r} is a built-in placeholder; rename the parameter"
                 raise self._mistake(told, "parameters", "properties", name)
-        # An argument without a placeholder could not reach the program, so it is an error for the client.
+        # Unknown arguments are rejected, because without a placeholder they could not reach the program.
         schema = {"type": "object", "properties": properties, "additionalProperties": False} | given
         if given:
             try:
@@ -314,14 +317,14 @@ USUAL_VARIABLES = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TERM",
     "VIRTUAL_ENV", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 )  # fmt: skip
-"""Environment variables that every program receives, besides `LC_*`; an entry must name others."""
+"""Environment variables that every program receives, as well as all `LC_*`. An entry lists any others."""
 OWN_VARIABLES = {"PYTHONUNBUFFERED": "1"}
-"""Makes Python programs write their progress at once, not in blocks."""
+"""Variables that make Python programs write progress at once instead of in blocks."""
 PICTURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 MOST_PICTURES, PICTURE_BYTES = 4, 1 << 20
 """Maximum number of pictures in a result, and maximum size of each in bytes."""
 PACE_S = 0.05
-"""Seconds between two progress notifications."""
+"""Minimum seconds between two progress notifications."""
 KEPT_REPORTS = 64
 
 OUTPUT_SCHEMA: dict[str, Any] = {
@@ -364,7 +367,10 @@ class CommandRun:
         )
 
     async def call(self, arguments: dict[str, Any], context: Context) -> ToolResult[dict[str, Any]]:
-        """Run the program. Raises: BadArgument for unusable arguments; HandlerError if it cannot start."""
+        """Run the program.
+
+        Raises: BadArgument for unusable arguments; HandlerError if the program cannot start.
+        """
         async with self._place(context) as place:
             argv, files = await asyncio.to_thread(self._prepare, arguments, place)
             if not place.allowed:
@@ -377,7 +383,7 @@ class CommandRun:
                 return await self._run(argv, files, place, context)
 
     def _prepare(self, arguments: dict[str, Any], place: OutputPlace) -> tuple[list[str], list[ExpectedFile]]:
-        """Return the program with its arguments, and the files it should make. Reads the disk."""
+        """Return the command line of the program and the files it should make. Reads the disk."""
         values = self._defaults | arguments
         for name in self._outputs:
             values[name] = resolve_path(name, values.get(name), place)
@@ -387,7 +393,7 @@ class CommandRun:
 
     @contextlib.asynccontextmanager
     async def _place(self, context: Context) -> AsyncIterator[OutputPlace]:
-        """Provide the folders of the call while it runs."""
+        """Provide the folders of one call, and keep them in use while the call runs."""
         if not self._has_folder:
             yield OutputPlace(self._ready.folder, self._ready.folder)
             return
@@ -460,7 +466,7 @@ class CommandRun:
 
 
 class _Reporter:
-    """Receives a program's output on the supervisor's thread, and reports its progress on the loop."""
+    """Receiver of a program's output. The supervisor's thread calls it; it reports progress on the loop."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -471,7 +477,7 @@ class _Reporter:
         self._reporting: asyncio.Task[None] | None = None
 
     def text(self, stream: Stream, text: str) -> None:
-        """Add output of the program."""
+        """Add output that the program has written."""
         if self._feed is not None:
             (self._feed.stdout if stream == "stdout" else self._feed.stderr)(text)
 
@@ -504,7 +510,9 @@ class _Reporter:
 
 @contextlib.asynccontextmanager
 async def _held(acquire: Callable[[], T], release: Callable[[T], None]) -> AsyncIterator[T]:
-    """Acquire a resource on a thread and release it on another, even if the call is cancelled."""
+    """Acquire a resource on a worker thread, and release it on a worker thread even if the call is
+    cancelled.
+    """
     taking = asyncio.create_task(asyncio.to_thread(acquire))
     try:
         yield await asyncio.shield(taking)
@@ -527,7 +535,7 @@ def _pictures(made: list[Path]) -> list[content.Block]:
 
 
 def read_commands(manifest: Manifest, environment: Mapping[str, str]) -> FileItems:
-    """Read the commands of a manifest: the tools, and those left out with line and reason."""
+    """Read the commands of a manifest. Commands that cannot be used are listed with line and reason."""
     found = FileItems()
     for index in range(len(manifest.commands)):
         entry = CommandEntry(manifest, index, environment)
@@ -567,6 +575,6 @@ def _tool(ready: ReadyCommand, source: str) -> Tool:
 
 
 def _hidden_fields(ready: ReadyCommand) -> list[object]:
-    """Return the fields of an entry that its tool does not show."""
+    """Return the fields of an entry that change the call but are not part of the tool's definition."""
     command = ready.command
     return [command.run, command.produces, command.environment, command.progress]

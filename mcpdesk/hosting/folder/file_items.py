@@ -1,4 +1,4 @@
-"""Items of one file of a server folder: working items, broken items, and remarks."""
+"""Items that one file of a server folder defines. Some may be broken, and the file may have warnings."""
 
 from __future__ import annotations
 
@@ -25,31 +25,32 @@ KINDS: dict[type[Item], str] = {
 
 
 class FileItems(Struct):
-    """Items of one file, those left out, and remarks."""
+    """Items of one file, broken items, and warnings."""
 
     items: list[Item] = field(default_factory=list)
     broken: list[tuple[str, Unavailable]] = field(default_factory=list)
-    """Items that are left out, each with its kind."""
+    """Broken items, each with its kind."""
     remarks: list[str] = field(default_factory=list)
-    """Warnings with their places; no item is left out because of them."""
+    """Warnings with their source lines. They do not affect the items."""
     may_be_helper: bool = False
-    """True if a Python file has no function that is clearly meant to be an item."""
+    """True if a Python file does not clearly define an item. Other files may only import it as a helper."""
     asked: dict[str, int] = field(default_factory=dict)
-    """Environment variables its items need, each with a hash of its value; 0 if the variable is not set."""
+    """Environment variables that the items require. Each is mapped to a hash of its value, or 0 if unset."""
 
     def is_outdated(self, environment: Mapping[str, str]) -> bool:
-        """True if a variable it needs has changed since the file was read."""
+        """True if the value of a required variable has changed since the file was read."""
         return any(mark != mark_of(environment.get(name, "")) for name, mark in self.asked.items())
 
     def refuse(self, kind: str, name: str, error: RegistrationError) -> None:
-        """Leave one item out, for the given reason."""
+        """Record that an item is broken, with the reason."""
         is_fit = isinstance(error, MissingPrecondition)
         self.broken.append((kind, Unavailable(name, error.message, error.source, is_fit=is_fit)))
 
     def or_previous(self, previous: FileItems | None) -> FileItems:
-        """Return a copy that serves the previous version of each broken item.
+        """Return a copy in which each broken item is replaced by its previous version, if one exists.
 
-        An item that only lacks a precondition is not served, because its previous version would lack it too.
+        An item that only lacks a precondition, such as a variable, has no replacement. Its previous version
+        would lack the same precondition.
         """
         earlier = {(kind_of(item), name_of(item)): item for item in previous.items} if previous else {}
         kept: list[Item] = []
@@ -70,16 +71,16 @@ def digest(data: bytes) -> str:
 
 
 def mark_of(value: str) -> int:
-    """Return a number that identifies a variable's value without storing it; 0 if it is not set."""
+    """Return a hash of a variable's value, so that the value is not stored. 0 if it is empty."""
     return hash(value) or 1 if value else 0
 
 
 def unreadable_file(
     previous: FileItems, kind: str, name: str, reason: str, source: str, *, is_logged: bool = False
 ) -> FileItems:
-    """Return the previous items of a file that cannot be read now, each marked with the reason.
+    """Return the previous items of a file that cannot be read now. Each is marked with the reason.
 
-    A file without items counts as one broken item of this kind and name.
+    If the file had no items, the result has one broken item with the given kind and name.
     """
     affected = [(kind_of(item), name_of(item)) for item in previous.items] or [(kind, name)]
     broken = [
@@ -91,10 +92,10 @@ def unreadable_file(
 
 
 def why_unreadable(path: Path, folder: Path) -> str:
-    """Return why a path cannot be read as a file of a server folder; empty if it can."""
+    """Return the reason why a path cannot be read as a file of a server folder. Empty if it can be read."""
     if not path.resolve().is_relative_to(folder):
         return "is a link that leaves the server folder"
-    # Reading a pipe would block, and a device may have no end.
+    # Reading a pipe could block forever, and a device may have no end.
     return "" if path.is_file() else "is not a file, or does not exist"
 
 

@@ -1,7 +1,7 @@
-"""Claims about how known clients handle the offers of a server, each with its source and date.
+"""Known behaviour of MCP clients that affects the tools, resources and prompts of a server.
 
-The claims are data, in `known_clients.json` next to this module: the behaviour of a client, how to detect the
-case in an offer, the source, and the date. Clients change, so a claim holds for its date.
+The file `known_clients.json` next to this module has one claim per behaviour: the client, how to detect the
+case, the source, and the date. Clients change, so a claim is true only for its date.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from mcpdesk.paths import PACKAGE
 
 CLAIMS = PACKAGE / "hosting" / "folder" / "known_clients.json"
 FEATURES = {"elicit": "elicitation", "elicit_url": "elicitation", "sample": "sampling", "list_roots": "roots"}
-"""Client feature that a method of a context requires."""
+"""Client feature that each method of a tool's context requires."""
 LARGEST = 1 << 20
-"""Size limit in bytes of a Python file that is searched for questions."""
+"""Maximum size in bytes of a Python file that is searched for uses of client features."""
 DEEPEST = 12
-"""Depth limit for schemas."""
+"""Maximum depth to which schemas are searched."""
 
 
 class Rule(Struct, frozen=True):
-    """Parameters of a check. Each check uses the fields it needs."""
+    """Parameters of a check. A check uses only some of the fields."""
 
     most: int = 0
     form: str = ""
-    """Name that the client gives a tool, with `{server}` and `{tool}`."""
+    """Pattern of the name that the client gives to a tool, with `{server}` and `{tool}`."""
     pattern: str = ""
     words: tuple[str, ...] = ()
     hint: str = ""
@@ -41,25 +41,27 @@ class Rule(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True, forbid_unknown_fields=True):
-    """Behaviour of one client in one case."""
+    """Known behaviour of one client in one case."""
 
     client: str
     check: str
-    """Key of `CHECKS`: how the case is detected."""
+    """Key of the function in `CHECKS` that detects the case."""
     level: Level
     effect: str
-    """Behaviour of the client, worded to follow its name and a colon; `{feature}` is filled in."""
+    """Behaviour of the client, as the end of a sentence after its name and a colon. It may contain
+    `{feature}`.
+    """
     source: str
     """URL of the source."""
     date: str
-    """Date of the report, or of reading the page, such as `2026-11-26`."""
+    """Date such as `2026-11-26`, on which the source was published or read."""
     version: str = ""
     """Version of the client or model, if the source names it."""
     rule: Rule = Rule()
 
     @property
     def id(self) -> str:
-        """Client and check as one word, in the form of SARIF rule ids."""
+        """Identifier of client and check, in the form of a SARIF rule id."""
         return f"{self.client.lower().replace(' ', '-')}/{self.check}"
 
 
@@ -74,13 +76,13 @@ class OfferedItem(NamedTuple):
 
 
 class Offering(Struct, frozen=True):
-    """Everything a server offers, and the client features it is known to use."""
+    """All items that a server offers, and the client features that its code uses."""
 
     server: str
     instructions: str
     items: tuple[OfferedItem, ...]
     asks: Mapping[str, str] = {}
-    """Place in a Python file where `elicitation`, `sampling` or `roots` is requested, by feature."""
+    """Source line that uses each client feature: `elicitation`, `sampling` or `roots`."""
 
     def of(self, *kinds: str) -> list[OfferedItem]:
         """Return the items of these kinds."""
@@ -88,7 +90,7 @@ class Offering(Struct, frozen=True):
 
 
 class Fact(NamedTuple):
-    """A part of an offer that a claim applies to."""
+    """Item or value to which a claim applies."""
 
     told: str
     item: OfferedItem | None = None
@@ -96,14 +98,14 @@ class Fact(NamedTuple):
 
 
 class ClientFinding(NamedTuple):
-    """Behaviour of a client for a part of the offer."""
+    """Claim that applies to an item of the server."""
 
     claim: Claim
     fact: Fact
 
     @property
     def effect(self) -> str:
-        """Behaviour of the client."""
+        """Behaviour of the client, with the feature filled in."""
         return self.claim.effect.format(feature=self.fact.feature)
 
     def finding(self) -> Finding:
@@ -116,12 +118,15 @@ class ClientFinding(NamedTuple):
 
 @cache
 def claims() -> tuple[Claim, ...]:
-    """Return all claims, by client."""
+    """Return all claims, ordered by client."""
     return msgspec.json.decode(CLAIMS.read_bytes(), type=tuple[Claim, ...])
 
 
 def client_findings(offering: Offering, clients: Sequence[str] = ()) -> list[ClientFinding]:
-    """Return how clients, all or the named ones, handle the offer; failures first."""
+    """Return the claims that apply to the offered items, most severe first.
+
+    `clients` limits the result to these clients. All are checked if it is empty.
+    """
     found = [
         ClientFinding(claim, fact)
         for claim in claims()
@@ -132,7 +137,9 @@ def client_findings(offering: Offering, clients: Sequence[str] = ()) -> list[Cli
 
 
 def asked_of_clients(folder: Path) -> dict[str, str]:
-    """Return the client features that a folder's Python files use, with the first place: `tools/a.py:3`."""
+    """Return the client features that a folder's code uses, each with its first use, such as
+    `tools/a.py:3`.
+    """
     found = dict[str, str]()
     for path in sorted(folder.rglob("*.py")):
         place = path.relative_to(folder)
@@ -141,14 +148,14 @@ def asked_of_clients(folder: Path) -> dict[str, str]:
         try:
             tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, RecursionError):
-            continue  # reported by the loader
+            continue  # the loader reports it
         for feature, line in _asked_in(tree):
             found.setdefault(feature, f"{place.as_posix()}:{line}")
     return found
 
 
 def _asked_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Yield client features and lines of method calls on a context parameter of the calling function."""
+    """Yield a client feature and a line for each call of a context method, if the context is a parameter."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -281,7 +288,7 @@ CHECKS: dict[str, Callable[[Rule, Offering], Iterator[Fact]]] = {
     "unsaid_hint": _unsaid_hint,
     "lacks": _lacks,
 }
-"""Checks by name; each yields the parts of an offer that a claim applies to."""
+"""Checks by name. Each yields the items to which a claim applies."""
 
 
 def _input(tool: OfferedItem) -> Mapping[str, Any]:
@@ -290,7 +297,7 @@ def _input(tool: OfferedItem) -> Mapping[str, Any]:
 
 
 def _parts(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield a schema and its subschemas, each with its path, as `filters.sort` or `items[]`."""
+    """Yield a schema and its subschemas, each with its path, such as `filters.sort` or `items[]`."""
     if not isinstance(schema, Mapping) or depth > DEEPEST:
         return
     yield trail, schema
@@ -315,7 +322,7 @@ def _counted(count: int, word: str) -> str:
 
 
 def _together(what: str, names: Sequence[str]) -> Iterator[Fact]:
-    """Yield one fact about several tools."""
+    """Yield one fact about all named tools together."""
     if names:
         yield Fact(f"{what}: {_named(names)}")
 

@@ -1,6 +1,6 @@
-"""Checks the offers of a server for problems with clients and models.
+"""Checks of a server's tools, resources and prompts for problems with clients and models.
 
-Limits differ between clients and change over time, so messages name the client.
+Clients have different limits, which change over time. Each message therefore names its client.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ from mcpdesk.tools import missing_libraries
 from mcpdesk.upstream.offers import Offer
 
 CUT_BYTES = 2048
-"""Bytes after which Claude Code cuts descriptions of tools and instructions of servers."""
+"""Maximum size in bytes of tool descriptions and server instructions in Claude Code. It cuts off longer ones.
+"""
 OPENAI_CHARACTERS = 1024
 """Length limit in characters of a function description in OpenAI's API."""
 API_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Tool names that model APIs accept."""
+"""Pattern for tool names that model APIs accept."""
 API_NAME_LENGTH = 64
 MANY_TOOLS = 80
-"""Number of tools, of all servers together, above which Cursor warns."""
+"""Total number of tools of all servers above which Cursor warns."""
 BUILT_IN = "built-in"
 LARGE_RESOURCE = 1 << 20
 MOST_TEXTS = 5_000
-"""Maximum number of texts of one definition that are searched for hidden characters."""
+"""Maximum number of texts in one definition that are searched for hidden characters."""
 DEEPEST = 32
 SHOWN = 120
-"""Length limit in characters of a text quoted in a message about hidden characters."""
+"""Maximum length in characters of a text quoted in a message about hidden characters."""
 
 
 def lint(
     server: Server, manifest: Manifest, warnings: tuple[str, ...], environment: Mapping[str, str]
 ) -> list[Finding]:
-    """Return all findings about a server, errors first. `warnings` are those of the host."""
+    """Return all findings about a hosted server, errors first. `warnings` come from the host."""
     found = [
         *(from_text(Level.ERROR, text) for text in (*server.problems, *warnings)),
         *(from_text(Level.NOTE, text) for text in server.helpers),
@@ -85,7 +86,10 @@ def _texts(item: Tool | Prompt) -> JSONObject:
 
 
 def _hidden(value: Any, subject: str, source: str = "") -> Iterator[Finding]:
-    """Yield findings about texts that a model reads differently from what a person sees, up to a limit."""
+    """Yield findings about texts with characters that a model reads but a person does not see.
+
+    The number of findings is limited.
+    """
     for path, text in islice(_strings(value), MOST_TEXTS):
         if kinds := hidden_characters(text):
             shown = clean(text, newlines=False)
@@ -94,7 +98,7 @@ def _hidden(value: Any, subject: str, source: str = "") -> Iterator[Finding]:
 
 
 def _strings(value: Any, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield every text in a JSON value with its path, including keys."""
+    """Yield every text in a JSON value, including keys, with its path."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Mapping) and depth < DEEPEST:
@@ -140,7 +144,7 @@ def _extent(instructions: str, tools: int, source: str = "") -> Iterator[Finding
 
 
 def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield findings about files and variables that must exist when the folder is served."""
+    """Yield findings about required files and variables that are missing."""
     jwt = manifest.auth.jwt
     if jwt is None:
         return
@@ -153,14 +157,17 @@ def _preconditions(manifest: Manifest, environment: Mapping[str, str]) -> Iterat
 
 
 def _libraries(manifest: Manifest) -> Iterator[Finding]:
-    """Yield notes on built-in tools that need libraries of an extra."""
+    """Yield notes on built-in tools that need libraries of an optional extra."""
     for name in manifest.builtins:
         if told := missing_libraries(name):
             yield Finding(Level.NOTE, told, manifest.source("builtins"), f"tool {name}")
 
 
 def _token_needs(server: Server, manifest: Manifest) -> Iterator[Finding]:
-    """Yield notes on items hidden from clients over stdio, whose only token is the one they start with."""
+    """Yield notes on items that are hidden from stdio clients without a token.
+
+    A stdio client can have a token only in its environment at the start.
+    """
     if server.requires_jwt:
         told = (
             f"auth.requires_jwt: over stdio nothing is listed unless {TOKEN_VARIABLE} has the client's token"
@@ -235,7 +242,10 @@ def _resources(server: Server) -> Iterator[Finding]:
 def lint_offers(
     server: str, instructions: str, offers: Sequence[Offer], problems: Sequence[str]
 ) -> list[Finding]:
-    """Return all findings about an upstream server, errors first; `problems` concern complete lists."""
+    """Return all findings about an upstream server, errors first.
+
+    `problems` are errors that concern whole lists instead of single items.
+    """
     found = [
         *(from_text(Level.ERROR, text) for text in problems),
         *_extent(instructions, sum(offer.kind == "tool" for offer in offers)),
@@ -268,7 +278,7 @@ def _offer(server: str, offer: Offer) -> Iterator[Finding]:
 
 
 def _malformed(offer: Offer) -> Iterator[str]:
-    """Yield violations of the protocol in a definition."""
+    """Yield the ways in which a definition violates the protocol."""
     definition = offer.definition
     for key in ("inputSchema", "outputSchema"):
         if key in definition:
@@ -297,13 +307,15 @@ class Level(StrEnum):
     ERROR = "error"
     """Something does not work."""
     WARNING = "warning"
-    """It works, but a client or a model could use it better."""
+    """The server works, but a client or model could use it better."""
     NOTE = "note"
-    """For information; no change is needed."""
+    """Information that requires no change."""
 
 
 class Finding(Struct, frozen=True):
-    """One finding about a folder. `place` is like `tools/slow.py:3`, `subject` like `tool slow`."""
+    """One finding about a server. `place` is a source line such as `tools/slow.py:3`, `subject` an item such
+    as `tool slow`.
+    """
 
     level: Level
     message: str
@@ -315,7 +327,7 @@ class Finding(Struct, frozen=True):
 
 
 def from_text(level: Level, text: str) -> Finding:
-    """Make a finding from a text `place: message`."""
+    """Create a finding from a text of the form `place: message`."""
     found = _PLACED.fullmatch(text)
     return Finding(level, text) if found is None else Finding(level, found[2], found[1])
 
@@ -324,14 +336,14 @@ PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 """Parameter names that model APIs accept."""
 ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 SAYS_WHAT = frozenset({"type", "enum", "const", "$ref", "not", "if", *ALTERNATIVES})
-"""Keywords that restrict the values of a parameter."""
+"""Schema keywords that restrict the value of a parameter."""
 DEPTH = 6
 NAMED = 8
 """Maximum number of parameters named in one message."""
 
 
 def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield parts of an input schema that are unclear to models or make clients reject the tool."""
+    """Yield problems of an input schema: unclear to models, or the reason why clients reject the tool."""
     found = dict(_parameters(schema))
     yield from _told("without a description", [name for name, part in found.items() if not _described(part)])
     yield from _told("without a type", [name for name, part in found.items() if not _says_what(part)])
@@ -345,7 +357,7 @@ def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _parameters(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield every property with its path, as `filters.sort` or `items[].name`."""
+    """Yield every property with its path, such as `filters.sort` or `items[].name`."""
     if not isinstance(schema, Mapping) or depth > DEPTH:
         return
     properties = schema.get("properties")
@@ -357,7 +369,7 @@ def _parameters(schema: Any, trail: str = "", depth: int = 0) -> Iterator[tuple[
 
 
 def _described(part: Mapping[str, Any]) -> bool:
-    """Return True if a parameter is described; a reference may be described at its target."""
+    """Return True if a parameter has a description. A `$ref` counts, because its target may have one."""
     return bool(part.get("description") or part.get("title")) or "$ref" in part or "const" in part
 
 
@@ -396,4 +408,4 @@ def _fits(value: Any, part: dict[str, Any]) -> bool:
     try:
         return compile_schema(part).accepts(value)
     except SchemaError:
-        return True  # reported by another check
+        return True  # another check reports it

@@ -1,7 +1,7 @@
-"""Loads a server folder. A broken file leaves out only its own items; the others are served.
+"""Loader of server folders. A broken file affects only its own items.
 
-`load_folder` reads a complete folder. `read_module` reads one Python module: its decorated and public
-functions, or only its `handler`.
+`load_folder` reads a complete folder. `read_module` reads one Python module and returns its decorated and
+public functions, or only its `handler`.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ HOOKS = {
     "lifespan": "`async def lifespan(server)`",
     "around_call": "`async def around_call(call, call_next)`",
 }
-"""Functions that `context.py` may define, each with the form of its definition."""
+"""Functions that `context.py` may define, with the required form of each."""
 
 WHAT_IMPORTS_RAISE = (Exception, SystemExit, GeneratorExit, CancelledError)
-"""Exceptions an import may raise, except KeyboardInterrupt."""
+"""Exceptions that importing a module may raise, except KeyboardInterrupt."""
 
 _log = logging.getLogger(__name__)
 
 
 class LoadedFolder(Struct):
-    """Items of a folder at one moment, and the data that the next load needs."""
+    """Items of a folder at one moment, with data that the next load needs."""
 
     manifest: Manifest
     namespace: Namespace
@@ -80,30 +80,34 @@ class LoadedFolder(Struct):
     templates: list[ResourceTemplate] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)
     unavailable: list[tuple[str, Unavailable]] = field(default_factory=list)
-    """Items that are left out or served in their previous version, each with its kind."""
+    """Items that are not offered, or are offered in their previous version. Each has its kind."""
     create_context: CreateContext | None = None
     lifespan: Lifespan | None = None
     around_call: AroundCall | None = None
     problems: tuple[str, ...] = ()
-    """Problems that do not belong to a single item, with their places."""
+    """Problems that concern no single item, with their source lines."""
     helpers: tuple[str, ...] = ()
-    """Messages about functions left out because another file imports them, one per file, with places."""
+    """Messages about files whose functions are not offered because another file imports them."""
     files: dict[Path, FileItems] = field(default_factory=dict)
     """Items of each file."""
     modules: dict[Path, object] = field(default_factory=dict)
-    """Module of each Python file that could be loaded."""
+    """Module of each Python file that was loaded."""
 
     def close(self) -> None:
-        """Remove the folder's modules. Running code continues to run."""
+        """Remove the folder's modules from the interpreter. Code that is running is not affected."""
         self.namespace.close()
 
 
 def load_folder(
     folder: Path, previous: LoadedFolder | None = None, environment: Mapping[str, str] = os.environ
 ) -> LoadedFolder:
-    """Load a server folder. With `previous`, only changed files run again, and broken ones stay as before.
+    """Load a server folder.
 
-    Raises: ManifestError for a missing folder or an invalid `mcp.json`; nothing has changed then.
+    With the result of the `previous` load, only changed files run again. A broken file keeps its earlier
+    items.
+
+    Raises: ManifestError for a missing folder or an invalid `mcp.json`; the previous result then remains
+    valid.
     """
     manifest = read_manifest(folder)
     namespace = previous.namespace if previous else Namespace(manifest.folder)
@@ -139,7 +143,10 @@ def load_folder(
 
 
 def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
-    """Return files of plain functions that another file imports, with that file. They offer no items."""
+    """Return helper files, each with a file that imports it. Their functions are not offered.
+
+    A helper file has only plain functions, and another file imports it.
+    """
     users = {path: each.path for each in loaded.namespace.sources.values() for path in each.depends}
     return {
         path: users[path] for path, found in loaded.files.items() if found.may_be_helper and path in users
@@ -156,14 +163,17 @@ def _helpers_told(loaded: LoadedFolder, path: Path, user: Path) -> str:
 
 
 class _Reading(Struct):
-    """State of one load. `before` is the previous load, or `loaded` itself the first time."""
+    """State of one load.
+
+    `before` is the result of the previous load, or `loaded` itself for the first load.
+    """
 
     loaded: LoadedFolder
     before: LoadedFolder
     environment: Mapping[str, str]
 
     def read_files(self) -> list[str]:
-        """Fill `files` and `modules`, and return remarks."""
+        """Read all files into `loaded`, and return remarks."""
         remarks: list[str] = []
         for kind, name in FOLDERS.items():
             for base in (self.loaded.manifest.folder / name, self.loaded.manifest.folder / "src" / name):
@@ -184,7 +194,7 @@ class _Reading(Struct):
         self.loaded.files[path] = found.or_previous(self.before.files.get(path))
 
     def read_context(self) -> list[str]:
-        """Load `create_context`, `lifespan` and `around_call`, and return problems."""
+        """Load the hooks of `context.py`, and return problems."""
         folder, loaded = self.loaded.manifest.folder, self.loaded
         places = (folder / "context.py", folder / "src" / "context.py")
         path = next((each for each in places if each.is_file()), None)
@@ -208,7 +218,7 @@ class _Reading(Struct):
         return [problem]
 
     def _take_hooks(self, module: Any, place: str) -> None:
-        """Set the hooks. Raises: RegistrationError if none is defined or one has the wrong form."""
+        """Store the hooks. Raises: RegistrationError if the file defines none, or one in the wrong form."""
         found = {name: getattr(module, name, None) for name in HOOKS}
         if not any(found.values()):
             raise RegistrationError(f"lacks {', '.join(HOOKS.values())}", place)
@@ -218,7 +228,7 @@ class _Reading(Struct):
         create, lifespan, around = found.values()
         loaded, kept = self.loaded, self.before.lifespan
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
-            lifespan = inspect.unwrap(lifespan)  # other frameworks require @asynccontextmanager on it
+            lifespan = inspect.unwrap(lifespan)  # may have @asynccontextmanager
         if lifespan is not None and not inspect.isasyncgenfunction(lifespan):
             where = f"{place}:{lifespan.__code__.co_firstlineno}"
             raise RegistrationError("lifespan is an `async def` with one `yield`", where)
@@ -270,7 +280,7 @@ class _Reading(Struct):
 
 
 def _files_below(base: Path) -> Iterator[Path]:
-    """Yield files in a stable order, except hidden files, compiled files and editor backups."""
+    """Yield the files in a stable order, without hidden files, compiled files and editor backups."""
     for root, folders, names in os.walk(base):
         folders[:] = sorted(each for each in folders if each[0] not in "._")
         for name in sorted(names):
@@ -279,7 +289,7 @@ def _files_below(base: Path) -> Iterator[Path]:
 
 
 def _is_item(kind: str, path: Path, base: Path) -> bool:
-    """Return True if a file may define items. Python files in subfolders are helpers."""
+    """Return True if a file may define items. Python files in subfolders may only be helpers."""
     if path.suffix == ".py":
         return path.parent == base
     return kind == "resource" or (kind == "prompt" and path.suffix in (".md", ".markdown"))
@@ -301,7 +311,10 @@ def _refusing(problem: str) -> CreateContext:
 
 
 def _log_lines(error: BaseException, folder: Path, place: str, source: str, reason: str) -> None:
-    """Log the author's own lines of a traceback. A RegistrationError already names its place."""
+    """Log the lines of a traceback that belong to the author's code.
+
+    A RegistrationError is not logged, because its message already names the source line.
+    """
     if not isinstance(error, RegistrationError):
         from mcpdesk.server.calls.outcomes import read_author_lines
 
@@ -310,7 +323,7 @@ def _log_lines(error: BaseException, folder: Path, place: str, source: str, reas
 
 
 def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
-    """Return the place in the folder where an error was raised, as `file:line`, and its message."""
+    """Return the source line in the folder where an error was raised, as `file:line`, and the message."""
     if isinstance(error, RegistrationError):
         return error.source, error.message
     from mcpdesk.server.calls.outcomes import described, said
@@ -332,9 +345,10 @@ def _is_below(filename: str, folder: Path) -> bool:
 
 
 def read_module(file: ModuleFile, kind: str) -> FileItems:
-    """Read the items of a module. `kind` is the kind of its undecorated public functions.
+    """Read the items of a module.
 
-    It is `tool`, `prompt`, or `resource`, which always needs the decorator.
+    `kind` is `tool`, `prompt` or `resource`. Public functions without a decorator become items of this kind,
+    except resources, which need the decorator.
     """
     found = FileItems()
     offered = list(_offered(file.module, kind))
@@ -363,7 +377,7 @@ def _is_async(function: Function) -> bool:
 
 
 def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
-    """Yield remarks about functions that may be offered, or left out, against the author's intention."""
+    """Yield remarks about functions that are probably offered, or not offered, by accident."""
     if not offered:
         yield f"{file.path}: offers nothing; {HOW[kind]}"
         return
@@ -384,7 +398,10 @@ def _remarks(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[s
 
 
 def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> Iterator[str]:
-    """Yield plain functions without a docstring that are next to `async` ones or called in their own file."""
+    """Yield remarks about plain functions that are probably helpers but are offered.
+
+    Such a function has no docstring, and it is next to `async` functions or is called in its own file.
+    """
     has_async = any(_is_async(each) for each in offered)
     called = {
         node.func.id: function.name
@@ -403,9 +420,10 @@ def _probable_helpers(file: ModuleFile, kind: str, offered: list[Function]) -> I
 
 
 def _offered(module: ModuleType, kind: str) -> Iterator[tuple[Function, Note]]:
-    """Yield the offered functions with their decorators' notes: decorated and public functions.
+    """Yield the functions to offer, with the data of their decorators.
 
-    If none is decorated, a tool module with a `handler` offers only that.
+    All decorated and public functions are offered. A tool module with a `handler` and no decorator offers
+    only the handler.
     """
     own = [each for each in vars(module).values() if _is_own(each, module)]
     notes = {each: note_of(each) for each in own}
@@ -439,7 +457,7 @@ def _name(note: Note, function: Function, file: ModuleFile) -> str:
 
 
 def _needed(note: Note, file: ModuleFile) -> tuple[str, ...]:
-    """Return the environment variables an item needs."""
+    """Return the environment variables that an item requires."""
     if note.kind != "handler":
         return note.requires_env
     given = vars(file.module).get("REQUIRES_ENV", ())
@@ -457,7 +475,7 @@ def _check_needed(needed: tuple[str, ...], file: ModuleFile) -> None:
 
 
 def _check_extras(item: Item) -> None:
-    """Reject fields that would make clients reject the whole list."""
+    """Check optional fields. An invalid value would make clients reject the whole list of items."""
     annotations = {} if isinstance(item, Prompt) else item.annotations
     try:
         for name in ("title", "description"):

@@ -1,4 +1,4 @@
-"""Reading and checking `mcp.json`, the manifest of a server folder. Errors give the line and the rule."""
+"""Reader of `mcp.json`, the manifest of a server folder. Errors name the line and the rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from json import JSONDecoder
 
 Step = str | int
-"""A key of an object, or a position in a list."""
+"""Key in an object, or index in a list."""
 FILE = "mcp.json"
 NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?"
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, starting and ending with a letter or digit"
@@ -31,20 +31,20 @@ SCOPE = r"[\x21\x23-\x5b\x5d-\x7e]{1,100}"
 SOURCES = ("secret_env", "jwks_file", "jwks_url")
 LONGEST_LEEWAY_S = 600
 CHOICES = {"theme": "light, dark", "approvals": ", ".join(Policy)}
-"""Allowed texts for values with a fixed set of choices."""
+"""Allowed values in messages about values with a fixed set of choices."""
 _SPACE = re.compile(r"[ \t\r\n]*")
 _WEB = "allowed: https addresses, and http ones of this machine, without a query or a fragment"
 
 Refuse = Callable[..., ManifestError]
-"""Makes an error from a message and the path of the value."""
+"""Function that creates an error from a message and the path of a value."""
 
 
 class ManifestPart(Struct, forbid_unknown_fields=True, kw_only=True):
-    """A part of the manifest. Unknown keys are errors."""
+    """Section of the manifest. Unknown keys are errors."""
 
 
 class Jwt(ManifestPart):
-    """Rules for checking tokens."""
+    """Rules for checking JSON Web Tokens."""
 
     algorithms: list[str] = []
     secret_env: str = ""
@@ -56,31 +56,31 @@ class Jwt(ManifestPart):
 
 
 class Needs(ManifestPart):
-    """Additional requirements of one tool for its callers."""
+    """Additional requirements for callers of one tool."""
 
     requires_jwt: bool = True
     scopes: list[str] = []
 
 
 class Auth(ManifestPart):
-    """Rules for callers: the `auth` object."""
+    """Access rules for callers, from the `auth` section."""
 
     requires_jwt: bool = False
     jwt: Jwt | None = None
     scopes: list[str] = []
-    """Scopes every token must have."""
+    """Scopes that every token must have."""
     includes: dict[str, list[str]] = {}
-    """Scopes that a broader scope includes."""
+    """Narrower scopes that each broader scope implies."""
     authorization_servers: list[str] = []
-    """Issuers of tokens, published in the protected resource metadata."""
+    """URLs of the issuers of tokens. The protected resource metadata publishes them."""
     resource: str = ""
-    """Public URI of the server behind a proxy."""
+    """Public URI of the server, if it is behind a proxy."""
     tools: dict[str, Needs] = {}
-    """Requirements by tool name, added to those of the tools themselves."""
+    """Requirements by tool name, in addition to those in the tools' code."""
 
     @property
     def audiences(self) -> frozenset[str]:
-        """Audiences a token may have; by default the server's own URI."""
+        """Accepted audiences of a token. The default is the server's own URI."""
         given = self.jwt.audience if self.jwt is not None else ""
         named = [given] if isinstance(given, str) else given
         return frozenset(each for each in named if each) or frozenset(
@@ -89,7 +89,7 @@ class Auth(ManifestPart):
 
 
 class Mode(ManifestPart):
-    """A selection of tools."""
+    """Named selection of tools."""
 
     tools: list[str]
     description: str = ""
@@ -105,7 +105,7 @@ class Icon(ManifestPart, omit_defaults=True):
 
 
 class Publish(ManifestPart):
-    """Additional fields of a server card, `server.json` and a bundle."""
+    """Fields that only server cards, `server.json` and bundles use."""
 
     name: str = ""
     """Name in reverse-DNS form, such as `io.github.ada/profiles`."""
@@ -128,20 +128,20 @@ class ManifestFile(ManifestPart):
     website_url: str = field(default="", name="websiteUrl")
     icons: list[Icon] = []
     builtins: list[str] = []
-    """Names of built-in tools to offer, in this order."""
+    """Names of the built-in tools to offer, in this order."""
     approvals: dict[str, Policy] = {}
-    """Policy of each tool; `*` stands for all tools that are not named."""
+    """Approval policy of each tool. `*` stands for all other tools."""
     auth: Auth = field(default_factory=Auth)
     modes: dict[str, Mode] = {}
     commands: list[Any] = []
-    """Commands as written in the file, unchecked: an error in one does not affect the others."""
+    """Entries of `commands`, unchecked. They are checked one by one, so that an error affects only one."""
     publish: Publish = field(default_factory=Publish)
     requires: list[str] = []
-    """Packages that the folder's Python files import, as requirements such as `httpx>=0.27`."""
+    """Packages that the folder's Python files need, as requirements such as `httpx>=0.27`."""
     settings: dict[str, Any] = {}
-    """Settings by name, with valid names and values. `folder_rights` decides which ones apply."""
+    """Settings by name, with valid names and values. Module `folder_rights` decides which of them apply."""
     schema: str = field(default="", name="$schema")
-    """URL of the schema for editors, such as `SCHEMA_URL`; not used otherwise."""
+    """URL of the JSON schema, for editors only."""
 
 
 class Manifest(ManifestFile, kw_only=True):
@@ -153,15 +153,15 @@ class Manifest(ManifestFile, kw_only=True):
     """Text of the file."""
 
     def source(self, *trail: Step) -> str:
-        """Return the place of a value in the file, as `mcp.json:12`."""
+        """Return the location of a value in the file, such as `mcp.json:12`."""
         line = position_of(self.text, *trail).line
         return FILE if line is None else f"{FILE}:{line}"
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a folder's manifest. Without `mcp.json`, the server has the folder's name and nothing else.
+    """Read a folder's manifest. Without `mcp.json`, the server has the name of the folder and defaults.
 
-    Raises: ManifestError for a missing folder and for every error in the file, with line and column.
+    Raises: ManifestError for a missing folder and for any error in the file, with line and column.
     """
     folder = _existing(folder)
     path = folder / FILE
@@ -174,9 +174,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def placeholder_manifest(folder: Path) -> Manifest:
-    """Return a replacement for an invalid manifest, with only the name it seems to have.
+    """Return a manifest with a name only, to use while the real one is invalid.
 
-    Raises: ManifestError for a missing folder.
+    The name is read from the invalid file if possible. Raises: ManifestError for a missing folder.
     """
     folder = _existing(folder)
     try:
@@ -187,9 +187,9 @@ def placeholder_manifest(folder: Path) -> Manifest:
 
 
 def certain_settings(folder: Path) -> dict[str, Any] | None:
-    """Return the settings of a file that is invalid in another part; None if the error may concern settings.
+    """Return the settings of an invalid file if the error is in another section.
 
-    Raises: ManifestError for a missing folder.
+    None if the error may concern the settings. Raises: ManifestError for a missing folder.
     """
     path = _existing(folder) / FILE
     text = ""
@@ -197,7 +197,7 @@ def certain_settings(folder: Path) -> dict[str, Any] | None:
         text = _text(path)
         data = _parse(text, path)
         if not data.keys() <= frozenset(_names(ManifestFile)):
-            return None  # a misspelt "setings" may be meant
+            return None  # the key may be a misspelt `settings`
         return _checked({"settings": data.get("settings", {})}, text, path).settings
     except FileNotFoundError:
         return {}
@@ -206,11 +206,11 @@ def certain_settings(folder: Path) -> dict[str, Any] | None:
 
 
 def _may_set(text: str) -> bool:
-    """Return True if a text that cannot be parsed seems to have a `settings` key or names a setting."""
+    """Return True if a text that cannot be parsed seems to contain settings."""
     import difflib
 
     keys = set(re.findall(r"(\w+)[\"']?\s*:", text))
-    known = {"settings", *settings.BY_NAME} - {"tools", "model"}  # these keys also occur outside of settings
+    known = {"settings", *settings.BY_NAME} - {"tools", "model"}  # these are also other keys
     return bool(keys & known) or any(difflib.get_close_matches(key, ["settings"]) for key in keys)
 
 
@@ -308,7 +308,7 @@ def _mistake(text: str, path: Path, message: str, *trail: Step) -> ManifestError
 
 
 def _path_of(data: dict[str, Any], trail: str) -> tuple[Step, ...]:
-    """Return the path of a value in a message of msgspec, which writes `[...]` for the key of an object."""
+    """Return the path of a value in an error message of msgspec, which writes `[...]` for keys."""
     before, unknown, behind = trail.partition("[...]")
     way = path_steps(before)
     if not unknown:
@@ -332,7 +332,7 @@ def _is_wrong(way: tuple[Step, ...], part: Any) -> bool:
 
 
 def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, Any], list[str]]]:
-    """Yield each object of the file with fixed keys: its path, the object, and the known keys."""
+    """Yield each object of the file that allows only known keys: its path, the object, and these keys."""
     yield (), data, _names(ManifestFile)
     auth, modes, icons = (data.get(key) for key in ("auth", "modes", "icons"))
     inner: list[tuple[tuple[Step, ...], Any, list[str]]] = [
@@ -355,7 +355,7 @@ def _parts(data: dict[str, Any]) -> Iterator[tuple[tuple[Step, ...], dict[str, A
 
 
 def suggestion(name: str, candidates: Iterable[str], otherwise: str = "") -> str:
-    """Return the end of a message about an unknown name: the closest candidate, else `otherwise`."""
+    """Return the end of a message about an unknown name: the most similar candidate, or `otherwise`."""
     import difflib
 
     near = difflib.get_close_matches(name, candidates, n=1)
@@ -367,7 +367,7 @@ def _names(part: type[Struct]) -> list[str]:
 
 
 def _last_place(text: str, key: str) -> tuple[int | None, int | None]:
-    """Return line and column, from 1, of the last occurrence of a key in a text that cannot be parsed."""
+    """Return line and column (from 1) of the last occurrence of a key in a text that cannot be parsed."""
     import json
 
     found = list(re.finditer(rf"{re.escape(json.dumps(key, ensure_ascii=False))}\s*:", text))
@@ -407,7 +407,7 @@ def _check_publish(publish: Publish, refuse: Refuse) -> None:
 
 
 def _check_auth(auth: Auth, refuse: Refuse) -> None:
-    """Check that the parts are consistent. Raises: ManifestError."""
+    """Check that the fields are consistent. Raises: ManifestError."""
     _check_scopes(auth, refuse)
     if auth.jwt is None:
         for key in ("requires_jwt", "scopes", "authorization_servers", "tools"):
@@ -459,9 +459,9 @@ def _check_scopes(auth: Auth, refuse: Refuse) -> None:
 
 
 def _is_web(url: str, with_query: bool = False) -> bool:
-    """Return True for an https URL, or an http one on this machine, without user and fragment.
+    """Return True for an https URL, or an http URL of this machine.
 
-    A query is allowed only with `with_query`.
+    It must have neither user nor fragment, and a query only if `with_query`.
     """
     from mcpdesk.auth.http_origin import is_loopback
 
@@ -476,12 +476,12 @@ def _is_web(url: str, with_query: bool = False) -> bool:
 
 
 def _name_of(folder: Path) -> str:
-    """Make a server name that can be part of a URL from the folder's name."""
+    """Create a server name that is valid in a URL from the folder's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", folder.name)[:64].strip("-._") or "server"
 
 
 class TextPosition(NamedTuple):
-    """Line and column, counted from 1; None if not found."""
+    """Line and column, counted from 1. Both are None if the position was not found."""
 
     line: int | None = None
     column: int | None = None
@@ -490,18 +490,21 @@ class TextPosition(NamedTuple):
 class _Member(NamedTuple):
     step: Step
     start: int
-    """Offset of its key; in a list, of the value."""
+    """Offset of the key in an object, or of the value in a list."""
     value: int
 
 
 def position_of(text: str, *trail: Step) -> TextPosition:
-    """Return the position of a key or list item in valid JSON text, or of its nearest existing parent."""
+    """Return the position of a key or list item in valid JSON text.
+
+    If it does not exist, the result is the position of its nearest existing parent.
+    """
     import json
 
     decoder = json.JSONDecoder()
     found, value = None, _skip(text, 0)
     for step in trail:
-        # The last of duplicate keys counts, as for the parser.
+        # Of duplicate keys, the parser uses the last one.
         members = [each for each in _members(text, value, decoder) if each.step == step]
         if not members:
             break
@@ -512,7 +515,7 @@ def position_of(text: str, *trail: Step) -> TextPosition:
 
 
 def _members(text: str, start: int, decoder: JSONDecoder) -> Iterator[_Member]:
-    """Yield the members of the object or list at `start`; none for other values."""
+    """Yield the members of the object or list at `start`. Other values have none."""
     kind = text[start : start + 1]
     if kind not in ("{", "["):
         return
@@ -542,7 +545,7 @@ _WORDS = {"str": "a text", "int": "a whole number", "bool": "true or false", "fl
 
 
 def in_plain_words(message: str, choices: str = "") -> str:
-    """Return a message of msgspec in plain words. `choices` lists the allowed texts of an enum."""
+    """Rewrite a message of msgspec in plain words. `choices` lists the allowed values of an enum."""
     told = re.sub(r"`(\w+)( \| null)?`", lambda found: _WORDS.get(found[1], found[1]), message)
     told = told.replace("Expected", "must be", 1).replace("Object missing required field", "lacks the key")
     if message.startswith("Invalid enum value"):
@@ -551,18 +554,18 @@ def in_plain_words(message: str, choices: str = "") -> str:
 
 
 def complaint_and_path(error: Exception) -> tuple[str, str]:
-    """Split a msgspec error into its message and the path of the value, such as `.run[1]`."""
+    """Split an error of msgspec into its message and the path of the value, such as `.run[1]`."""
     message, _, where = str(error).partition(" - at `$")
     return message, where.strip("`")
 
 
 def path_text(way: Iterable[Step]) -> str:
-    """Return a path in the form for messages: `run[1]`."""
+    """Format a path for messages, such as `run[1]`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
 
 
 def path_steps(trail: str) -> tuple[Step, ...]:
-    """Return the steps of a msgspec path: `.run[1]` is `run`, 1. Stops at `[...]`."""
+    """Parse a path of msgspec: `.run[1]` becomes `run`, 1. Parsing stops at `[...]`."""
     found: list[Step] = []
     for key, index in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", trail):
         if index == "...":

@@ -1,4 +1,4 @@
-"""Makes tools, resources, templates and prompts from functions of a Python file, with their completions."""
+"""Creation of tools, resources, templates and prompts from Python functions."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Function = Callable[..., Any]
 
 
 class BuiltIn:
-    """Origin of built-in tools, used instead of a file of the folder."""
+    """Stands for the source file of a built-in tool, which is not in a folder."""
 
     def place(self, function: Function) -> str:
-        """Return the place shown for a built-in tool."""
+        """Return the text shown instead of a source line."""
         return "built-in"
 
 
@@ -44,20 +44,19 @@ class ModuleFile(Struct, frozen=True):
     """Path relative to the server folder, with slashes."""
     tree: ast.Module
     helpers: tuple[ast.Module, ...]
-    """Syntax trees of the folder's files that it imports, directly or indirectly."""
+    """Syntax trees of the folder's files that this module imports, directly or indirectly."""
     environment: Mapping[str, str]
 
     def place(self, function: Function) -> str:
-        """Return the place of a function's `def`, such as `tools/user_profile.py:9`."""
+        """Return the source line of a function, such as `tools/user_profile.py:9`."""
         node = self._node(function)
         line = node.lineno if node is not None else inspect.unwrap(function).__code__.co_firstlineno
         return f"{self.path}:{line}"
 
     def fingerprints(self, functions: Sequence[Function]) -> Iterator[str]:
-        """Yield a fingerprint for each function.
+        """Yield a fingerprint for each of `functions`, which changes with the behaviour of the function.
 
-        It changes when the function, or anything else in its file and helpers except the other `functions`,
-        changes in meaning.
+        It covers the function, the helper files, and the rest of its file except the other `functions`.
         """
         nodes = [self._node(each) for each in functions]
         own = {id(node) for node in nodes}
@@ -74,7 +73,7 @@ class ModuleFile(Struct, frozen=True):
         )
 
     def line_of(self, name: str) -> int:
-        """Return the line on which the module assigns a name, or 1 if it does not."""
+        """Return the line on which the module assigns a name, or 1 if it has no such line."""
         for node in self.tree.body:
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             if any(isinstance(target, ast.Name) and target.id == name for target in targets):
@@ -83,7 +82,7 @@ class ModuleFile(Struct, frozen=True):
 
 
 def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
-    """Return an awaitable version of a function; a plain `def` runs in a worker thread.
+    """Return an asynchronous version of a function. A plain `def` then runs in a worker thread.
 
     Raises: RegistrationError for a generator.
     """
@@ -99,12 +98,12 @@ def awaitable(function: Function) -> Callable[..., Awaitable[Any]]:
 
 
 def dashed(name: str) -> str:
-    """Return a Python name as the name of a tool: `user_profile` becomes `user-profile`."""
+    """Convert a Python name to a tool name: `user_profile` becomes `user-profile`."""
     return name.strip("_").replace("_", "-")
 
 
 UNUSUAL = r"'pattern': .*(\(\?|\\[AZ])"
-"""A pattern with groups or anchors that only Python supports, in the text of a schema."""
+"""Regular expression for patterns in a schema with syntax that only Python supports."""
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -141,7 +140,7 @@ def typed_tool(file: ModuleFile | BuiltIn, function: Function, note: Note, name:
 
 
 def _shown(note: Note, signature: CallSignature, place: str) -> dict[str, Any]:
-    """Return the fields common to items of every kind, from the decorator and docstring."""
+    """Return the fields that items of every kind have, from the decorator and the docstring."""
     return {
         "title": note.title,
         "description": note.description or signature.doc.text,
@@ -179,7 +178,7 @@ def _task_support(note: Note) -> str:
 
 
 def _check_patterns(signature: CallSignature, place: str) -> None:
-    """Compile schemas with regular expressions that JSON Schema may not support."""
+    """Check regular expressions in the schemas, because JSON Schema may not support Python's syntax."""
     for schema in (signature.input_schema, signature.output_schema):
         if schema is not None and "'pattern'" in (told := repr(schema)) and re.search(UNUSUAL, told):
             _compile("the schema", schema, place)
@@ -195,7 +194,7 @@ def _compile(what: str, schema: dict[str, Any], place: str) -> None:
 
 
 def handler_tool(file: ModuleFile, function: Function, note: Note, name: str) -> Tool:
-    """Make a tool from a module that defines `handler(args, context)` and its schemas."""
+    """Create a tool from a module that defines `handler(args, context)` and its schemas."""
     _check_tool_name(name)
     awaited = awaitable(function)
     values = vars(file.module)
@@ -297,14 +296,14 @@ def typed_resource(
 
 
 def _by_variable(complete: Any, template: UriTemplate) -> Mapping[str, Any]:
-    """Return completions by variable; a template with one variable need not name it."""
+    """Return completions by variable. If the template has one variable, the author need not name it."""
     if complete is None or isinstance(complete, Mapping):
         return complete or {}
     return {template.variables[0] if len(template.variables) == 1 else "": complete}
 
 
 def _check_variables(signature: CallSignature, template: UriTemplate, place: str) -> bool:
-    """Check that parameters and template variables match. Return True if the function also takes the URI."""
+    """Check that parameters match template variables. Return True if the function takes a `uri` as well."""
     parameters = set(signature.input_schema["properties"])
     variables = set(template.variables)
     wants_uri = "uri" in parameters - variables
@@ -319,7 +318,7 @@ def _check_variables(signature: CallSignature, template: UriTemplate, place: str
 
 
 def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) -> Prompt:
-    """Make a prompt from a function; its parameters are the arguments.
+    """Create a prompt from a function. Its parameters become the prompt's arguments.
 
     Raises: RegistrationError.
     """
@@ -347,7 +346,7 @@ def typed_prompt(file: ModuleFile, function: Function, note: Note, name: str) ->
 
 
 def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Completer]:
-    """Return completers for parameters whose hints list all values."""
+    """Return completers for the parameters whose type hints list all values."""
     sets = {name: schema.get("enum", ()) for name, schema in properties.items()}
     return {
         name: choice_completer(values)
@@ -359,7 +358,7 @@ def _closed_sets(properties: Mapping[str, dict[str, Any]]) -> dict[str, Complete
 def check_arguments(name: str, arguments: tuple[PromptArgument, ...], given: Mapping[str, Any]) -> None:
     """Reject missing and unknown arguments of a prompt.
 
-    Raises: RemoteProtocolError (-32602) that names them.
+    Raises: RemoteProtocolError (-32602) with their names.
     """
     missing = [each.name for each in arguments if each.required and each.name not in given]
     if missing:
@@ -379,9 +378,9 @@ async def _call(
     given: Mapping[str, str],
     context: Context,
 ) -> Any:
-    """Call a function with texts as arguments. Conversion errors and `fail()` become errors for the caller.
+    """Call a function with texts as arguments.
 
-    Raises: MissingCapability, which has its own error.
+    Conversion errors and `fail()` become errors for the caller. MissingCapability is raised unchanged.
     """
     try:
         return await function(**signature.bind(given, context))
@@ -395,7 +394,7 @@ SHAPE = "a list of texts, or a function of (value), (value, arguments) or (value
 
 
 def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> dict[str, Completer]:
-    """Return a completer for each argument named in `complete`.
+    """Create a completer for each argument named in `complete`.
 
     Raises: RegistrationError for an unknown argument, or a value that is neither a list nor a function.
     """
@@ -408,7 +407,9 @@ def completers(given: Mapping[str, Any], names: Iterable[str], place: str) -> di
 
 
 def choice_completer(choices: Iterable[str]) -> Completer:
-    """Return a completer that suggests the choices that start with the input, then those that contain it."""
+    """Return a completer for fixed choices. It suggests those that start with the input, then those that
+    contain it.
+    """
     fixed = tuple(dict.fromkeys(choices))
 
     async def suggest(typed: str, _given: dict[str, str], _context: Context) -> list[str]:
@@ -428,7 +429,7 @@ def _completer(name: str, source: Any, place: str) -> Completer:
 
 
 def _parameters(function: Callable[..., Any]) -> int:
-    """Return the number of parameters; 0 if it is unknown."""
+    """Return the number of parameters, or 0 if it is unknown."""
     try:
         return len(inspect.signature(function).parameters)
     except ValueError:

@@ -1,8 +1,9 @@
-"""Modules of one server folder, separate from other folders and reloaded together with their helpers.
+"""Python modules of one server folder, kept apart from those of other folders.
 
-Each folder has a private package in `sys.modules`. A plain `import helper` inside the folder looks for the
-folder's own `helper.py` first: next to the importing file, in `src/`, then in the folder itself. Names of the
-standard library always mean the standard library.
+Each folder has a private package in `sys.modules`. Inside the folder, `import helper` first looks for the
+folder's own `helper.py`: next to the importing file, then in `src/`, then in the folder itself. A name of the
+standard library always means the standard library. A changed file is reloaded together with the files that
+import it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ _numbers = count(1)
 
 
 _TRIES = 5
-"""Python before 3.11.8 and 3.12.2 counts the depth of the syntax trees of all threads together, and fails
-when two make one at the same time (CPython's issue 106905). Another attempt with the same source succeeds.
+"""Number of attempts to parse a file.
+
+Python before 3.11.8 and 3.12.2 fails if two threads parse at the same time, because they share a depth
+counter (CPython's issue 106905). The next attempt succeeds.
 """
 
 
@@ -56,11 +59,11 @@ class SourceFile(Struct, frozen=True):
     digest: str
     """Hash of its content."""
     depends: frozenset[Path]
-    """Files of the folder it imports."""
+    """Files of the folder that this file imports."""
 
 
 class Namespace:
-    """Private package of one server folder (an absolute path without symlinks)."""
+    """Private package of one server folder. `folder` is an absolute path without symbolic links."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -72,13 +75,16 @@ class Namespace:
         sys.modules[self.prefix] = _package(self.prefix, folder)
 
     def close(self) -> None:
-        """Remove every module. Running code continues to run."""
+        """Remove every module. Code that is running is not affected."""
         _FINDER.namespaces.pop(self.prefix, None)
         for name in [name for name in sys.modules if f"{name}.".startswith(f"{self.prefix}.")]:
             del sys.modules[name]
 
     def refresh(self, outdated: Iterable[Path] = ()) -> None:
-        """Unload every module whose file, or an imported file, has changed or is among `outdated`."""
+        """Unload each module that is out of date.
+
+        A module is out of date if its file or a file that it imports has changed or is among `outdated`.
+        """
         for name in self._stale(outdated):
             module = sys.modules.pop(name, None)
             source = self.sources.pop(name)
@@ -87,7 +93,7 @@ class Namespace:
                 _unbind(name)
 
     def restore_unchanged(self) -> None:
-        """Restore modules that were unloaded and not loaded again, unless their files were deleted."""
+        """Restore unloaded modules that were not loaded again. Modules of deleted files stay unloaded."""
         for name, (module, source) in self._replaced.items():
             if name not in sys.modules and source.path.is_file():
                 sys.modules[name] = module
@@ -96,16 +102,16 @@ class Namespace:
         self._replaced.clear()
 
     def load(self, path: Path) -> ModuleType:
-        """Return the module of a file; load it unless it is unchanged. Raises whatever the file raises."""
+        """Return the module of a file, and load it if needed. Raises any exception of the file's code."""
         return importlib.import_module(self.name_of(path))
 
     def name_of(self, path: Path) -> str:
-        """Return the full module name of a file or folder below the server folder."""
+        """Return the full module name of a file or folder in the server folder."""
         parts = path.relative_to(self.folder).with_suffix("").parts
         return ".".join((self.prefix, *(parts[:-1] if parts[-1:] == ("__init__",) else parts)))
 
     def users(self, path: Path) -> Iterator[SourceFile]:
-        """Yield the files a file imports, directly or indirectly."""
+        """Yield the files that a file imports, directly or indirectly."""
         by_path = {source.path: source for source in self.sources.values()}
         waiting, seen = [path], {path}
         while waiting:
@@ -132,7 +138,7 @@ class Namespace:
         return spec
 
     def execute(self, module: ModuleType, path: Path) -> None:
-        """Run a file's code in its module, with imports that search the folder first."""
+        """Run the code of a file in its module. Imports in it search the folder first."""
         data = path.read_bytes()
         if b"# /// script" in data:
             from mcpdesk.hosting.folder.requirements import check_script  # rarely needed
@@ -160,7 +166,10 @@ class Namespace:
         return module if fromlist else sys.modules[f"{package}.{name.partition('.')[0]}"]
 
     def _folder_of(self, name: str, importer: str | None) -> Path | None:
-        """Return the folder where a plain import finds its module; None for modules outside the folder."""
+        """Return the folder in which an `import` finds the module.
+
+        None if it is not a module of this folder.
+        """
         top = name.partition(".")[0]
         if top in FOREIGN or importer is None:
             return None
@@ -169,7 +178,7 @@ class Namespace:
         return next((each for each in candidates if _has_module(each, top)), None)
 
     def _imported(self, tree: ast.Module, path: Path) -> Iterator[Path]:
-        """Yield the files of the folder that a file's import statements refer to."""
+        """Yield the files of the folder that are named in a file's import statements."""
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
@@ -201,14 +210,14 @@ class Namespace:
 
 
 class _FileLoader:
-    """Loads a module from a file, without writing compiled files to the author's folder."""
+    """Module loader that writes no compiled files into the author's folder."""
 
     def __init__(self, namespace: Namespace, path: Path) -> None:
         self._namespace = namespace
         self._path = path
 
     def create_module(self, _spec: ModuleSpec) -> None:
-        """Let the import system create the module."""
+        """Return None, so that the import system creates the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the file's code in the module."""
@@ -216,7 +225,7 @@ class _FileLoader:
 
 
 class _Finder:
-    """Finder in `sys.meta_path` for the modules of all namespaces."""
+    """Finder in `sys.meta_path` for the modules of all server folders."""
 
     def __init__(self) -> None:
         self.namespaces: dict[str, Namespace] = {}
@@ -224,7 +233,7 @@ class _Finder:
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find a module of a server folder by its full name; None for other modules."""
+        """Find a module of a server folder by its full name. None for other modules."""
         if not fullname.startswith(f"{ROOT}."):
             return None
         namespace = self.namespaces.get(".".join(fullname.split(".")[:2]))

@@ -1,4 +1,4 @@
-"""Finds environment variables that the Python code of a folder reads by a literal name."""
+"""Search for environment variables that the Python code of a folder reads under a literal name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from pathlib import Path
 
 MOST_FILES = 500
 MOST_BYTES = 1 << 20
-"""Bytes searched at the beginning of a file."""
+"""Maximum number of bytes searched in one file."""
 _READ = re.compile(
     r"""(?:environ(?:\.get|\.pop|\.setdefault)?|getenv)\s*[\[(]\s*["']([A-Za-z_][A-Za-z0-9_]*)["']"""
 )
 
 
 def variables_in(folder: Path) -> set[str]:
-    """Return the names that the code in a folder reads. Computed names are not found. Reads its files."""
+    """Return the names of the variables that the code in a folder reads.
+
+    Names that the code computes are not found. Reads files.
+    """
     found: set[str] = set()
     for number, path in enumerate(_python_files(folder)):
         if number == MOST_FILES:
@@ -25,7 +28,7 @@ def variables_in(folder: Path) -> set[str]:
             with path.open(encoding="utf-8", errors="replace") as file:
                 found.update(_READ.findall(file.read(MOST_BYTES)))
         except OSError:
-            continue  # deleted or unreadable: the loader reports it
+            continue  # the loader reports a file that cannot be read
     return found
 
 

@@ -1,4 +1,4 @@
-"""Watches a server folder for changes, and applies a newly read folder to a running server."""
+"""Reload of a server folder: watch its files, and apply a new version to the running server."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ from mcpdesk.server.offer.tool import Tool
 
 T = TypeVar("T", bound=Item)
 SHOWN = 3
-"""Maximum number of names in one part of a summary."""
+"""Maximum number of names in one clause of a summary."""
 
 
 class OfferChanges(Struct, frozen=True):
-    """Effect of a reload on the items, by name; resources by URI."""
+    """Items that a reload affected, by name; resources by URI."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
-    """Items whose file or definition became unusable, even if an older version is served."""
+    """Items that became unusable, even if their previous version is still served."""
     repaired: tuple[str, ...] = ()
-    """Items that were broken and are now unchanged from before."""
+    """Items that were broken and now work, with the same definition as before."""
     updated: tuple[str, ...] = ()
-    """URIs of existing resources whose content may have changed."""
+    """URIs of known resources whose content may have changed."""
 
     def __bool__(self) -> bool:
         return any((self.added, self.changed, self.removed, self.broken, self.repaired, self.updated))
 
     def summary(self) -> str:
-        """Return one line for a notice: `1 changed: user-profile; 1 broken: clock`. Empty without changes."""
+        """Return one line for a notice, such as `1 changed: user-profile; 1 broken: clock`. Empty if nothing
+        changed.
+        """
         parts = {
             "added": self.added,
             "changed": self.changed,
@@ -59,9 +61,9 @@ def apply(
     built_in: Iterable[Tool] = (),
     refused: Iterable[Unavailable] = (),
 ) -> OfferChanges:
-    """Serve the loaded items together with built-in tools; `refused` are built-in tools that are left out.
+    """Serve the loaded items and the built-in tools. `refused` are built-in tools that cannot be used.
 
-    Running calls keep their handlers. A tool of the folder replaces a built-in one of the same name.
+    Running calls keep their handlers. A tool of the folder replaces a built-in tool with the same name.
     """
     manifest = loaded.manifest
     server.version = manifest.version
@@ -97,7 +99,7 @@ def apply(
 
 
 def _replace(registry: Registry[T], items: Iterable[T], refused: Iterable[Unavailable]) -> OfferChanges:
-    """Replace the content of one registry, without a notification if nothing differs."""
+    """Replace the content of one registry. Clients are notified only if something differs."""
     before = {name_of(item): item for item in registry}
     refused_before = set(registry.unavailable)
     registry.replace(items, refused)
@@ -132,41 +134,43 @@ def _of(loaded: LoadedFolder, kind: str) -> list[Unavailable]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first names, and the number of others."""
+    """Return the first names, followed by the number of further names."""
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 DEBOUNCE_MS = 200
-"""Milliseconds within which changes are reported together."""
+"""Milliseconds in which changes are collected into one report."""
 POLL_MS = 300
 STEP_MS = 100
-"""Interval at which the watcher's thread collects changes while there are any."""
+"""Milliseconds between two reads of collected changes by the watcher's thread."""
 COLLECT_MS = 1_000
-"""Time it waits for changes that the system has announced."""
+"""Milliseconds that the watcher waits for changes after the operating system has announced some."""
 RETRY_S = 1.0
-"""Interval of checks whether a removed folder exists again."""
+"""Seconds between two checks whether a removed folder exists again."""
 IGNORED_FOLDERS = frozenset(
     {"__pycache__", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache",
      ".pytest_cache", ".idea", ".vscode"}
 )  # fmt: skip
 IGNORED_ENDINGS = (".pyc", ".pyo", "~", ".swp", ".swx", ".tmp", "4913")
-"""Compiled files, and temporary files of editors."""
+"""Endings of compiled files and of temporary files that editors write."""
 
 _log = logging.getLogger(__name__)
 logging.getLogger("watchfiles").setLevel(logging.WARNING)
 
 
 OnChange = Callable[[frozenset[Path]], object]
-"""Called with the changed paths; must not block for long."""
+"""Function that is called with the changed paths. It must not block."""
 
 
 async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> None:
-    """Call `on_change(paths)` after every burst of changes, until cancelled.
+    """Call `on_change(paths)` after each series of changes, until cancelled.
 
-    The first call passes the folder itself, as soon as it is watched, because earlier changes were missed.
-    `polling` reads the files instead of waiting for the system, for network and container mounts. If the
-    folder is removed, the watch waits until it exists again and then starts over.
+    The first call passes the folder itself when the watch begins, because earlier changes were not seen. If
+    the folder is removed, the watch waits until it exists again and then starts over.
+
+    `polling` compares the files at intervals. It is for network and container mounts, where the operating
+    system reports no changes.
     """
     folder = await asyncio.to_thread(folder.resolve)
     while True:
@@ -178,7 +182,7 @@ async def watch(folder: Path, on_change: OnChange, polling: bool = False) -> Non
 
 
 async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) -> None:
-    await asyncio.to_thread(import_module, "watchfiles")  # slow; clients wait for answers
+    await asyncio.to_thread(import_module, "watchfiles")  # importing takes long, and clients are waiting
     from watchfiles import Change, awatch
 
     bell = None if polling else await _bell(folder)
@@ -192,7 +196,7 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
         force_polling=polling,
         poll_delay_ms=POLL_MS,
     )
-    # The watch is set up before the stream first waits, and this runs once it waits.
+    # The stream sets up the watch before it first waits. This callback runs when it waits.
     begun = asyncio.get_running_loop().call_soon(on_change, frozenset({folder}))
     try:
         async for changes in stream:
@@ -214,14 +218,14 @@ async def _watch_until_gone(folder: Path, on_change: OnChange, polling: bool) ->
 
 
 async def _bell(folder: Path) -> FolderBell | None:
-    """Return a bell that rings on changes; None if the watcher must poll."""
+    """Return an object that waits for changes of the folder. None if the watcher must poll."""
     with suppress(OSError):
         return await asyncio.to_thread(FolderBell, folder, IGNORED_FOLDERS)
     return None
 
 
 def is_watched(path: Path, folder: Path) -> bool:
-    """Return True if a change of this path matters. A change of the folder itself does: it may be deleted."""
+    """Return True if a change of this path matters. The folder itself counts, because it may be deleted."""
     if path.name.endswith(IGNORED_ENDINGS) or path.name.startswith((".#", "#")):
         return False
     return IGNORED_FOLDERS.isdisjoint(path.relative_to(folder).parts)

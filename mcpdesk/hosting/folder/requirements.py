@@ -1,8 +1,9 @@
-"""Packages a server folder needs: `requires` in `mcp.json`, and PEP 723 blocks in its Python files.
+"""Python packages that a server folder needs.
 
-They must be installed in the environment of this program, which runs the folder's code. Nothing is installed
-here, because opening a folder does not imply consent to run third-party packages. Messages about missing
-packages include the command that installs them.
+They are named by `requires` in `mcp.json` and by PEP 723 blocks in Python files. They must be installed in
+the environment of this program, which runs the folder's code. This program never installs them, because a
+person who opens a folder has not agreed to run third-party packages. Messages about missing packages contain
+the command that installs them.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ def requirement(text: str) -> Requirement:
 
 
 def lack(texts: Iterable[str]) -> str:
-    """Return a message about missing requirements with the command that installs them; empty if all are met.
+    """Return a message about missing requirements, with the command that installs them.
 
-    Raises: ValueError for an invalid requirement.
+    Empty if nothing is missing. Raises: ValueError for an invalid requirement.
     """
     needed = [requirement(text) for text in texts]
     missing = [str(each) for each in needed if not _is_there(each)]
     if not missing:
-        importlib.invalidate_caches()  # finds packages installed since the last import
+        importlib.invalidate_caches()  # finds packages that were installed in the meantime
         return ""
     pip = ["uv", "pip", "install", "--python", sys.executable]
     command = pip if shutil.which("uv") else [sys.executable, "-m", "pip", "install"]
@@ -51,7 +52,7 @@ def lack(texts: Iterable[str]) -> str:
 
 
 def check_script(data: bytes, place: str) -> None:
-    """Check the PEP 723 block of a Python file, if it has one. `place` is the file's.
+    """Check the PEP 723 block of a Python file, if it has one. `place` is the path of the file.
 
     Raises: RegistrationError for an invalid block, and for packages that are not installed.
     """

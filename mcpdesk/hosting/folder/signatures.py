@@ -1,4 +1,4 @@
-"""JSON Schema from a function's signature and docstring, and conversion of JSON arguments to its hints."""
+"""JSON schemas from the signatures and docstrings of functions, and calls with JSON arguments."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ CONTEXT_NAMES = ("ctx", "context")
 PLAIN_CONTEXT = "mcpdesk.server.calls.sync_context"
 OWN_CONTEXTS = ("mcpdesk.server.calls.context", PLAIN_CONTEXT)
 OTHER_FRAMEWORKS = frozenset({"mcp", "fastmcp"})
-"""Packages whose `Context` only works with their own servers."""
+"""Packages whose `Context` type works only with their own servers."""
 INSTEAD = "use INPUT_SCHEMA and handler(args, context) instead"
 NOT_GIVEN = inspect.Parameter.empty
 UNFIT = re.compile(r"(.+) - at `\$\.?(.+)`", re.DOTALL)
-"""A message of msgspec, and the path to the value."""
+"""Message of msgspec about a value, and the path of the value."""
 TOO_LARGE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
-"""The message about a whole number beyond 64 bits, which JSON allows."""
+"""Message of msgspec about a whole number that does not fit into 64 bits. JSON allows such numbers."""
 
 
 class CallSignature(Struct, frozen=True):
@@ -48,17 +48,18 @@ class CallSignature(Struct, frozen=True):
     input_schema: dict[str, Any]
     output_schema: dict[str, Any] | None
     context_name: str
-    """Parameter that receives the context; empty without one."""
+    """Name of the parameter that receives the context. Empty if the function has none."""
     converter: type[msgspec.Struct]
     takes_json: bool = False
-    """True if checked arguments need no conversion, because all are texts and booleans."""
+    """True if all arguments are texts or booleans. Once checked, they need no conversion."""
     defaults: Mapping[str, Callable[[], Any]] = {}
-    """Factories of the defaults given by `Field(default=...)`, which Python does not apply."""
+    """Functions that create the defaults given by `Field(default=...)`. Python itself does not apply them."""
 
     def bind(self, arguments: Mapping[str, Any], context: Any) -> dict[str, Any]:
-        """Return keyword arguments for one call, from arguments the input schema accepts.
+        """Convert arguments that the input schema accepts to keyword arguments for one call.
 
-        Raises: BadArgument for a value that fits the schema but not the hint, such as an impossible date.
+        Raises: BadArgument for a value that fits the schema but not the type hint, such as an impossible
+        date.
         """
         try:
             converted = msgspec.convert(
@@ -74,9 +75,9 @@ class CallSignature(Struct, frozen=True):
 
 
 def read_signature(function: Callable[..., Any], place: str, with_output: bool = True) -> CallSignature:
-    """Read a function's signature. `place` is its `file:line` for errors.
+    """Read the signature of a function. `place` is its source line for error messages.
 
-    Raises: RegistrationError naming the parameter that cannot be expressed.
+    Raises: RegistrationError with the name of a parameter that cannot be expressed as JSON.
     """
     hints = _hints(function, place)
     doc = read_docstring(function.__doc__)
@@ -107,7 +108,7 @@ def read_signature(function: Callable[..., Any], place: str, with_output: bool =
 
 
 def _unfit(complaint: str) -> BadArgument:
-    """Return the error for an argument that its schema accepts and msgspec does not."""
+    """Return the error for an argument that fits its schema but that msgspec rejects."""
     found = UNFIT.fullmatch(complaint)
     reason, place = (complaint, "arguments") if found is None else found.groups()
     return BadArgument(place, "must be a whole number of 64 bits" if TOO_LARGE.match(reason) else reason)
@@ -122,7 +123,7 @@ def _hints(function: Callable[..., Any], place: str) -> dict[str, Any]:
     from mcpdesk.server.calls.context import Context
 
     known = getattr(function, "__globals__", {})
-    # Authors may import Context for the type checker only.
+    # Some authors import Context only for the type checker, so the name may be unknown at run time.
     extra = {name: Context for name in ("Context", "SyncContext") if name not in known}
     try:
         return get_type_hints(function, localns=extra, include_extras=True)
@@ -138,9 +139,11 @@ def _context_name(
     hints: Mapping[str, Any],
     place: str,
 ) -> str:
-    """Return the parameter annotated as the context, else one with its name and no annotation.
+    """Return the name of the context parameter. Empty if the function has none.
 
-    Raises: RegistrationError for the context of another framework, or one that does not fit the function.
+    This is the parameter whose type hint is a context, or a parameter with a usual name and no type hint.
+
+    Raises: RegistrationError for the context of another framework, or the wrong context for the function.
     """
     for name in parameters:
         hint = hints.get(name)
@@ -163,7 +166,10 @@ def _context_name(
 def _field_defaults(
     parameters: Mapping[str, inspect.Parameter], hints: Mapping[str, Any]
 ) -> dict[str, Callable[[], Any]]:
-    """Return factories of the defaults in `Field(...)`, by parameter, where Python has no default."""
+    """Return functions that create the defaults in `Field(...)`, by parameter.
+
+    Parameters that also have a default in Python are left out.
+    """
     found: dict[str, Callable[[], Any]] = {}
     for name, parameter in parameters.items():
         given = [parameter.default, *split(hints.get(name))[1]]
@@ -178,10 +184,11 @@ def _field_defaults(
 def _field(
     parameter: inspect.Parameter, hints: Mapping[str, Any], doc: Doc, place: str, has_field_default: bool
 ) -> tuple[inspect.Parameter, Any]:
-    """Return a parameter in plain Python form, and its hint with its description.
+    """Return a parameter as plain Python, and its type hint with its description.
 
-    Without a hint, the type comes from the default. A `Field(...)` as default is treated as an annotation.
-    The default it gives is left to `CallSignature.defaults`, and None takes its place.
+    Without a hint, the type is that of the default. `Field(...)` as a default is treated like an annotation.
+    If it contains a default, the parameter's own default becomes None, and `CallSignature.defaults` applies
+    the other.
     """
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
         raise RegistrationError(f"parameter {parameter} cannot be given by name; {INSTEAD}", place)

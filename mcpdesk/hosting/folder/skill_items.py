@@ -1,4 +1,4 @@
-"""Skills of a server: their files as resources, and the entries that clients list."""
+"""Skills of a server: their files as resources, and the list that clients can read."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.tools.skills import SKILL, SKILL_BYTES, files_of, skills_below, uri_of
 
 LISTED = 50
-"""Maximum number of skills named in the description of InvokeSkill."""
+"""Maximum number of skills that the description of the tool InvokeSkill names."""
 DESCRIPTION_LENGTH = 200
-"""Length limit in characters of a skill's description there."""
+"""Maximum length in characters of a skill's description there."""
 
 Found = list[tuple[Path, os.stat_result]]
-"""Files of a skill, SKILL.md first."""
+"""Files of one skill with their status. SKILL.md is first."""
 
 
 class SkillShelf(Struct, frozen=True):
-    """Skills below some folders. All except `broken` can be invoked; clients list `entries`."""
+    """Skills found in some folders. All except `broken` can be invoked. Clients can list `entries`."""
 
     resources: dict[str, tuple[Resource, ...]]
-    """Files of each skill, by its name."""
+    """Files of each skill, by name of the skill."""
     descriptions: dict[str, str]
     """Descriptions by name of the skill."""
     broken: dict[str, Unavailable]
-    """Skills that are left out, by name."""
+    """Skills that cannot be used, by name, with reasons."""
     entries: tuple[SkillEntry, ...]
     unpublished: tuple[Unavailable, ...]
-    """Skills that clients cannot list, with the reasons."""
+    """Skills that can be invoked but not listed, with reasons."""
 
     def described(self, tool: Tool) -> Tool:
-        """Return InvokeSkill with the existing skills in its description."""
+        """Return the tool InvokeSkill with the names of the skills in its description."""
         names = sorted(self.descriptions)
         lines = [_line(name, self.descriptions[name]) for name in names[:LISTED]]
         if len(names) > LISTED:
@@ -64,7 +64,7 @@ class SkillShelf(Struct, frozen=True):
 
 
 def read_skills(bases: Sequence[Path]) -> SkillShelf:
-    """Read the skills of some folders. Of two skills with one name, the one in the earlier folder is used."""
+    """Read the skills in some folders. If two have the same name, the one in the earlier folder is used."""
     found: dict[str, Path] = {}
     for base in bases:
         for folder in skills_below(base):
@@ -102,7 +102,10 @@ def _line(name: str, description: str) -> str:
 
 
 def _entry(folder: Path, files: Found, source: str) -> SkillEntry:
-    """Return a skill's entry for clients. Raises: RegistrationError if it cannot be published; OSError."""
+    """Return the list entry of a skill.
+
+    Raises: RegistrationError if the skill cannot be published; OSError.
+    """
     if len(files) > skill_entries.MOST_FILES:
         told = f"it has more than {skill_entries.MOST_FILES} files, the limit for clients"
         raise RegistrationError(told, source)
@@ -178,7 +181,10 @@ def _reader(path: Path, root: Path, mime_type: str) -> Reader:
 
 
 def _exact(data: bytes, mime_type: str) -> str | bytes:
-    """Return a file as text only if encoding restores the same bytes, because clients check the digest."""
+    """Return a file as text if encoding the text restores the same bytes, else as bytes.
+
+    Clients check a digest of the bytes.
+    """
     if TEXT_TYPES.fullmatch(mime_type) is None or b"\0" in data:
         return data
     try:
@@ -188,7 +194,10 @@ def _exact(data: bytes, mime_type: str) -> str | bytes:
 
 
 def _head(path: Path, place: str) -> dict[str, str]:
-    """Return title and description of a skill. Raises: RegistrationError for bad front matter; OSError."""
+    """Return title and description of a skill.
+
+    Raises: RegistrationError for invalid front matter; OSError.
+    """
     text = path.read_text("utf-8", errors="replace").removeprefix(BYTE_ORDER_MARK)
     fields = read_document(text, place).fields
     return {key: text_of(fields, key, place) for key in ("title", "description")}

@@ -1,9 +1,9 @@
-"""Other processes that use the state files of a hosted folder, and notifications between them.
+"""Notifications between processes that use the state files of the same folder.
 
-Two cores host one folder if two stdio clients run without a desk, or with `--alone`. The files allow that,
-because each operation is one transaction. Copies in memory would become stale, so a core that has written
-sends one byte to the others, which read the files again. A core that starts connects to those that run, and
-sends its process id in the first line.
+Two cores host one folder if two stdio clients run without a desk, or with `--alone`. The state files allow
+this, because each change is one transaction. However, each core has a copy in memory. A core that has written
+therefore sends one byte to the others, which then read the files again. A core that starts connects to the
+running ones and sends its process id in the first line.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.transports.pipe import stop_accepting
 
 WROTE = b"w"
-"""Byte sent by a process that has changed the state files."""
+"""Byte that a process sends after it has changed the state files."""
 MOST_UNREAD = 4_096
-"""Limit of unread bytes per peer. Beyond it no more are sent: those are enough to make it read the files."""
+"""Maximum unread bytes per peer. No more are sent, because one unread byte already makes the peer read."""
 GREET_S = 2.0
-"""Seconds a peer has to send its process id."""
+"""Seconds in which a peer must send its process id."""
 CHUNK = 4_096
 
 
@@ -35,16 +35,20 @@ class StatePeers:
     """Other processes that use the state files of one folder. Used on the core's loop."""
 
     def __init__(self, folder: Path, state: Path, noticed: Callable[[int, bool], object]) -> None:
-        """`noticed` is called with the id of a process that starts or stops using the files."""
+        """Create the object without connections.
+
+        `noticed` is called when another process starts or stops using the files. Its arguments are the
+        process id and True for a start.
+        """
         self.wrote: Callable[[], object] = lambda: None
         """Called when another process has changed the files."""
         self._folder, self._state, self._noticed = folder, str(state), noticed
         self._place: rendezvous.MeetingSocket | None = None
         self._server: asyncio.Server | None = None
         self._peers: dict[asyncio.StreamWriter, int] = {}
-        """Connections, with the ids of the processes at the other ends."""
+        """Connections, each with the process id of the peer."""
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
-        """Tasks that read from a connection."""
+        """Tasks, each with the connection from which it reads."""
 
     @property
     def pids(self) -> set[int]:
@@ -52,10 +56,10 @@ class StatePeers:
         return set(self._peers.values())
 
     async def open(self) -> None:
-        """Listen for processes that start later, and connect to running ones. Raises: OSError."""
+        """Connect to running processes, and listen for those that start later. Raises: OSError."""
         self._place = await asyncio.to_thread(self._listen)
         if self._place is None:
-            return  # another core of this process listens there and shares the files in memory
+            return  # another core of this process listens; they share the files in memory
         self._server = await asyncio.start_unix_server(self._visited, sock=self._place.listener)
         running = partial(rendezvous.state_points, self._folder, self._state)
         for pid, point in (await asyncio.to_thread(running)).items():
@@ -72,7 +76,7 @@ class StatePeers:
                 peer.write(WROTE)
 
     async def close(self) -> None:
-        """Disconnect from the others."""
+        """Disconnect from the other processes."""
         self._noticed = lambda pid, is_there: None
         if self._place is not None:
             await asyncio.to_thread(self._place.withdraw)
@@ -82,7 +86,7 @@ class StatePeers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for writer in tasks.values():  # some tasks were cancelled before they started
+        for writer in tasks.values():  # a task that never started has not closed its connection
             writer.close()
         self._peers.clear()
         await asyncio.sleep(0)  # transports close in the next turn of the loop
@@ -105,7 +109,7 @@ class StatePeers:
         try:
             async with asyncio.timeout(GREET_S):
                 pid = int(await reader.readline())
-        except (OSError, ValueError):  # it only checked whether this process is alive
+        except (OSError, ValueError):  # a peer may connect only to see if this process runs
             writer.close()
             return
         self._met(pid, writer)
@@ -116,7 +120,7 @@ class StatePeers:
         self._peers[writer] = pid
         if not is_known:
             self._noticed(pid, True)
-            self.wrote()  # it may have written before it connected
+            self.wrote()  # it may have written earlier
 
     async def _follow(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Handle notifications of another process until it ends."""
@@ -133,7 +137,7 @@ class StatePeers:
 
 
 class FolderPeers:
-    """Other processes that use the state files of the folders of one core. Used on its loop."""
+    """Other processes that use the state files of one core's folders. Use it on the core's loop."""
 
     def __init__(self, journal: Journal, state: Path) -> None:
         """`state` is the state folder of this core."""
@@ -148,7 +152,7 @@ class FolderPeers:
         return self._peers[name].pids if name in self._peers else set()
 
     async def join(self, hosted: HostedFolder) -> None:
-        """Connect to the processes that use the state files of a folder, and read what they write."""
+        """Connect to the other processes that use the state files of a folder, and follow their changes."""
         name, state = hosted.server.name, hosted.server.hosted
         assert state is not None
         peers = StatePeers(hosted.folder, self._state, partial(self._noticed, name, hosted.folder))
@@ -157,7 +161,7 @@ class FolderPeers:
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await asyncio.gather(opening, return_exceptions=True)  # a thread may still create the socket
+            await asyncio.gather(opening, return_exceptions=True)  # a thread may still be creating the socket
             await peers.close()
             raise
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Items that are files without code: resources of any type, and prompts in Markdown."""
+"""Items without code: files as resources, and Markdown files as prompts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcpdesk.server.offer.resources import Completer, Resource
 _log = logging.getLogger(__name__)
 
 SMALL_BYTES = 1 << 20
-"""Size limit in bytes of files that are compared by content."""
+"""Maximum size in bytes of a file whose content is compared to find changes."""
 PLACEHOLDER = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*\}\}")
 WITH_FRONT_MATTER = frozenset({".md", ".markdown", ".mdx", ".txt"})
 MIME_TYPES = {
@@ -38,7 +38,7 @@ ARGUMENT_KEYS = ("name", "title", "description", "required", "choices")
 
 
 def read_resource_file(path: Path, folder: Path, name: str) -> FileItems:
-    """Read a file below `resources/` as a resource. `name` is its path there without the suffix."""
+    """Read a file as a resource. `name` is its path below `resources/` without the suffix."""
     place = path.relative_to(folder).as_posix()
     try:
         return FileItems([_resource(path, folder, name, place)])
@@ -49,7 +49,7 @@ def read_resource_file(path: Path, folder: Path, name: str) -> FileItems:
 
 
 def read_prompt_file(path: Path, folder: Path, name: str) -> FileItems:
-    """Read a Markdown file below `prompts/` as a prompt. `name` is its path there without the suffix."""
+    """Read a Markdown file as a prompt. `name` is its path below `prompts/` without the suffix."""
     place = path.relative_to(folder).as_posix()
     found = FileItems()
     try:
@@ -102,7 +102,7 @@ def _annotations(fields: dict[str, Any], place: str) -> dict[str, Any]:
 
 def _reader(path: Path, folder: Path, mime_type: str) -> Callable[..., Any]:
     def contents() -> str | bytes | None:
-        """Return the content; None if the file was deleted or no longer belongs to this folder."""
+        """Return the content. None if the file was deleted or now leads out of the folder."""
         if reason := why_unreadable(path, folder):
             _log.warning("%s %s", path.name, reason)
             return None
@@ -177,7 +177,7 @@ def _argument(given: Any, place: str) -> PromptArgument:
 
 
 def _choices(given: Any, place: str) -> dict[str, Completer]:
-    """Return a completer for each argument whose values the front matter lists."""
+    """Return a completer for each argument for which the front matter lists the values."""
     chosen: dict[str, Completer] = {}
     for argument in given:
         choices = argument.get("choices") if isinstance(argument, dict) else None
@@ -197,7 +197,7 @@ def _remark(
     arguments: tuple[PromptArgument, ...],
     remarks: list[str],
 ) -> None:
-    """Add remarks about probable errors."""
+    """Add remarks about unknown arguments and misspelt keys."""
     import difflib
 
     declared = [each.name for each in arguments]
@@ -215,7 +215,7 @@ def _uri(name: str) -> str:
 
 
 def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
-    """Return the media type of a file by its name, else by its content."""
+    """Guess the media type of a file from its name, or else from its content."""
     import mimetypes
 
     known = MIME_TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
@@ -225,7 +225,7 @@ def mime_type_of(path: Path, data: bytes = b"", text: str | None = None) -> str:
 
 
 def text_or_bytes(data: bytes, mime_type: str) -> str | bytes:
-    """Return a file's content as text if its type and bytes allow it."""
+    """Return the content of a file as text if its type and bytes allow this."""
     may_be_text = TEXT_TYPES.fullmatch(mime_type.partition(";")[0].strip())
     text = _text(data) if may_be_text else None
     return data if text is None else text
@@ -247,9 +247,9 @@ def _fingerprint(path: Path, data: bytes) -> str:
 
 
 def text_of(fields: dict[str, Any], key: str, place: str) -> str:
-    """Return a field that must be a text; empty if it is absent.
+    """Return a field that must be a text. Empty if it is missing.
 
-    Raises: RegistrationError for a value that YAML reads as neither text nor number.
+    Raises: RegistrationError if YAML reads the value as neither text nor number.
     """
     value = fields.get(key, "")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -258,9 +258,9 @@ def text_of(fields: dict[str, Any], key: str, place: str) -> str:
 
 
 def mapping_of(fields: dict[str, Any], key: str, place: str) -> dict[str, Any]:
-    """Return a field that must be a mapping; empty if it is absent.
+    """Return a field that must be a mapping. Empty if it is missing.
 
-    Raises: RegistrationError otherwise.
+    Raises: RegistrationError for another type.
     """
     value = fields.get(key, {})
     if not isinstance(value, dict):

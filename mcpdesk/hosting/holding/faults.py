@@ -1,7 +1,7 @@
-"""Fault rules: delay, lose or reject a share of the messages that match a filter, to test clients.
+"""Fault rules, which delay, lose or reject some of the messages that match a filter. They test clients.
 
-Rules are lines of text, the same in a file and on the screen. The random numbers of each rule and client are
-seeded: the same messages in the same order get the same faults.
+Each rule is one line of text, on the screen and in a file. The random numbers of each rule and client have a
+fixed seed, so the same messages in the same order always get the same faults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_RULES = 100
 MOST_DICE = 1_000
-"""Pairs of a rule and a client with their own random numbers; the oldest start over."""
+"""Maximum number of random generators, one for each rule and client. The oldest is discarded first."""
 LONGEST_S = 3600.0
 _RULE = re.compile(
     r"(?P<kind>\S+)(?P<given>(?:\s+(?:\"[^\"]*\"|(?!for(?:\s|$))\S+))*)(?:\s+for\s+(?P<filter>.+))?"
@@ -31,12 +31,12 @@ _RULE = re.compile(
 _GIVEN = re.compile(r"\"[^\"]*\"|\S+")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
 _TOLD = re.compile(r"notifications/|kind:notification|elicitation/|sampling/|roots/list")
-"""Filters that name notifications, or questions of a server."""
+"""Pattern for filters that name notifications, or questions of a server to its client."""
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s)(?:\.\.(\d+(?:\.\d+)?)(ms|s))?")
 
 
 class FaultKind(StrEnum):
-    """Action of a rule. The value is the word in the rule."""
+    """Action of a rule. The value is the word that the person writes."""
 
     DELAY = "delay"
     LOSE = "lose"
@@ -61,24 +61,24 @@ class FaultRule(Struct, frozen=True):
     kind: FaultKind
     node: Node
     share: float = 100.0
-    """Percentage of the matching messages."""
+    """Percentage of matching messages that get the fault."""
     shortest: float = 0.0
     longest: float = 0.0
     """Longest delay in seconds."""
     code: int = ErrorCode.INTERNAL_ERROR
     message: str = "a fault by rule"
     is_about_told: bool = False
-    """True if the rule also applies to notifications and to questions of servers."""
+    """True if the rule also applies to notifications and to questions of a server."""
 
 
 class Fault(Struct, frozen=True):
-    """Fault that one message gets."""
+    """Fault to apply to one message."""
 
     rule: FaultRule
     seconds: float = 0.0
 
     def how(self) -> str:
-        """Return the description for the capture."""
+        """Return a description of the fault, which the capture records."""
         done = {
             FaultKind.DELAY: "delayed",
             FaultKind.LOSE: "lost",
@@ -90,10 +90,13 @@ class Fault(Struct, frozen=True):
 
 
 class FaultRules:
-    """Rules in force, and their random numbers."""
+    """Active fault rules and their random generators."""
 
     def __init__(self, text: str = "") -> None:
-        """Raises: ValueError, which names the line and the allowed values."""
+        """Parse rules, one per line.
+
+        Raises: ValueError with the line and the allowed values.
+        """
         self.text = text
         self.rules: list[FaultRule] = []
         self._seed = 0
@@ -112,11 +115,11 @@ class FaultRules:
         if len(self.rules) > MOST_RULES:
             raise ValueError(f"line {self.rules[MOST_RULES].line}: at most {MOST_RULES} rules are allowed")
         self.has_told = any(rule.is_about_told for rule in self.rules)
-        """True if notifications and questions must be checked."""
+        """True if a rule applies to notifications and questions."""
 
     @property
     def has_cuts(self) -> bool:
-        """True if answers must be checked."""
+        """True if a rule applies to answers."""
         return any(rule.kind is FaultKind.CUT for rule in self.rules)
 
     def strike(
@@ -128,7 +131,9 @@ class FaultRules:
         in_session: bool = False,
         is_told: bool = False,
     ) -> Fault | None:
-        """Return the fault for a message: that of the first rule that matches and is drawn, or None."""
+        """Return the fault of the first rule that matches a message and is selected at random. None without
+        one.
+        """
         for rule in self.rules:
             if (rule.kind is FaultKind.CUT) is not is_answer or (is_told and not rule.is_about_told):
                 continue
@@ -149,7 +154,7 @@ class FaultRules:
 
 
 def _rule(number: int, words: str) -> FaultRule:
-    """Read one line. Raises: ValueError, also for a filter that can never match."""
+    """Parse one line. Raises: ValueError, also for a filter that can never match."""
     from mcpdesk.hosting.holding import reachable_rules
     from mcpdesk.recorder.index.query import QueryError, parse
 

@@ -1,4 +1,4 @@
-"""Held messages, as a front end sees them, and the edits and answers of a person."""
+"""Messages held at the desk, as a front end shows them, and a person's changes to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Ways = Literal["requests", "answers", "both"]
 
 
 class Verdict(StrEnum):
-    """Decision about a held message. The value is shown to a person."""
+    """Decision about a held message. The value is a text for the person."""
 
     GO_ON = "passed on"
     CHANGE = "changed"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 
 class HeldMessage(Struct, frozen=True):
-    """A message that is held for a person."""
+    """Message that waits for a person's decision."""
 
     number: int
     connection: int
@@ -38,19 +38,21 @@ class HeldMessage(Struct, frozen=True):
     since: float
     """Unix time in seconds."""
     text: str
-    """Message as indented JSON; empty if it is too long to be edited."""
+    """Message as indented JSON. Empty if it is too long to be edited."""
     due: float | None = None
-    """Unix time in seconds when it is passed on automatically, or None."""
+    """Unix time in seconds when the message continues automatically, or None."""
     what: str = "request"
-    """`request`, `answer`, `tells` (a notification), `asks` (a question to the client) or `reply` to that."""
+    """Kind of message: `request`, `answer`, `tells` (notification), `asks` (question to the client) or
+    `reply`.
+    """
     is_sent: bool = False
-    """True if the server sends it."""
+    """True if the server sent the message."""
     replica: str = ""
-    """Replica that holds it, on a desk that shows several machines."""
+    """Replica that holds the message, if the desk shows several machines."""
 
 
 class CannedCall(Struct, frozen=True):
-    """Requests that are all answered with one captured answer."""
+    """Identifies requests that are all answered with one recorded answer, without calling the server."""
 
     server: str
     method: str
@@ -58,22 +60,22 @@ class CannedCall(Struct, frozen=True):
 
 
 class HoldView(Struct, frozen=True):
-    """Rules for holding, and the held messages."""
+    """Rules for holding messages, and the messages that are held now."""
 
     rule: str = ""
-    """Traffic filter of the messages to hold; empty if none are held."""
+    """Filter for the messages to hold. Empty to hold none."""
     ways: Ways = "requests"
     messages: tuple[HeldMessage, ...] = ()
     canned: tuple[CannedCall, ...] = ()
-    """Requests that are answered without their server."""
+    """Requests that get a recorded answer."""
     faults: str = ""
     """Fault rules, one per line."""
     struck: int = 0
-    """Messages that got a fault since the rules were set."""
+    """Number of messages that got a fault since the rules were set."""
 
 
 def name_of(request: JSONObject) -> str:
-    """Return the tool, prompt or URI that a request names."""
+    """Return the name of the tool or prompt, or the URI, in a request."""
     params = request.get("params")
     return str(params.get("name", params.get("uri", ""))) if isinstance(params, dict) else ""
 
@@ -89,7 +91,7 @@ def _read(text: str) -> JSONObject:
 
 
 def changed_message(held: HeldMessage, before: JSONObject, text: str) -> JSONObject:
-    """Return a held message as changed by a person; its id is kept. Raises: ValueError."""
+    """Parse the message as a person edited it. Its id stays the same. Raises: ValueError."""
     found = _read(text)
     if held.is_answer and ("result" in found) == ("error" in found):
         raise ValueError("an answer must have either a result or an error")
@@ -104,7 +106,10 @@ def changed_message(held: HeldMessage, before: JSONObject, text: str) -> JSONObj
 
 
 def response_of(identifier: Id, text: str) -> JSONObject:
-    """Return the response for a person's answer: a full response, or only its result. Raises: ValueError."""
+    """Create a response from the text that a person entered.
+
+    The text is a full response or only its result. Raises: ValueError.
+    """
     found = _read(text)
     if "error" in found and not isinstance(found["error"], dict):
         raise ValueError("an error must be an object with code and message")

@@ -1,4 +1,4 @@
-"""Queues that hold notifications and questions of a server for a person, in order."""
+"""Queue for the messages of a server while a person holds some of them. It preserves their order."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable
 from mcpdesk.protocol.outlet import Outlet
 
 MOST_QUEUED = 1_000
-"""Maximum number of messages queued behind a held one; further ones are sent at once."""
+"""Maximum number of messages in a queue. Further messages are sent at once."""
 
 
 class HeldLine:
-    """Queue of a server's messages about one request, or about none."""
+    """Queue of a server's messages about one request, or of those about no request."""
 
     def __init__(
         self,
@@ -21,22 +21,26 @@ class HeldLine:
         hold: Callable[[bytes], Awaitable[bytes | None]],
         deliver: Callable[[bytes], object],
     ) -> None:
-        """`is_due` is True for messages to hold. `hold` waits and returns the message to send, if any."""
+        """Create an empty queue.
+
+        `is_due` returns True for a message that must be held. `hold` waits for the person and returns the
+        message to send, or None to send nothing.
+        """
         self._is_due = is_due
         self._hold = hold
         self._deliver = deliver
         self._queue: deque[bytes] = deque()
         self._first: bytes | None = None
-        """Message that is held now."""
+        """Message that is held at present, or None."""
         self._going: asyncio.Task[None] | None = None
 
     @property
     def is_moving(self) -> bool:
-        """True if a message waits."""
+        """True if the queue still has work: a held message or messages behind it."""
         return self._going is not None
 
     def put(self, message: bytes) -> None:
-        """Deliver one message, or queue it."""
+        """Deliver one message now, or queue it if it or an earlier message is held."""
         is_due = self._going is not None or self._is_due(message)
         if not is_due or len(self._queue) >= MOST_QUEUED:
             self._deliver(message)
@@ -46,17 +50,17 @@ class HeldLine:
                 self._going = asyncio.create_task(self._go())
 
     async def all_gone(self) -> None:
-        """Wait until no message is held."""
+        """Wait until no message is held or queued."""
         while self._going is not None:
             await asyncio.wait({self._going})
 
     def close(self) -> list[bytes]:
-        """Discard and return the held messages, because their recipient has disconnected."""
+        """Discard and return the waiting messages, because the recipient has disconnected."""
         held = [*([] if self._first is None else [self._first]), *self._queue]
         self._queue.clear()
         if self._going is not None:
             self._going.cancel()
-            self._going = self._first = None  # a task that has not started yet would not do this
+            self._going = self._first = None  # a task that never started does not reset these
         return held
 
     async def _go(self) -> None:
@@ -73,10 +77,10 @@ class HeldLine:
 
 
 class HeldOutlet:
-    """Implements `Outlet` over that of a transport, for one request."""
+    """Outlet for one request that sends its messages through a queue."""
 
     def __init__(self, outlet: Outlet, line: HeldLine) -> None:
-        """`line` delivers to the outlet."""
+        """`line` must deliver its messages to `outlet`."""
         self._outlet = outlet
         self._line = line
 
@@ -96,12 +100,12 @@ class HeldOutlet:
             self._line.put(message)
 
     async def drain(self) -> None:
-        """Wait for the held messages, and until the peer has caught up."""
+        """Wait for the queued messages, and then until the peer has read enough."""
         await self._line.all_gone()
         await self._outlet.drain()
 
     async def reserve(self, size: int) -> None:
-        """Wait until an answer of this size in bytes may be held in memory. Raises: AnswerRefused."""
+        """Wait until memory for an answer of this size in bytes is available. Raises: AnswerRefused."""
         await self._outlet.reserve(size)
 
     def keep_alive(self) -> None:
@@ -109,10 +113,10 @@ class HeldOutlet:
         self._outlet.keep_alive()
 
     async def close_stream(self, retry_ms: int) -> bool:
-        """Close the connection of a stream that its client can resume."""
+        """Close the connection of a stream that the client can resume."""
         await self._line.all_gone()
         return await self._outlet.close_stream(retry_ms)
 
     async def cut_off(self, answer: bytes) -> bool:
-        """Write half of an answer and break the connection."""
+        """Write the first half of an answer and break the connection."""
         return await self._outlet.cut_off(answer)

@@ -1,4 +1,8 @@
-"""Holds messages that pass a tap, and decides about the lines that its gate reports. Used on one loop."""
+"""Holding of messages that pass a tap.
+
+A tap is a process between a client and a server. Its gate copies the lines between them. While messages may
+be held, the gate reports each line and waits for a command. Use this module on one event loop.
+"""
 
 from __future__ import annotations
 
@@ -20,43 +24,45 @@ from mcpdesk.recorder.record import TAPPED
 from mcpdesk.transports import tap
 
 MOST_ASKED = 10_000
-"""Maximum number of requests with pending answers; answers to older ones pass."""
+"""Maximum number of requests without an answer that are remembered. Answers to older ones are not held."""
 READY_S = 1.0
 INCOMPLETE_S = 2.0
-"""Time limit for the next line of a message that is spread over several."""
+"""Seconds to wait for the next line of a message that has several lines."""
 LARGEST = tap.MOST_WAITING // 2
-"""Size limit in bytes of a message over several lines. The gate must have room for the complete message."""
+"""Maximum size in bytes of a message with several lines. The gate must be able to buffer all of it."""
 
 Numbers: TypeAlias = tuple[int, ...]
-"""Numbers of the lines of one message."""
+"""Line numbers of one message."""
 
 
 class HeldTap:
-    """The dialogue that passes a tap. While messages may be held, the gate reports every line."""
+    """Decides about the lines that the gate of a tap reports."""
 
     def __init__(
         self, recording: Recording, tell: Callable[[str], object], on_view: Callable[[], object]
     ) -> None:
-        """`tell` and `on_view` are those of `Holds`."""
+        """`tell` and `on_view` have the meaning they have in `Holds`."""
         self.holds = Holds(recording, tell, self.hold, on_view=on_view)
         self._reader = asyncio.StreamReader()
         self._words: asyncio.WriteTransport | None = None
         self._is_asked = False
         self._asks = asyncio.Event()
-        """Set once the gate has applied the current state."""
+        """Set when the gate has confirmed the latest command to report lines or to stop."""
         self._lines = {is_from_client: MessageLines(LARGEST) for is_from_client in (True, False)}
         self._patience: dict[bool, asyncio.TimerHandle] = {}
-        """Timers that give up an incomplete message, by direction."""
+        """Timers by direction. When one fires, an incomplete message is no longer waited for."""
         self._asked: dict[Id, tuple[JSONObject, float]] = {}
-        """Requests of the client as the server received them, with their Unix times."""
+        """Requests of the client that have no answer yet, as sent to the server, with Unix times."""
         self._tokens: dict[Id, Id] = {}
         """Request ids by progress token."""
         self._last: dict[Id | None, asyncio.Task[None]] = {}
-        """Latest task of a server's message about a request, or about none, while it is held."""
+        """Latest task that holds a message of the server, by the request it is about. None stands for no
+        request.
+        """
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def connect(self, told: int, words: int) -> None:
-        """Open the pipes from and to the gate."""
+        """Open the pipes to and from the gate. `told` and `words` are file descriptors."""
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(self._reader), os.fdopen(told, "rb", 0)
@@ -64,7 +70,7 @@ class HeldTap:
         self._words, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(words, "wb", 0))
 
     async def listen(self) -> None:
-        """Decide about the lines that the gate reports, until the tap ends."""
+        """Decide about every line that the gate reports, until the tap ends."""
         reader = self._reader
         try:
             while True:
@@ -77,7 +83,7 @@ class HeldTap:
             self.holds.close()
 
     def hold(self, holds: Holds) -> None:
-        """Make the gate report lines from now on, or stop that."""
+        """Make the gate report lines while `holds` is on, and not otherwise."""
         if holds.is_on != self._is_asked:
             self._is_asked = holds.is_on
             self._asks.clear()
@@ -85,14 +91,14 @@ class HeldTap:
             self._say(tap.BEGIN if holds.is_on else tap.END)
 
     async def ready(self) -> None:
-        """Wait until the gate reports every line, if it should, up to a time limit."""
+        """Wait until the gate reports every line, or until a time limit."""
         if self._is_asked:
             with suppress(TimeoutError):
                 async with asyncio.timeout(READY_S):
                     await self._asks.wait()
 
     def let_all_go(self) -> None:
-        """Stop holding and release all messages, because no person is left to release them."""
+        """Stop holding, and release all messages. Called when no person is left to release them."""
         self.holds.set_rule("", HoldView().ways)
         self.holds.set_faults("")
         for what in self.holds.view.canned:
@@ -103,7 +109,7 @@ class HeldTap:
             self._words.write(tap.WORD.pack(word, number, len(data)) + data)
 
     def _take(self, is_from_client: bool, number: int, line: bytes) -> None:
-        """Handle a line, and decide about the messages that are complete now."""
+        """Add one line, and decide about the messages that it completes."""
         if (patience := self._patience.pop(is_from_client, None)) is not None:
             patience.cancel()
         lines = self._lines[is_from_client]
@@ -114,13 +120,13 @@ class HeldTap:
             self._patience[is_from_client] = later
 
     def _give_up(self, is_from_client: bool) -> None:
-        """Decide about each line of an incomplete message separately."""
+        """Treat each line of an incomplete message as a message of its own."""
         self._patience.pop(is_from_client, None)
         for group in self._lines[is_from_client].give_up():
             self._judge(is_from_client, *group)
 
     def _forget_lines(self) -> None:
-        """Discard incomplete messages, because the gate passes all lines that wait."""
+        """Discard incomplete messages. The gate itself passes on the lines that it still holds."""
         for patience in self._patience.values():
             patience.cancel()
         self._patience.clear()
@@ -128,7 +134,7 @@ class HeldTap:
             lines.give_up()
 
     def _judge(self, is_from_client: bool, numbers: Numbers, data: bytes) -> None:
-        """Start to decide about the lines of a message; lines that are not a single message pass."""
+        """Start to decide about the lines of one message. Lines that are no single message pass."""
         try:
             message = codec.decode(data)
         except ProtocolError:
@@ -146,11 +152,14 @@ class HeldTap:
             self._begin(self._answered(numbers, message, data), numbers)
 
     async def _pass(self, numbers: Numbers) -> None:
-        """Pass lines, after the decisions about earlier lines."""
+        """Pass lines on. As a task, this comes after the decisions about earlier lines."""
         self._say_of(numbers, tap.PASS)
 
     def _say_of(self, numbers: Numbers, word: int, data: bytes = b"") -> None:
-        """Send a command for the lines of one message. `data` belongs to the last line and replaces all."""
+        """Send a command for the lines of one message.
+
+        `data` replaces the whole message: it is sent with the last line, and the other lines are dropped.
+        """
         *others, last = numbers
         for number in others:
             self._say(tap.PASS if word == tap.PASS else tap.DROP, number)
@@ -173,7 +182,7 @@ class HeldTap:
             del self._last[about]
 
     def _subject(self, message: JSONObject) -> Id | None:
-        """Return the id of the request that a progress notification is about."""
+        """Return the id of the request to which a progress notification belongs."""
         params = message.get("params")
         token = params.get("progressToken") if isinstance(params, dict) else None
         return self._tokens.get(token) if is_id(token) else None
@@ -210,7 +219,9 @@ class HeldTap:
         about: Id | None,
         before: asyncio.Task[None] | None,
     ) -> None:
-        """Hold a notification or question of the server behind the previous one."""
+        """Hold a notification or question of the server until the previous one about the same request is
+        decided.
+        """
         if before is not None and not before.done():
             await asyncio.wait({before})
         data = given.rstrip()
@@ -224,7 +235,7 @@ class HeldTap:
         self._say(tap.TELL, 0, codec.encode(answer) + b"\n")
 
     async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
-        """Hold an answer of the server behind the notifications about its request."""
+        """Hold an answer of the server until the notifications about its request are decided."""
         identifier = message.get("id")
         asked = self._asked.pop(identifier, None) if is_id(identifier) else None
         if asked is None:
@@ -240,7 +251,7 @@ class HeldTap:
         self._let(numbers, message, kept)
 
     def _let(self, numbers: Numbers, message: JSONObject, kept: JSONObject | None) -> None:
-        """Pass a message, changed or not, or drop it."""
+        """Pass a message on, in its original or changed form. `kept` is None to drop it."""
         if kept is None:
             self._say_of(numbers, tap.DROP)
         elif kept is message:

@@ -1,7 +1,7 @@
-"""Holds messages at the desk, where a person can inspect, change and release them.
+"""Messages that are held at the desk until a person has inspected, changed or released them.
 
-While nothing is held, this code is not in the path of a call: `accept_message` of a dialogue is replaced
-during a hold. Messages are held before they are handled or sent. Used on the core's loop, except for `view`.
+A message is held before it is handled or sent. While nothing is held, no call runs this code: only then is
+`accept_message` of a dialogue replaced. Use it on the core's loop; `view` may be read on any thread.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from mcpdesk.recorder.index.query import Node
 
 MOST_HELD = 100
-"""Maximum number of held messages; further ones pass."""
+"""Maximum number of held messages. Further messages pass."""
 EDITABLE = 256 << 10
-"""Length limit in characters of a message that can be shown and changed; longer ones pass or are dropped."""
+"""Maximum length in characters of a message that can be edited. Longer ones can only pass or be dropped."""
 LONGEST_DELAY_S = 3600.0
 MOST_WAITING = 1_000
-"""Maximum number of requests delayed by a rule or left unanswered; one more releases the oldest."""
+"""Maximum number of requests that a rule delays or leaves unanswered. One more releases the oldest."""
 GiveAnswer = Callable[[JSONObject], Awaitable[object]]
-"""Receives the response to a question of a server."""
+"""Function that receives the response to a question of a server."""
 
 
 class _Decision(Struct, frozen=True):
@@ -60,7 +60,10 @@ class _Decision(Struct, frozen=True):
 
 
 class _Held:
-    """A held message, and its pending decision. A server's message may be about a request, `of`."""
+    """Held message and its pending decision.
+
+    `of` is the request that a server's message is about, or None.
+    """
 
     def __init__(self, shown: HeldMessage, message: JSONObject, of: Id | None) -> None:
         self.shown = shown
@@ -70,17 +73,17 @@ class _Held:
         self.timer: asyncio.TimerHandle | None = None
 
     def decide(self, decision: _Decision) -> None:
-        """Release the message; only the first decision counts."""
+        """Release the message with this decision. Later decisions are ignored."""
         if not self.decision.done():
             self.decision.set_result(decision)
 
 
 Accept: TypeAlias = "Callable[[Any, Outlet, Mapping[str, str] | None, Principal | None], Answer]"
-"""Handles one decoded message of a dialogue: as `Conversation.accept_message`."""
+"""Function that handles one decoded message, like `Conversation.accept_message`."""
 
 
 class Holds:
-    """All held messages of one core."""
+    """Rules and held messages of one core."""
 
     def __init__(
         self,
@@ -90,10 +93,11 @@ class Holds:
         hang_up: Callable[[int], object] = lambda connection: None,
         on_view: Callable[[], object] = lambda: None,
     ) -> None:
-        """`tell` notifies a person when the first message is held.
+        """Create an object that holds nothing.
 
-        `on_rules` is called after the rules have changed, `on_view` after `view` has changed. `hang_up`
-        disconnects a client by its connection.
+        `tell` notifies a person when the first message is held. `on_rules` is called after a change of the
+        rules, and `on_view` after a change of `view`. `hang_up` disconnects the client with a connection
+        number.
         """
         self.view = HoldView()
         self._recording = recording
@@ -103,23 +107,25 @@ class Holds:
         self._canned: dict[CannedCall, JSONObject] = {}
         self._held: dict[int, _Held] = {}
         self._waiting: dict[asyncio.Future[bool], tuple[int, Id | None]] = {}
-        """Delayed and unanswered requests, with connection and id. The result is True to continue."""
+        """Delayed and unanswered requests, with connection and id. A result of True means that the request
+        continues.
+        """
         self._faults = FaultRules()
         self._hang_up = hang_up
         self._on_view = on_view
         self._questions: dict[tuple[int, Id], JSONObject] = {}
-        """Questions asked while messages are held, by connection and id."""
+        """Questions that servers asked while messages were held, by connection and id."""
         self._lines = WeakKeyDictionary[HeldLine, tuple[int, Id | None]]()
-        """Existing queues, with their connections and requests."""
+        """Queues in use, each with its connection and request."""
         self._numbers = count(1)
 
     @property
     def is_on(self) -> bool:
-        """True if messages are to be held, answered without their server, or given faults."""
+        """True if any message may be held, answered from a recording, or given a fault."""
         return self._node is not None or bool(self._canned) or bool(self._faults.rules)
 
     def set_faults(self, text: str) -> None:
-        """Replace the fault rules; messages delayed by earlier rules continue.
+        """Replace the fault rules. Messages that an earlier rule delays continue at once.
 
         Raises: ValueError for an invalid rule.
         """
@@ -131,7 +137,7 @@ class Holds:
         self._on_rules(self)
 
     def can(self, what: CannedCall, answer: str) -> None:
-        """Answer such requests with a captured answer from now on; an empty answer ends that.
+        """Answer all requests like `what` with a recorded answer. An empty answer ends this.
 
         Raises: ValueError for an invalid answer.
         """
@@ -142,7 +148,7 @@ class Holds:
         self._on_rules(self)
 
     def set_rule(self, rule: str, ways: Ways) -> None:
-        """Hold the messages that match a filter from now on. Without a filter, release all held messages.
+        """Hold messages that match a filter from now on. An empty filter releases all held messages.
 
         Raises: ValueError for an invalid filter, or one that can never match.
         """
@@ -163,13 +169,13 @@ class Holds:
         self._on_rules(self)
 
     def guard(self, connection: int, plain: Accept) -> Accept:
-        """Return the handler for the messages of a dialogue while messages may be held."""
+        """Return the handler that replaces `plain` while messages of a dialogue may be held."""
         return partial(self._accept, connection, plain)
 
     def decide(self, number: int, how: Verdict, text: str = "") -> bool:
-        """Decide about a held message; False if it is no longer held.
+        """Decide about a held message. Return False if it is no longer held.
 
-        `text` is the changed message, or the answer. Raises: ValueError if it is unusable.
+        `text` is the changed message or the answer. Raises: ValueError if it is invalid.
         """
         held = self._held.get(number)
         if held is None:
@@ -189,7 +195,7 @@ class Holds:
         return True
 
     def delay(self, number: int, seconds: float) -> bool:
-        """Release a message automatically after some seconds; False if it is no longer held."""
+        """Release a held message automatically after some seconds. Return False if it is no longer held."""
         held = self._held.get(number)
         if held is None:
             return False
@@ -214,7 +220,7 @@ class Holds:
             del self._questions[key]
 
     def close(self) -> None:
-        """Drop all held messages without an answer when the core stops."""
+        """Drop all held messages without an answer, because the core stops."""
         for line in list(self._lines):
             line.close()
         for held in self._held.values():
@@ -244,7 +250,10 @@ class Holds:
         return self._tell_later(connection, plain, message, about, outlet, headers, principal)
 
     def _held_subject(self, connection: int, message: JSONObject) -> JSONObject | None:
-        """Return a client's notification, or the question it replies to, or None if it is not to be held."""
+        """Return the message by which the filter decides about a notification or reply of a client.
+
+        For a reply, this is the question. None if the message must not be held.
+        """
         identifier, method = message.get("id"), message.get("method")
         if method == "notifications/cancelled":
             self._cancel(connection, message.get("params"))
@@ -268,7 +277,7 @@ class Holds:
         headers: Mapping[str, str] | None,
         principal: Principal | None,
     ) -> Reply:
-        """Handle a notification, or the reply to a question, once a person has released it."""
+        """Hold a notification, or the reply to a question, and handle it after a person has released it."""
         kept = await self._told(connection, message, about)
         if kept is None:
             return ACCEPTED
@@ -278,7 +287,7 @@ class Holds:
     async def hold_told(self, connection: int, message: JSONObject) -> JSONObject | None:
         """Hold a notification of a client, or its reply to a question.
 
-        Return the message as released, or None if it was dropped.
+        Return the message that the person released, or None if it was dropped.
         """
         about = self._held_subject(connection, message)
         return message if about is None else await self._told(connection, message, about)
@@ -295,7 +304,7 @@ class Holds:
         return decision.message if decision.how is Verdict.CHANGE else message
 
     def _is_due(self, connection: int, message: JSONObject, about: JSONObject, is_sent: bool = False) -> bool:
-        """Return True if a notification, a question, or the reply to a question is to be held."""
+        """Return True if a notification, a question or the reply to a question must be held."""
         if self._node is None:
             return False
         if about is message:
@@ -304,7 +313,7 @@ class Holds:
         return self._matches(self._node, connection, time(), asked, said, True)
 
     def _is_sent_due(self, connection: int, data: bytes) -> bool:
-        """Return True if a message of the server is to be held; a question is remembered."""
+        """Return True if a message of the server must be held. Questions are remembered for their replies."""
         message = codec.decode(data)
         if "method" in message and is_id(message.get("id")):
             if len(self._questions) >= MOST_WAITING:
@@ -317,9 +326,10 @@ class Holds:
     def line(
         self, connection: int, deliver: Callable[[bytes], object], answer: GiveAnswer, of: Id | None = None
     ) -> HeldLine:
-        """Return a queue for a server's messages about the request `of`, or about none.
+        """Return a queue for a server's messages about the request `of`. None stands for no request.
 
-        `deliver` receives released messages; `answer` receives a person's answer given for the client.
+        `deliver` is called with each released message. `answer` is called with an answer that a person gave
+        instead of the client.
         """
         hold = partial(self._hold_sent, connection, answer, of)
         line = HeldLine(partial(self._is_sent_due, connection), hold, deliver)
@@ -329,7 +339,10 @@ class Holds:
     async def hold_sent(
         self, connection: int, data: bytes, answer: GiveAnswer, of: Id | None = None
     ) -> bytes | None:
-        """Hold a message of a server. Return the message to send, or None to send nothing."""
+        """Hold a message of a server if a rule matches.
+
+        Return the message to send, or None to send nothing.
+        """
         if not self._is_sent_due(connection, data):
             return data
         return await self._hold_sent(connection, answer, of, data)
@@ -360,7 +373,7 @@ class Holds:
         headers: Mapping[str, str] | None,
         principal: Principal | None,
     ) -> Reply:
-        """Hold a request and its answer, each until a person releases it."""
+        """Hold a request, and later its answer, until a person releases each of them."""
         came = time()
         in_session = headers is not None and "Mcp-Session-Id" in headers
         try:
@@ -402,15 +415,16 @@ class Holds:
 
     @property
     def holds_answers(self) -> bool:
-        """True if answers may be held or cut off."""
+        """True if an answer may be held or cut off."""
         return (self._node is not None and self.view.ways != "requests") or self._faults.has_cuts
 
     async def hold_request(
         self, connection: int, message: JSONObject, in_session: bool = False
     ) -> tuple[JSONObject | None, JSONObject | None]:
-        """Hold a request, and return the request to pass on, or None and the answer to give.
+        """Hold a request if a rule matches.
 
-        Returns None twice if the request was dropped. Raises: SessionLost if HTTP must report that.
+        Return the request to handle and None, or None and the answer to give. Both are None if the request
+        was dropped. Raises: SessionLost if HTTP must report a lost session.
         """
         if self._faults.rules and (fault := self._strike(connection, message, in_session)) is not None:
             kind = fault.rule.kind
@@ -444,9 +458,9 @@ class Holds:
     async def hold_answer(
         self, connection: int, request: JSONObject, came: float, answer: JSONObject
     ) -> JSONObject | None:
-        """Hold the answer to a request that came at a Unix time, and return the answer to send.
+        """Hold the answer to a request that arrived at the Unix time `came`. Return the answer to send.
 
-        Returns None if it was dropped. Raises: AnswerCut if the connection must break in the middle of it.
+        None if it was dropped. Raises: AnswerCut if the connection must break in the middle of the answer.
         """
         if self._faults.has_cuts and self._strike(connection, request, False, came, answer) is not None:
             raise AnswerCut(codec.encode(answer))
@@ -461,7 +475,7 @@ class Holds:
         return decision.message if decision.how is Verdict.CHANGE else answer
 
     async def lose(self, connection: int) -> None:
-        """Wait until the client of a connection has disconnected, without an answer."""
+        """Leave a request without an answer: wait until its client has disconnected."""
         await self._wait(connection, None, None)
 
     def _strike(
@@ -472,7 +486,7 @@ class Holds:
         came: float = 0.0,
         answer: JSONObject | None = None,
     ) -> Fault | None:
-        """Return the fault for a request or its answer, and record it in the capture."""
+        """Return the fault for a request or an answer, and record it in the capture. None without a fault."""
         asked, info = codec.encode(request), self._recording.index.connections.get(connection)
         said = None if answer is None else codec.encode(answer)
         fault = self._faults.strike(
@@ -490,7 +504,10 @@ class Holds:
     async def _survives(
         self, connection: int, message: JSONObject, of: Id | None = None, *, is_sent: bool = False
     ) -> bool:
-        """Return True if a notification, or a question about the request `of`, survives the faults."""
+        """Apply the fault rules to a notification or question. Return False if it was lost.
+
+        `of` is the id of the request that the message is about.
+        """
         data, info = codec.encode(message), self._recording.index.connections.get(connection)
         fault = self._faults.strike(
             info.peer if info else "",
@@ -509,7 +526,7 @@ class Holds:
         return goes_on
 
     async def _wait(self, connection: int, identifier: Id | None, seconds: float | None) -> bool:
-        """Delay a request until the time is over or it is released. Return True to continue with it."""
+        """Delay a request for some seconds, or until it is released. Return True if it must be handled."""
         waiting = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= MOST_WAITING:
             oldest = next(iter(self._waiting))
@@ -527,11 +544,11 @@ class Holds:
 
     @property
     def waiting(self) -> int:
-        """Number of requests that are delayed by a rule or left unanswered."""
+        """Number of requests that a rule delays or leaves unanswered."""
         return len(self._waiting)
 
     def _release(self, of: Callable[[int, Id | None], bool]) -> None:
-        """Release some requests, because their clients have disconnected."""
+        """End the wait of some requests without handling them, because their clients have disconnected."""
         for waiting, (connection, identifier) in self._waiting.items():
             if not waiting.done() and of(connection, identifier):
                 waiting.set_result(False)
@@ -546,9 +563,10 @@ class Holds:
         is_sent: bool = False,
         of: Id | None = None,
     ) -> _Decision:
-        """Wait for a person's decision, and record it. `message` is the request, or its answer.
+        """Wait for a person's decision about a message, and record it.
 
-        A server's message about a request is recorded with the id of that request, `of`.
+        `message` is the request or its answer. `of` is the id of the request that a server's message is
+        about; the decision is recorded with this id.
         """
         if len(self._held) >= MOST_HELD:
             return _Decision(Verdict.GO_ON)
@@ -590,7 +608,7 @@ class Holds:
         return decision
 
     def _call_of(self, connection: int, request: JSONObject) -> CannedCall:
-        """Return the server, method and name that a request calls."""
+        """Return the server, method and name of a request."""
         info = self._recording.index.connections.get(connection)
         return CannedCall(info.server if info else "", request["method"], name_of(request))
 
@@ -604,7 +622,9 @@ class Holds:
         became: JSONObject,
         is_sent: bool | None = None,
     ) -> None:
-        """Record the outcome of a message in the capture; notifications are recorded under their method."""
+        """Record the decision about a message in the capture. A notification is recorded with its method as
+        id.
+        """
         changes = not how.endswith(Verdict.GO_ON)
         if is_sent is None:
             is_sent = message is not request
@@ -622,13 +642,15 @@ class Holds:
         )
 
     async def _lose(self, connection: int, headers: Mapping[str, str] | None) -> Reply:
-        """Give no answer: nothing on a pipe; over HTTP the request stays open until the client leaves."""
+        """Send no answer. Over HTTP, the request stays open until the client disconnects."""
         if headers is not None:
             await self.lose(connection)
         return ACCEPTED
 
     def _cancel(self, connection: int, params: Any) -> None:
-        """Release a request that its client cancels, and drop the held messages of the server about it."""
+        """End the wait of a request that its client cancels, and drop held messages of the server about
+        it.
+        """
         wanted = params.get("requestId") if isinstance(params, dict) else None
         if not is_id(wanted):
             return
@@ -649,7 +671,7 @@ class Holds:
         answer: bytes | None = None,
         is_sent: bool = False,
     ) -> bool:
-        """Return True if an exchange matches the filter, as it would in the traffic."""
+        """Return True if the filter matches an exchange. It decides as in the list of traffic."""
         from mcpdesk.recorder.index.one_exchange import is_let_pass
 
         connections = self._recording.index.connections
@@ -673,7 +695,7 @@ class Holds:
 
 
 def _rounds(answer: JSONObject) -> list[JSONObject]:
-    """Return the questions in an answer that wants more input, in the form of the handshake era."""
+    """Return the questions in a result that asks for input, each in the form of a request."""
     result = answer.get("result")
     asked = result.get("inputRequests") if isinstance(result, dict) else None
     found = asked.items() if isinstance(asked, dict) else ()

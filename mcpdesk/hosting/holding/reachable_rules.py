@@ -1,7 +1,7 @@
-"""Check that a rule can match: its filter may only use facts that are known when the rule is applied.
+"""Check that a rule can ever match a message.
 
-A request has no status, duration or error yet. The decision at the desk, and the speed compared with other
-calls, are known only in the traffic.
+A rule may use only facts that are known when it is applied. A request has no status, duration or error yet.
+The decision at the desk and the speed relative to other calls are known only in the recorded traffic.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 from mcpdesk.recorder.index.query import All, Either, Field, Limit, Node, Not
 
 FROM_SERVERS = re.compile(r"notifications/|elicitation/|sampling/|roots/list")
-"""Methods of messages that are not requests of a client."""
+"""Pattern for the methods of messages that are not requests of a client."""
 _ANSWERED = frozenset(
     {Status.OK, Status.ERROR, Status.TOOL_ERROR, Status.ASKS, Status.NEGOTIATION, Status.MALFORMED}
 )
 
 
 class Moment(Struct, frozen=True):
-    """Facts that are known about one kind of message when a rule is applied to it."""
+    """Facts that are known about a kind of message when a rule is applied to it."""
 
     statuses: frozenset[Status]
     directions: frozenset[str]
     kind: ExchangeKind = ExchangeKind.REQUEST
     is_timed: bool = False
-    """True if the duration is known."""
+    """True if the duration of the exchange is known."""
     is_call: bool = False
-    """True for a request of a client, or the answer to one."""
+    """True for a request of a client, and for the answer to one."""
 
 
 REQUEST = Moment(frozenset({Status.PENDING}), frozenset({"in"}), is_call=True)
@@ -39,17 +39,17 @@ ANSWER = Moment(_ANSWERED, frozenset({"in"}), is_timed=True, is_call=True)
 NOTIFICATION = Moment(frozenset({Status.SENT}), frozenset({"in", "out"}), ExchangeKind.NOTIFICATION)
 QUESTION = Moment(frozenset({Status.PENDING}), frozenset({"out"}))
 REPLY = Moment(_ANSWERED, frozenset({"out"}))
-"""A client's answer to a question of a server."""
+"""Reply of a client to a question of a server."""
 HELD: dict[Ways, tuple[Moment, ...]] = {
     "requests": (REQUEST, NOTIFICATION, REPLY),
     "answers": (ANSWER, NOTIFICATION, QUESTION),
     "both": (REQUEST, ANSWER, NOTIFICATION, QUESTION, REPLY),
 }
-"""Messages that a rule for holding is applied to."""
+"""Kinds of messages to which a rule for holding is applied, by the value of `ways`."""
 
 
 def check_matches(node: Node, moments: Sequence[Moment]) -> None:
-    """Reject a filter with a condition that is known only later, or that no such message can match.
+    """Check that the filter can match a message, and that every condition in it is known in time.
 
     Raises: ValueError.
     """
@@ -78,7 +78,7 @@ def _is_known_later(leaf: Node) -> bool:
 
 
 def _outcomes(node: Node, moment: Moment) -> tuple[bool, bool]:
-    """Return whether a filter may match a message, and whether it may not match it."""
+    """Return two values: the filter may be true for such a message, and it may be false."""
     match node:
         case All(nodes):
             parts = [_outcomes(each, moment) for each in nodes]

@@ -1,4 +1,4 @@
-"""Metrics of a core for `/metrics`, computed from data that other parts keep; nothing is stored here."""
+"""Metrics of a core, computed from data that other parts of it keep. This module stores nothing."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 
 
 LOOK_S = 1.0
-"""Seconds that one scrape may spend counting; the next scrape counts the remaining frames."""
+"""Seconds that one scrape may spend on counting frames. The next scrape counts the remaining frames."""
 SLICE_S = 0.004
 BREATH_S = 0.0005
-"""Seconds left to the core between two slices, because calls have priority."""
+"""Seconds between two slices of counting, in which the core can handle calls."""
 Labels = dict[str, str]
 
 
 def traffic_figures(
     index: Index, endpoints: Sequence[HostedEndpoint], upstreams: Mapping[str, Upstream]
 ) -> list[Figure]:
-    """Return the metrics of the tools offered now; calls of other tools are counted together.
+    """Return metrics per tool. Calls of tools that are not offered now are counted together.
 
-    Reads frames that have not been counted yet. Call it on a worker thread, not on the core's.
+    Counts frames that were not counted yet. Call it on a worker thread.
     """
     offered = {(one.name, tool) for one in endpoints for tool in one.server.tools.items}
     for server, upstream in upstreams.items():
@@ -137,7 +137,7 @@ def _bytes(labels: Labels, tally: CallTally) -> Iterable[Sample]:
 QUEUED = "queued"
 """State of an asynchronous call that has not started."""
 LATEST_PEERS = 256
-"""Number of peers, the latest to connect, whose recent calls count for the quantiles."""
+"""Number of peers whose recent calls are used for the quantiles. These are the peers that connected last."""
 
 
 def with_traffic(
@@ -146,9 +146,9 @@ def with_traffic(
     endpoints: Sequence[HostedEndpoint],
     upstreams: Mapping[str, Upstream],
 ) -> list[Figure]:
-    """Return all metrics except those counted by listeners: the known ones and those of the traffic.
+    """Return the metrics of `known` and of the traffic. Metrics of the listeners are not included.
 
-    Counting takes time: call it on a worker thread.
+    Counting takes time, so call it on a worker thread.
     """
     traffic = traffic_figures(index, endpoints, upstreams)
     return joined([*known, *traffic], upstream_figures(index.statistics, upstreams) if upstreams else [])
@@ -157,7 +157,7 @@ def with_traffic(
 def counted(
     recording: Recording, services: Services, endpoints: Sequence[HostedEndpoint], uptime_s: float
 ) -> list[Figure]:
-    """Return the metrics that need no counting. Call it on the core's loop."""
+    """Return the metrics that are available without counting frames. Call it on the core's loop."""
     own = (question for question in services.inbox.questions() if not question.replica)
     waiting = sum(question.state is QuestionState.WAITING for question in own)
     single: list[tuple[str, str, float]] = [
@@ -311,4 +311,4 @@ _OF_SERVERS: tuple[tuple[str, FigureKind, str, Callable[[HostedEndpoint], Iterat
         _durations,
     ),
 )
-"""Metrics with samples per server: name, kind, help, and the samples of one server."""
+"""Metrics per server: name, kind, help text, and a function that returns the samples of one server."""

@@ -1,6 +1,6 @@
-"""Metrics of upstream servers, with the same names as those of folders.
+"""Metrics of upstream servers. They have the names of the metrics of hosted servers.
 
-They are computed from the recorded traffic, from each request to its answer.
+They are computed from the recorded requests and answers.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ OUTCOMES = {
     Status.LATE: OutcomeKind.CANCELLED.name.lower(),
     Status.LOST: "lost",
 }
-"""Value of `outcome` by status of a call. For its own calls, a folder has more detail."""
+"""Value of the label `outcome`, by status of a call. Hosted servers distinguish more outcomes."""
 
 
 def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstream]) -> list[Figure]:
-    """Return the metrics of upstream servers. Calls of tools that they do not list are counted together."""
+    """Return metrics of upstream servers. Calls of tools that a server does not list are counted together."""
     listed = {(name, offer.name) for name, each in upstreams.items() for offer in each.status.offers}
     tools: dict[tuple[str, str], CallTally] = {}
     servers = {name: CallTally(statistics.times) for name in upstreams}
@@ -66,7 +66,10 @@ def upstream_figures(statistics: CallStatistics, upstreams: Mapping[str, Upstrea
 
 
 def joined(known: list[Figure], more: list[Figure]) -> list[Figure]:
-    """Join two lists of metrics. A metric in both has the samples of both and the help of the first."""
+    """Combine two lists of metrics.
+
+    If both have a metric, its samples are joined under the first help text.
+    """
     added = {figure.name: figure for figure in more}
     whole = [
         Figure(each.name, each.kind, each.help, [*each.samples, *added.pop(each.name).samples])

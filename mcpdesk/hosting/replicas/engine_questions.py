@@ -1,4 +1,7 @@
-"""Questions in the engine: the waiting questions of each replica, and their ends, decided by one script."""
+"""Questions to persons in the engine, which is the Redis-compatible store that all replicas share.
+
+Each replica publishes its waiting questions. A script in the engine decides which answer was first.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
 
 ASKED, ENDED = "asked", "ended"
 TOLD = "question"
-"""Kind of the events about questions."""
+"""Kind of event that reports a question or its end."""
 MOST_BYTES = 256 << 10
-"""Size limit in bytes; a larger question can be answered only at its own replica."""
+"""Maximum size of a question in bytes. A larger question can be answered only at its own replica."""
 SPARE_S = 60
-"""Seconds to keep a replica's list beyond the deadline of a question."""
+"""Seconds that a replica's questions are kept in the engine after the last deadline."""
 END_KEPT_S = 600
-"""Seconds an answer is kept for the replica that asked."""
+"""Seconds that an answer is kept for the replica that asked."""
 
 WRITE = f"""
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
@@ -45,22 +48,25 @@ redis.call('EXPIRE', key, ARGV[6])
 {ANNOUNCE}
 return 1
 """
-"""End a question unless it has ended. Another replica can end it only while the asking replica lives."""
+"""Script that ends a question, unless it has already ended.
+
+Another replica can end it only while the lease of the asking replica is valid.
+"""
 
 
 class Ending(StrEnum):
-    """Origin of the end of a question."""
+    """Who ended a question."""
 
     OWN = "own"
-    """A person, at the replica that asks."""
+    """A person at the replica that asked."""
     ANOTHER = "another"
-    """A person, at another replica."""
+    """A person at another replica."""
     CLOSED = "closed"
-    """The replica that asks, because no call waits for the answer. This overrides answers of others."""
+    """The replica that asked, because no call waits for the answer any longer. It overrides other answers."""
 
 
 class EngineQuestions:
-    """Questions of all replicas. Every method raises EngineAway."""
+    """Questions of all replicas. Every method may raise EngineAway."""
 
     def __init__(self, engine: Engine, bus: EventBus) -> None:
         self._engine, self._bus = engine, bus
@@ -74,12 +80,12 @@ class EngineQuestions:
             await self._engine.script(WRITE, keys, [number, packed, int(life_s) + SPARE_S, *told])
 
     async def read(self, replica: str, number: int) -> Question | None:
-        """Return a waiting question of a replica, or None."""
+        """Return a waiting question of a replica. None if it has ended."""
         key = self._waiting(replica)
         return question_of(await self._engine.run(lambda client: client.hget(key, number)))
 
     async def of(self, replica: str) -> dict[int, Question]:
-        """Return all waiting questions of a replica, by their numbers there."""
+        """Return all waiting questions of a replica, by their number at that replica."""
         key = self._waiting(replica)
         found = await self._engine.run(lambda client: client.hgetall(key))
         read = {int(number): question_of(packed) for number, packed in found.items()}
@@ -88,10 +94,10 @@ class EngineQuestions:
     async def end(
         self, replica: str, number: int, who: Ending, token: str, ended: Question, shown: Question
     ) -> bool:
-        """Record the end of a question; False if it had ended. The other replicas are notified with `shown`.
+        """Record the end of a question. Return False if it has already ended.
 
-        Raises: StorageError if the lease of the asking replica has expired, or the engine has lost the
-        question.
+        `ended` has the answer for the asking replica. `shown` is sent to all replicas. Raises: StorageError
+        if the lease of the asking replica has expired, or if the engine has lost the question.
         """
         said = msgspec.msgpack.encode(shown)
         told = self._bus.arguments(TOLD, what=ENDED, replica=replica, number=number, question=said)
@@ -104,7 +110,7 @@ class EngineQuestions:
         return bool(found)
 
     async def ended(self, replica: str, number: int) -> Question | None:
-        """Return the end of a question if another replica ended it, else None."""
+        """Return the ended question if another replica ended it, else None."""
         key = self._end(replica, number)
         return question_of(await self._engine.run(lambda client: client.hget(key, "end")))
 
@@ -114,7 +120,7 @@ class EngineQuestions:
         await self._engine.run(lambda client: client.hdel(key, "end"))
 
     async def forget(self, replica: str) -> None:
-        """Remove the list of a replica that ends."""
+        """Remove the questions of a replica that stops."""
         key = self._waiting(replica)
         await self._engine.run(lambda client: client.delete(key))
 
@@ -126,7 +132,7 @@ class EngineQuestions:
 
 
 def question_of(packed: Any) -> Question | None:
-    """Decode a question of the engine; None if it is missing or was written by an incompatible version."""
+    """Decode a question. None if it is missing, or if an incompatible version wrote it."""
     try:
         return msgspec.msgpack.decode(packed or b"", type=Question)
     except msgspec.MsgspecError:

@@ -1,4 +1,7 @@
-"""HTTP sessions in the engine: read once by each replica that serves them, and written when they change."""
+"""HTTP sessions in the engine, which is the Redis-compatible store that all replicas share.
+
+A replica reads a session once, when it starts to serve it, and writes it after each change.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from mcpdesk.transports.base import SharedSession
 
 ATTEMPTS = 20
 TOLD = "session"
-"""Kind of the events about sessions."""
+"""Kind of event that reports a change of a session."""
 
 WRITE = f"""
 local key = KEYS[1]
@@ -37,9 +40,9 @@ redis.call('EXPIRE', key, ARGV[6])
 {ANNOUNCE}
 return {{number}}
 """
-"""Write a session if its version is current.
+"""Script that writes a session, unless another replica has changed it since it was read.
 
-A session that the engine has lost is created again; an ended session is not.
+A session that the engine has lost is created again. A session that has ended is not.
 """
 JOIN = """
 local key = KEYS[1]
@@ -52,7 +55,7 @@ if ARGV[1] ~= '' then
 end
 return found
 """
-"""Read a session; for a named replica, also assign it a block of numbers."""
+"""Script that reads a session. If a replica is given, it receives a new block of request numbers."""
 END = f"""
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'ended', 1)
@@ -69,9 +72,10 @@ class EngineSessions:
         self._ttl_s = int(ttl_s)
 
     async def write(self, session: SharedSession, base: SessionState) -> SharedSession | None:
-        """Write a session that had the state `base` when it was read, or a new one, of version 0.
+        """Write a session. `base` is its state when it was read. A new session has version 0.
 
-        Returns None if the session has ended. Raises: EngineAway.
+        If another replica has changed the session, both changes are joined. None if the session has ended.
+        Raises: EngineAway.
         """
         writer = os.urandom(8).hex()
         for _ in range(ATTEMPTS):
@@ -88,13 +92,13 @@ class EngineSessions:
         raise EngineAway(f"a session is changed by other replicas all the time in {self._engine.shown}")
 
     async def read(self, identifier: str) -> SharedSession | None:
-        """Read a session without serving it. Raises: EngineAway."""
+        """Read a session without serving it. None if it does not exist. Raises: EngineAway."""
         return await self._read(identifier, "")
 
     async def join(self, identifier: str, server: str, owners: Collection[str]) -> SharedSession | None:
-        """Read a session to serve it here; None unless it belongs to that server and to one of `owners`.
+        """Read a session that this replica will serve.
 
-        Raises: EngineAway.
+        None unless it belongs to `server` and to one of `owners`. Raises: EngineAway.
         """
         found = await self.read(identifier)
         if found is None or found.server != server or found.owner not in owners:
@@ -107,7 +111,7 @@ class EngineSessions:
         await self._engine.script(END, [self._key(identifier), self._bus.key], [self._ttl_s, *told])
 
     async def holder(self, identifier: str, block: int) -> str:
-        """Return the id of the replica with the streams and requests of a block. Raises: EngineAway."""
+        """Return the id of the replica that received a block of request numbers. Raises: EngineAway."""
         return await self._field(identifier, f"block:{block}")
 
     @property
@@ -118,7 +122,7 @@ class EngineSessions:
     async def missed(
         self, identifier: str, since: Heard | None, until: Heard
     ) -> list[tuple[str, Mapping[str, Any]]]:
-        """Implements `SharedSessions.missed`. Raises: EngineAway."""
+        """Implement `SharedSessions.missed`. Raises: EngineAway."""
         if since is None:
             since = Heard(await self._field(identifier, "heard") or "0-0", 0, "")
         newest, found = _number(until.last), []
@@ -131,7 +135,7 @@ class EngineSessions:
         return found
 
     async def note_heard(self, identifier: str) -> None:
-        """Store that the client has received all events so far. Raises: EngineAway."""
+        """Record that the client has received all events so far. Raises: EngineAway."""
         key = self._key(identifier)
         await self._engine.run(lambda client: client.hset(key, "heard", self._bus.last))
 
@@ -140,7 +144,7 @@ class EngineSessions:
         self._bus.tell(TOLD, what=kind, session=identifier, **facts)
 
     def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
-        """Call `listener(kind, identifier, facts)` for session events of other replicas."""
+        """Call `listener(kind, identifier, facts)` for each session event of another replica."""
         self._bus.listen(TOLD, lambda facts: listener(facts["what"], facts["session"], facts))
 
     async def _read(self, identifier: str, replica: str) -> SharedSession | None:
@@ -175,6 +179,6 @@ class EngineSessions:
 
 
 def _number(identifier: str) -> tuple[int, int]:
-    """Return the id of a stream entry as numbers that can be compared."""
+    """Return the id of a stream entry as two numbers, which can be compared."""
     milliseconds, _, number = identifier.partition("-")
     return int(milliseconds), int(number or 0)

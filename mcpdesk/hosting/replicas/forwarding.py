@@ -1,4 +1,4 @@
-"""Forwards requests to the replica that owns a session, job or question."""
+"""Connections that forward requests to the replica that owns a session, job or question."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientWebSocketResponse
 
 MOVED = "X-Mcpdesk-Moved"
-"""Response header with the new owner, sent by a replica that no longer owns something."""
+"""Response header with the new owner. A replica sends it if it no longer owns what was requested."""
 CONNECT_S = 2.0
 HEARTBEAT_S = 5.0
 """Seconds between two pings on a WebSocket to another replica."""
@@ -22,7 +22,7 @@ CHUNK_BYTES = 64 << 10
 
 
 class _Answer:
-    """An answer of a replica. The body can be read once."""
+    """Answer of another replica. Its body can be read once."""
 
     def __init__(self, response: ClientResponse) -> None:
         self.status = response.status
@@ -50,9 +50,10 @@ class Forwarder:
     async def ask(
         self, url: str, method: str, headers: Mapping[str, str], body: bytes, within_s: float | None
     ) -> AsyncIterator[_Answer]:
-        """Send a request, with the Host of its headers. The answer must begin within `within_s` seconds.
+        """Send a request to another replica. Its Host header is that of `headers`.
 
-        Raises: TransportError if it cannot be sent or the answer is cut off; ReplicaSilent without an answer.
+        The answer must begin within `within_s` seconds. Raises: TransportError if the request cannot be sent
+        or the answer is cut off; ReplicaSilent if no answer begins.
         """
         import aiohttp
 
@@ -80,9 +81,10 @@ class Forwarder:
 
     @asynccontextmanager
     async def listen(self, url: str, headers: Mapping[str, str]) -> AsyncIterator[AsyncGenerator[str, None]]:
-        """Open a WebSocket, with the Host of the headers, and provide the texts it sends.
+        """Open a WebSocket to another replica, and provide the texts that it sends.
 
-        Raises: NotTaken if it is refused, TransportError if it cannot be opened or breaks.
+        The Host header is that of `headers`. Raises: NotTaken if the replica refuses; TransportError if the
+        WebSocket cannot be opened or breaks.
         """
         import aiohttp
 
@@ -101,7 +103,7 @@ class Forwarder:
         if self._session is None:
             limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
             connector = aiohttp.TCPConnector(limit=0)
-            # Compressed answers and redirects are returned unchanged.
+            # Compressed answers and redirects are passed on unchanged.
             self._session = aiohttp.ClientSession(timeout=limit, connector=connector, auto_decompress=False)
         return self._session
 
@@ -112,7 +114,7 @@ class Forwarder:
 
 
 async def _texts(socket: ClientWebSocketResponse[Literal[True]]) -> AsyncGenerator[str, None]:
-    """Yield the texts of a WebSocket until it is closed normally. Raises: TransportError if it breaks."""
+    """Yield the texts of a WebSocket until it closes normally. Raises: TransportError if it breaks."""
     from aiohttp import WSMsgType
 
     while True:

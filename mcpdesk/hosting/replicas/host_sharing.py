@@ -1,4 +1,4 @@
-"""A core as one of several replicas: it follows changes of the others and publishes what it serves."""
+"""Connection of one core to the other replicas: it follows their changes and publishes its own data."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.hosted_folder import HostedFolder
 
 WILDCARDS = ("//0.0.0.0:", "//[::]:")
-"""Addresses that mean all interfaces of this machine."""
+"""Parts of an address that stand for all network interfaces."""
 
 
 def reachable(address: str) -> str:
-    """Return the address at which other machines can reach this one."""
+    """Return an address at which other machines can reach this machine."""
     if not any(each in address for each in WILDCARDS):
         return address
     host = socket.gethostname()
@@ -38,7 +38,7 @@ def reachable(address: str) -> str:
 
 
 SETTLED_S = 2.5
-"""Seconds for which folders must differ before it is reported: replicas load a change one after another."""
+"""Seconds to wait before differences of folders are reported. Replicas load a change one after another."""
 
 
 class HostSharing:
@@ -52,7 +52,7 @@ class HostSharing:
         folders: Mapping[str, HostedFolder],
         start_chore: Callable[[Coroutine[Any, Any, None]], None],
     ) -> None:
-        """`start_chore` runs work as a task. Raises: DeskUserError for an unusable engine."""
+        """`start_chore` starts a task. Raises: DeskUserError for an invalid URL of the engine."""
         subscriptions = services.subscriptions
         self.group = ReplicaGroup(
             settings.shared, settings.shared_name, settings.session_ttl_s, self._tell_of_engine
@@ -64,7 +64,7 @@ class HostSharing:
         self._url = settings.replica_url
         self._folders, self._journal, self._start_chore = folders, journal, start_chore
         self._differing: set[tuple[str, str]] = set()
-        """Replicas and servers whose folders differ from those here."""
+        """Replica and server for each folder that differs from the folder on this replica."""
         self._is_comparing = False
         bus = self.group.bus
         subscriptions.relay = lambda kind, facts: bus.tell(kind, **facts)
@@ -91,7 +91,7 @@ class HostSharing:
         ]
 
     async def start(self) -> None:
-        """Join the other replicas. The engine need not be available yet."""
+        """Join the other replicas. The engine may be unavailable at this moment."""
         await self.group.start()
         self.inbox.start()
 
@@ -101,7 +101,7 @@ class HostSharing:
         await self.group.close()
 
     async def describe(self, address: str) -> None:
-        """Publish to the other replicas the address of this one, and the versions of its folders."""
+        """Publish the address of this replica and the digests of its folders to the other replicas."""
         name = f"{socket.gethostname()}:{address.rpartition(':')[2]}"
         url = self._url or await asyncio.to_thread(reachable, address)
         await self.group.living.say(name=name, url=url)
@@ -109,7 +109,7 @@ class HostSharing:
         await self.describe_folders()
 
     async def describe_folders(self) -> None:
-        """Publish to the other replicas the versions of the folders served here."""
+        """Publish the digests of the folders to the other replicas."""
         places = {name: hosted.folder for name, hosted in self._folders.items()}
         digests = {name: await asyncio.to_thread(folder_digest, folder) for name, folder in places.items()}
         await self.group.living.say(folders=digests)
@@ -133,7 +133,7 @@ class HostSharing:
             self._start_chore(self._compare_folders())
 
     async def _compare_folders(self) -> None:
-        """Report the folders that differ from those of the same servers on other replicas."""
+        """Report each folder that differs from another replica's folder of the same server."""
         await asyncio.sleep(SETTLED_S)
         self._is_comparing = False
         living = self.group.living

@@ -1,4 +1,8 @@
-"""Registry of living replicas: each renews a lease of five seconds every second, and reads all the others."""
+"""Registry of the replicas that run.
+
+Each replica renews a lease of five seconds in the engine every second, and at the same time reads the data of
+all other replicas.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +25,20 @@ from mcpdesk.version import __version__
 
 HERE = socket.gethostname()
 LEASE_S = 5.0
-"""Seconds after which a replica that did not renew its lease counts as dead."""
+"""Seconds after which a replica counts as dead if it did not renew its lease."""
 RENEW_S = 1.0
 LENIENT_S = 3.0
-"""Seconds after renewals work again in which no replica counts as dead, because others may still be late."""
+"""Seconds after an outage of the engine in which no replica counts as dead, because renewals may be late."""
 FORGOTTEN_S = 3600.0
-"""Seconds for which the list keeps a replica that ended."""
+"""Seconds for which the registry keeps data of a replica that has ended."""
 SAID = "said"
-"""Kind of the events that announce new facts about a replica."""
+"""Kind of event that reports new data of a replica."""
 MOST_KNOWN = 1_000
-"""Number of replicas remembered."""
+"""Maximum number of replicas that are remembered."""
 MOST_FILES = 2_000
 MOST_FILE_BYTES = 1 << 20
 CODE = frozenset({".py", ".json", ".md", ".txt", ".toml", ".yaml", ".yml"})
-"""Suffixes of the files compared between copies of a server folder."""
+"""Suffixes of the files that the digest of a server folder covers."""
 
 RENEW = """#!lua flags=allow-oom
 local now = redis.call('TIME')
@@ -49,7 +53,7 @@ local living = redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')
 if #living == 0 then return {} end
 return redis.call('HMGET', KEYS[1], unpack(living))
 """
-"""Renew a lease, even if the engine's memory is full. Returns the facts of all living replicas."""
+"""Script that renews a lease and returns the data of all living replicas. It works if memory is full."""
 
 LIVING = """
 local now = redis.call('TIME')
@@ -57,41 +61,41 @@ local living = redis.call('ZRANGEBYSCORE', KEYS[2], now[1] + now[2] / 1000000, '
 if #living == 0 then return {} end
 return redis.call('HMGET', KEYS[1], unpack(living))
 """
-"""Facts of all living replicas."""
+"""Script that returns the data of all living replicas."""
 
 log = logging.getLogger(__name__)
 
 
 class ReplicaInfo(Struct, frozen=True):
-    """Facts that a replica publishes about itself."""
+    """Data that a replica publishes about itself."""
 
     id: str
     name: str
     """Machine and port, such as `web-1:3333`."""
     url: str = ""
-    """URL for the other replicas; empty while it does not listen."""
+    """URL for the other replicas. Empty while the replica does not listen."""
     version: str = __version__
     pid: int = 0
     began: float = 0.0
-    """Unix time when it started."""
+    """Unix time in seconds when the replica started."""
     folders: Mapping[str, str] = {}
-    """Digests of the folders, by server."""
+    """Digests of the server folders, by name of the server."""
     is_ending: bool = False
-    """True if it accepts no new clients, because it is about to end."""
+    """True if the replica accepts no new clients because it is about to stop."""
     people: int = 0
-    """Number of front ends where a person can answer a question."""
+    """Number of front ends at which a person can answer questions."""
 
 
 class LivingReplicas:
-    """Lease of this replica, and facts about the others. `others` may be read on any thread."""
+    """Lease of this replica, and data of the others. `others` may be read on any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self.others: Mapping[str, ReplicaInfo] = {}
         """The other living replicas, by id."""
         self._known: dict[str, ReplicaInfo] = {}
-        """All replicas seen so far, including those that count as dead."""
+        """All replicas that were ever seen, including dead ones."""
         self.on_change: list[Callable[[], object]] = []
-        """Called when `others` has changed."""
+        """Functions that are called after a change of `others`."""
         self.me = ReplicaInfo(os.urandom(4).hex(), HERE, pid=os.getpid(), began=engine.clock())
         self._engine = engine
         self._keys = _keys(engine)
@@ -107,14 +111,14 @@ class LivingReplicas:
         self._renewing_aio = asyncio.create_task(self._keep_renewing())
 
     async def say(self, **facts: object) -> None:
-        """Change facts about this replica and publish them at once."""
+        """Change data of this replica, and publish it at once."""
         self.me = replace(self.me, **facts)
         await self.renew()
 
     async def find(self, replica: str) -> ReplicaInfo | None:
-        """Return a replica, living or not, or None if it is unknown. Raises: EngineAway."""
+        """Return the data of a replica, living or dead. None if it is unknown. Raises: EngineAway."""
         known = self.others.get(replica) or self._known.get(replica)
-        if replica and (known is None or not known.url):  # it may have begun to listen
+        if replica and (known is None or not known.url):  # it may have started to listen
             found = await self._engine.run(lambda client: client.hget(self._keys[0], replica))
             known = _decoded(found)
             if known is not None:
@@ -122,11 +126,11 @@ class LivingReplicas:
         return known
 
     async def close(self) -> None:
-        """Give up the lease."""
+        """End the lease."""
         if self._renewing_aio is not None:
             self._renewing_aio.cancel()
             await asyncio.gather(self._renewing_aio, return_exceptions=True)
-        over = self._engine.clock() - LEASE_S  # not 0, or the replica would be removed from the list at once
+        over = self._engine.clock() - LEASE_S  # a time of 0 would remove the replica from the registry
         try:
             await self._engine.run(lambda client: client.zadd(self._keys[1], {self.me.id: over}))
         except EngineAway as error:
@@ -138,13 +142,13 @@ class LivingReplicas:
             await self.renew()
 
     async def renew(self) -> None:
-        """Renew the lease now, and read those of the others."""
+        """Renew the lease now, and read the data of the other replicas."""
         said = msgspec.json.encode(self.me)
         try:
             found = await self._engine.script(RENEW, self._keys, [self.me.id, said, LEASE_S, FORGOTTEN_S])
         except EngineAway:
             self._was_refused = True
-            return  # without the engine, keep the last known replicas
+            return  # without the engine, the last known replicas remain
         now = asyncio.get_running_loop().time()
         if self._was_refused:
             self._was_refused, self._lenient_until = False, now + LENIENT_S
@@ -162,7 +166,7 @@ class LivingReplicas:
                 listener()
 
     def _log_change(self, others: Mapping[str, ReplicaInfo]) -> None:
-        """Log the replicas that joined and left. A replica joins once it listens."""
+        """Log the replicas that joined and left. A replica counts as joined when it listens."""
         served = {key for key, info in self.others.items() if info.url}
         for key, info in others.items():
             if info.url and key not in served:
@@ -184,17 +188,19 @@ def _decoded(encoded: bytes | None) -> ReplicaInfo | None:
     try:
         return msgspec.json.decode(encoded or b"", type=ReplicaInfo)
     except msgspec.MsgspecError:
-        return None  # written by another version
+        return None  # an incompatible version wrote it
 
 
 async def living_replicas(engine: Engine) -> list[ReplicaInfo]:
-    """Return the living replicas, for a process that is not one of them. Raises: EngineAway."""
+    """Return the living replicas. For a process that is not a replica. Raises: EngineAway."""
     found = map(_decoded, await engine.script(LIVING, _keys(engine)))
     return [info for info in found if info is not None]
 
 
 async def former_replica(engine: Engine, replica: str) -> ReplicaInfo | None:
-    """Return the last facts of a replica, for an hour after its end, or None. Raises: EngineAway."""
+    """Return the last data of a replica, up to an hour after its end. None if it is unknown. Raises:
+    EngineAway.
+    """
     return _decoded(await engine.run(lambda client: client.hget(_keys(engine)[0], replica)))
 
 
@@ -203,7 +209,7 @@ def _keys(engine: Engine) -> list[str]:
 
 
 def folder_digest(folder: Path) -> str:
-    """Return a digest that differs between copies of a server folder with different files."""
+    """Return a digest of a server folder. Copies with different files have different digests."""
     digest = hashlib.sha256()
     paths = sorted(path for path in folder.rglob("*") if path.suffix in CODE)
     for path in paths[:MOST_FILES]:

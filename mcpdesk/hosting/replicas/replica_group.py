@@ -1,4 +1,4 @@
-"""State that this core shares with other replicas of the same servers, and access to those replicas."""
+"""State that this core shares with other replicas of the same servers, and requests to those replicas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mcpdesk.transports.figure import Figure, Sample
 
 
 class ServerInEngine:
-    """State of one server that several replicas serve."""
+    """Shared state of one server."""
 
     def __init__(self, engine: Engine, server: str, bus: EventBus, core: CoreMark) -> None:
         self.core = core
@@ -36,7 +36,7 @@ class ServerInEngine:
         self._engine, self._server, self._bus = engine, server, bus
 
     def open(self) -> EngineDatabase:
-        """Return the database of the state."""
+        """Return the database that stores the state."""
         return EngineDatabase(self._engine, self._server, self._bus)
 
 
@@ -48,14 +48,14 @@ OUTAGES = {
     EngineRefusal.READ_ONLY: "refuses writes, because it is read-only",
     EngineRefusal.OTHER: "refuses writes",
 }
-"""Descriptions of the engine's state, without its address and its own words."""
+"""Descriptions of an outage of the engine, without the engine's address or error text."""
 
 
 class ReplicaGroup:
-    """Replicas of one deployment. Used on the core's loop."""
+    """All replicas of one deployment. Use it on the core's loop."""
 
     def __init__(self, url: str, name: str, session_ttl_s: float, tell: Callable[[str], object]) -> None:
-        """Raises: DeskUserError for an unusable URL."""
+        """Raises: DeskUserError for an invalid URL."""
         self.engine = Engine(url, name, tell, probes=True)
         self.living = LivingReplicas(self.engine)
         self.id = self.living.me.id
@@ -69,7 +69,7 @@ class ReplicaGroup:
 
     @property
     def away(self) -> str:
-        """Reason why shared state cannot be written now; empty if it can."""
+        """Reason why shared state cannot be written now. Empty if it can be written."""
         status = self.engine.status
         if status.is_writable:
             return ""
@@ -77,26 +77,29 @@ class ReplicaGroup:
 
     @property
     def outage(self) -> str:
-        """Reason why shared state cannot be written now, without an address; empty if it can."""
+        """Reason why shared state cannot be written now, without the address of the engine.
+
+        Empty if it can.
+        """
         refusal = self.engine.status.refusal
         return "" if refusal is None else f"the engine that the replicas share {OUTAGES[refusal]}"
 
     @property
     def unready(self) -> str:
-        """Reason not to send clients here: shared state cannot be written.
+        """Reason why new clients should not be sent to this replica. Empty if there is none.
 
-        An unreachable engine counts once the lease of this replica has expired and the others consider it
-        dead.
+        The reason is that shared state cannot be written. An unreachable engine counts only when the lease of
+        this replica has expired, because then the other replicas consider it dead.
         """
         status = self.engine.status
         return self.outage if status.is_up or time.time() - status.since >= LEASE_S else ""
 
     def is_alive(self, replica: str) -> bool:
-        """Return True if a replica is known to live."""
+        """Return True if a replica is known to be alive."""
         return replica == self.id or replica in self.living.others
 
     def holder_of(self, number: int) -> str:
-        """Return the living replica that assigns such numbers; empty if none is known."""
+        """Return the living replica that assigns such connection numbers. Empty if none is known."""
         return next((each for each in (self.id, *self.living.others) if has_numbered(each, number)), "")
 
     def state_of(self, server: str) -> ServerInEngine:
@@ -105,16 +108,16 @@ class ReplicaGroup:
         return ServerInEngine(self.engine, server, self.bus, core)
 
     def job_table(self, server: str) -> EngineJobTable:
-        """Return the job records of a server."""
+        """Return the table with the job records of a server."""
         return EngineJobTable(self.engine, server, self.id, self.is_alive, LEASE_S)
 
     async def job_holder(self, identifier: str) -> str:
-        """Return the other living replica that has a job; empty if none does. Raises: EngineAway."""
+        """Return the other living replica that runs a job. Empty if none does. Raises: EngineAway."""
         holder = await living_holder(self.engine, identifier)
         return "" if holder == self.id else holder
 
     async def round_holder(self, state: str) -> str:
-        """Return the replica that answered the round of a `requestState`, or "". Raises: EngineAway."""
+        """Return the living replica that keeps the round of a `requestState`, or "". Raises: EngineAway."""
         return await self.rounds.holder(digest(state)) if state else ""
 
     @asynccontextmanager
@@ -127,9 +130,9 @@ class ReplicaGroup:
         body: bytes,
         within_s: float | None = None,
     ) -> AsyncIterator[ForwardedAnswer]:
-        """Forward a request to a replica, living or not. Its answer must begin within `within_s` seconds.
+        """Forward a request to a replica. The answer must begin within `within_s` seconds.
 
-        Raises: TransportError if it cannot be reached or dies; ReplicaSilent if it gives no answer;
+        Raises: TransportError if the replica cannot be reached or dies; ReplicaSilent if no answer begins;
         EngineAway.
         """
         sent = {**headers, FORWARDED: self.id}
@@ -143,7 +146,7 @@ class ReplicaGroup:
     async def socket_of(
         self, replica: str, target: str, headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncGenerator[str, None]]:
-        """Open a WebSocket of a replica and provide its texts. Raises: TransportError if it breaks."""
+        """Open a WebSocket to a replica, and provide its texts. Raises: TransportError if it breaks."""
         sent = {**headers, FORWARDED: self.id}
         async with (
             self._until_it_dies(replica) as url,
@@ -153,9 +156,9 @@ class ReplicaGroup:
 
     @asynccontextmanager
     async def _until_it_dies(self, replica: str) -> AsyncIterator[str]:
-        """Run a block with the URL of a replica, and leave the block if the replica dies.
+        """Run the block with the URL of a replica. End the block if the replica dies.
 
-        Raises: TransportError if it is unknown; ReplicaSilent if it dies; EngineAway.
+        Raises: TransportError if the replica is unknown; ReplicaSilent if it dies; EngineAway.
         """
         info = await self.living.find(replica)
         if info is None or not info.url:
@@ -180,7 +183,7 @@ class ReplicaGroup:
             self.living.on_change.remove(look)
 
     async def start(self) -> None:
-        """Join the other replicas. The engine need not be available yet."""
+        """Join the other replicas. The engine may be unavailable at this moment."""
         await self.engine.start()
         await self.bus.start()
         await self.secrets.start()
@@ -188,7 +191,7 @@ class ReplicaGroup:
 
     async def close(self) -> None:
         """Leave the other replicas."""
-        await self.streams.close()  # while the lease shows that more may come
+        await self.streams.close()  # before the lease ends, which tells readers that more may come
         await self.living.close()
         await self.bus.close()
         await self.secrets.close()
@@ -244,7 +247,7 @@ class ReplicaGroup:
         ]
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return all living replicas, this one first, for the status page."""
+        """Return data of all living replicas for the status page, this one first."""
         return [
             {"name": each.name, "id": each.id, "version": each.version, "folders": dict(each.folders)}
             for each in (self.living.me, *self.living.others.values())

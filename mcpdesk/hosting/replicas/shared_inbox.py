@@ -1,8 +1,8 @@
-"""Inbox of one replica, shared with the others: each replica shows every question, and the first answer wins.
+"""Inbox that several replicas share. Each shows the questions of all, and the first answer counts.
 
-A question is written to the engine when it is asked. Every replica shows it with the name of the one that
-asks. One script in the engine decides which answer was first, and the asking replica is notified. While the
-engine is unreachable, questions of this replica are answered here as if it were alone.
+A replica writes its question to the engine. Every replica shows it, with the name of the replica that asked.
+A script in the engine decides which answer was first, and the replica that asked is notified. While the
+engine cannot be reached, each replica shows and answers only its own questions.
 """
 
 from __future__ import annotations
@@ -28,46 +28,46 @@ from mcpdesk.storage.shared.engine import Engine, EngineAway
 from mcpdesk.storage.shared.event_bus import EventBus
 
 PAUSE_S = 0.5
-"""Seconds between two attempts to write while the engine fails."""
+"""Seconds between two attempts to write to the engine."""
 LEAVING_S = 2.0
-"""Seconds for running work to finish at the end."""
+"""Seconds in which running work may finish when the inbox closes."""
 GRACE_S = 2.0
-"""Seconds to keep showing a question that the engine lost; its replica writes it again in that time."""
+"""Seconds for which a question that the engine has lost is still shown. Its replica may write it again."""
 MOST_SHOWN = 2_000
-"""Maximum number of questions of other replicas shown at a time."""
+"""Maximum number of questions of other replicas that are shown at a time."""
 OTHER_DESK = "another desk"
-"""Peer shown if the desk of another replica calls a tool."""
+"""Name of the caller, if the desk of another replica called the tool."""
 OVER = 0
-"""Local number of a question that ended before it was shown."""
+"""Local number of a question that ended before this replica could show it."""
 SHOWN_TEXT = 2_000
-"""Length limit in characters of an answer sent to the other replicas."""
+"""Maximum length in characters of an answer that is sent to other replicas."""
 SHOWN_BYTES = 16 << 10
-"""Size limit in bytes of an ended question sent to them; above it, the answers are left out."""
+"""Maximum size in bytes of an ended question that is sent to them. A larger one is sent without answers."""
 
 log = logging.getLogger(__name__)
 
 
 class SharedInbox:
-    """Implements `Answering` for a replica. Used on the core's loop."""
+    """Answers questions of all replicas (implements `Answering`). Use it on the core's loop."""
 
     def __init__(
         self, inbox: Inbox, engine: Engine, bus: EventBus, living: LivingReplicas, *, masks: bool = False
     ) -> None:
-        """With `masks`, secrets in a question are masked before it leaves this replica."""
+        """If `masks`, secrets in a question are masked before it is sent to other replicas."""
         self._inbox, self._living, self._bus = inbox, living, bus
         self._questions = EngineQuestions(engine, bus)
         self._masks = masks
         self._me = inbox.mark = living.me.id
         self._numbers: dict[tuple[str, int], int] = {}
-        """Local numbers of the questions of other replicas, by replica and number there."""
+        """Local numbers of the questions of other replicas, by replica and number at that replica."""
         self._places: dict[int, tuple[str, int]] = {}
         """Reverse of `_numbers`."""
         self._written: set[int] = set()
-        """Numbers of our questions that were written to the engine."""
+        """Numbers of this replica's questions that are in the engine."""
         self._due: dict[int, Question] = {}
-        """Our questions to be written to the engine, in their current state."""
+        """Questions of this replica that must be written to the engine."""
         self._decided: set[int] = set()
-        """Numbers of our questions whose end the engine has recorded."""
+        """Numbers of this replica's questions whose end is recorded in the engine."""
         self._known_replicas: frozenset[str] = frozenset()
         self._chores: set[asyncio.Task[None]] = set()
         self._sender_aio: asyncio.Task[None] | None = None
@@ -97,7 +97,7 @@ class SharedInbox:
     # Answers
 
     async def answer(self, id: int, answers: Sequence[Answer], by: str = "desk") -> bool:
-        """Implements `Answering.answer`."""
+        """Implement `Answering.answer`."""
         from mcpdesk.inbox.answers import fitting  # loaded with the first answer
 
         question = self._inbox.waiting(id)
@@ -107,12 +107,12 @@ class SharedInbox:
         return await self._end(question, QuestionState.ANSWERED, by, answers=checked)
 
     async def decline(self, id: int, reason: str = "", by: str = "desk") -> bool:
-        """Implements `Answering.decline`."""
+        """Implement `Answering.decline`."""
         question = self._inbox.waiting(id)
         return question is not None and await self._end(question, QuestionState.DECLINED, by, reason=reason)
 
     async def cancel(self, id: int, by: str = "desk") -> bool:
-        """Implements `Answering.cancel`."""
+        """Implement `Answering.cancel`."""
         question = self._inbox.waiting(id)
         if question is None or not question.may_cancel:
             return False
@@ -136,7 +136,7 @@ class SharedInbox:
             return await self._end_own(ended)
         won = await self._questions.end(*place, Ending.ANOTHER, _token(), ended, self._told(ended))
         if won:
-            self._inbox.show(ended)  # if another replica was first, its event shows the end
+            self._inbox.show(ended)  # otherwise the event of the first answer shows the end
         return won
 
     async def _end_own(self, ended: Question) -> bool:
@@ -160,7 +160,7 @@ class SharedInbox:
         return is_ours
 
     async def _take(self, number: int) -> None:
-        """End our question in the way another replica did."""
+        """End a question of this replica as another replica decided."""
         ended = await self._questions.ended(self._me, number)
         question = self._inbox.waiting(number)
         if ended is None or question is None:
@@ -204,7 +204,7 @@ class SharedInbox:
     async def _tell(self, number: int, question: Question) -> None:
         """Write the state of a question to the engine. Raises: EngineAway."""
         if question.state is QuestionState.WAITING:
-            self._written.add(number)  # it may be written even if no reply came
+            self._written.add(number)  # it may have been written even if no reply arrived
             life_s = question.deadline - time.time()
             await self._questions.write(self._public(question), self._me, number, max(0.0, life_s))
             return
@@ -213,8 +213,8 @@ class SharedInbox:
         self._written.discard(number)
 
     def _public(self, question: Question) -> Question:
-        """Return a question as shown to the other replicas."""
-        # Connection numbers are only valid at their own replica.
+        """Return a question as other replicas may see it."""
+        # A connection number is valid only at its own replica.
         peer = OTHER_DESK if question.peer == "desk" else question.peer
         shown = replace(question, replica=self._living.me.name, connection=0, peer=peer)
         if not self._masks:
@@ -222,7 +222,7 @@ class SharedInbox:
         return as_masked(shown, msgspec.convert(_masked(to_builtins(shown)), Question))
 
     def _told(self, ended: Question) -> Question:
-        """Return the end of a question as sent to the other replicas, which already have the pages."""
+        """Return an ended question as sent to other replicas. They already have its pages."""
         shown = self._public(replace(ended, pages=(), answers=tuple(map(_shortened, ended.answers))))
         if len(msgspec.msgpack.encode(shown)) > SHOWN_BYTES:
             shown = replace(shown, answers=(), reason=shown.reason[:SHOWN_TEXT])
@@ -245,7 +245,7 @@ class SharedInbox:
 
     async def _read(self, replica: str, number: int) -> None:
         if replica not in self._living.others:
-            await self._living.renew()  # the replica may have just joined
+            await self._living.renew()  # the replica may have joined just now
         question = await self._questions.read(replica, number)
         if question is not None and replica in self._living.others:
             self._show(replica, number, question)
@@ -261,7 +261,7 @@ class SharedInbox:
             self._places[shown] = place
 
     def _show_end(self, replica: str, number: int, ended: Question) -> None:
-        """Show the end of a question, also if a later event reports a different end."""
+        """Show the end of a question. A later event may still replace it."""
         shown = self._numbers.setdefault((replica, number), OVER)
         known = next((each for each in self._inbox.questions() if each.id == shown), None)
         if known is not None:
@@ -279,7 +279,7 @@ class SharedInbox:
             self._show(replica, number, question)
 
     def _follow_replicas(self) -> None:
-        """Show the questions of replicas that joined, and clear those of replicas that left."""
+        """Show the questions of replicas that joined, and end those of replicas that left."""
         others = self._living.others
         self._inbox.audience_elsewhere = sum(each.people for each in others.values())
         for replica in others.keys() - self._known_replicas:
@@ -289,7 +289,9 @@ class SharedInbox:
         self._known_replicas = frozenset(others)
 
     async def _clear(self) -> None:
-        """Show questions that no longer wait as ended, even without an event about their end."""
+        """Mark questions as ended if their replica no longer has them, for example because an event was
+        lost.
+        """
         await self._pause(GRACE_S)
         shown = [place for place, number in self._numbers.items() if self._inbox.waiting(number)]
         for replica in {replica for replica, _ in shown}:
@@ -301,7 +303,7 @@ class SharedInbox:
                     self._withdraw(place, reason)
 
     def _withdraw(self, place: tuple[str, int], reason: str) -> None:
-        """Show a question as withdrawn; it is shown again if its replica returns with it."""
+        """Mark a question as withdrawn. If its replica publishes it again, it is shown again."""
         shown = self._numbers.pop(place)
         self._places.pop(shown, None)
         question = self._inbox.waiting(shown)
@@ -310,7 +312,7 @@ class SharedInbox:
             self._inbox.show(over)
 
     def _begin_again(self) -> None:
-        """Write our waiting questions again after the engine has returned, and read those of the others."""
+        """Write the waiting questions again when the engine is back, and read those of other replicas."""
         for question in self._inbox.questions():
             if question.state is QuestionState.WAITING and not question.replica:
                 self._do(self._take(question.id))
@@ -319,13 +321,13 @@ class SharedInbox:
         self._follow_replicas()
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, but not beyond `close`."""
+        """Sleep, but end early if the inbox closes."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
 
     def _do(self, work: Coroutine[Any, Any, object]) -> None:
-        """Start work with the engine. If the engine is unreachable, `_begin_again` makes up for it later."""
+        """Start work with the engine. If the engine cannot be reached, `_begin_again` repeats it later."""
 
         async def attempt() -> None:
             try:
@@ -359,7 +361,7 @@ def _shortened(answer: Answer) -> Answer:
 
 
 def _in_own_words(pages: Sequence[Page], ended: Question) -> tuple[Answer, ...]:
-    """Return answers in the words of our pages; other replicas may have seen masked copies."""
+    """Translate an answer to the texts of this replica's pages. Other replicas may show masked texts."""
     return tuple(_in_words_of(*each) for each in zip(pages, ended.pages, ended.answers, strict=False))
 
 

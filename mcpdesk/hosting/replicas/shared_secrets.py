@@ -1,4 +1,4 @@
-"""Secrets shared by all replicas: the callers' API key, and the secrets that sign `requestState`."""
+"""Secrets that all replicas share: the API key of callers, and the secrets that sign `requestState`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mcpdesk.storage.shared.engine import Engine, EngineAway
 KEY_BYTES = 24
 SECRET_BYTES = 32
 ROTATE_S = 24 * 3600.0
-"""Seconds for which one secret signs."""
+"""Seconds for which a secret is used to sign."""
 VALID_S = 2 * ROTATE_S
-"""Seconds for which a secret is accepted after its creation."""
+"""Seconds after its creation in which a secret is accepted."""
 SETTLE_S = 10.0
-"""Seconds until a new secret signs, so that every replica can read it first."""
+"""Seconds before a new secret is used to sign. In this time every replica reads it."""
 READ_S = 2.0
 
 ROTATE = """
@@ -28,20 +28,22 @@ local all = redis.call('ZREVRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 table.insert(all, 1, tostring(now))
 return all
 """
-"""Add a secret if the newest one is old, and delete expired ones.
+"""Script that adds a secret if the newest one is old, and deletes expired ones.
 
-Returns the time, and each secret with its creation time.
+Returns the current time, and each secret with its creation time.
 """
 
 
 class SharedSecrets:
-    """Secrets stored in the engine. `signing` may be read on any thread."""
+    """Secrets in the engine. `signing` may be read on any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self.api_key = ""
-        """API key of callers; empty until it was read."""
+        """API key of callers. Empty until it has been read."""
         self.signing: tuple[bytes, ...] = ()
-        """Secrets of `requestState`: the first one signs, all are accepted. Empty until they were read."""
+        """Secrets for `requestState`. The first one signs, and all are accepted. Empty until they have been
+        read.
+        """
         self._engine = engine
         self._reading_aio: asyncio.Task[None] | None = None
 
@@ -72,7 +74,7 @@ class SharedSecrets:
         except EngineAway:
             return
         made = [(float(age), secret) for secret, age in zip(found[::2], found[1::2], strict=True)]
-        # A secret that another replica may not know yet is accepted but does not sign.
+        # Other replicas may not know a new secret yet. It is accepted but does not sign.
         settled = [secret for age, secret in made if age <= float(now) - SETTLE_S]
         fresh = [secret for age, secret in made if age > float(now) - SETTLE_S]
         self.signing = (*settled, *fresh)
