@@ -66,9 +66,7 @@ HostTargets: TypeAlias = "tuple[tuple[Path, ...], tuple[UpstreamPlan, ...]]"
 """Folders to host, and upstream servers to connect to."""
 DRAWING_S = 1.5
 ROUND_KEY = "request-state-key"
-"""Name of the file in the state folder with the key that signs `requestState`. A configured secret replaces
-it.
-"""
+"""File in the state folder with the key that signs `requestState`, unless a secret is configured."""
 REMOVED = "its server was removed"
 
 
@@ -133,15 +131,9 @@ class Host:
             self.services, self.journal, self.by_name, self.replicas, lambda: self.is_draining
         )
         self.read_targets: Callable[[str, Collection[str], Settings, str], HostTargets] | None = None
-        """Function that parses the text a person enters to add servers.
-
-        Its arguments are the text, the names in use, the settings and the approved content. None if this core
-        cannot add servers.
-        """
+        """Function that parses a text with servers to add. None if this core cannot add servers."""
         self.read_untrusted: Callable[[str, Settings], UntrustedFile | None] = lambda text, settings: None
-        """Function that returns the configuration file named in a text if a person must approve its content
-        first.
-        """
+        """Function that returns the file named in such a text if a person must approve its content first."""
         pipes = PipeOpener(self.endpoint, self.folders, self.hidden_variables, self.journal, settings)
         self.open_pipe = pipes.open
         self._pumps = PumpPlaces(self.open_pipe, self.journal, self.chosen_state)
@@ -191,9 +183,7 @@ class Host:
 
     @property
     def unready(self) -> str:
-        """Reason why new clients should not be sent here, for example that all servers are withheld. Empty if
-        ready.
-        """
+        """Reason why new clients should not be sent here. Empty if the core is ready for them."""
         if self.is_draining:
             return "it is ending: running calls finish, and another process serves new clients"
         refusals = [endpoint.refusal for endpoint in self.endpoints()]
@@ -248,9 +238,9 @@ class Host:
         return is_anybodys and not is_loopback(self.settings.host)
 
     def endpoint(self, name: str, mode: str = "") -> HostedEndpoint | None:
-        """Return the server with that name, or the first server if the name is empty.
+        """Return a server, or the first one if the name is empty. `mode` selects one of its modes.
 
-        `mode` selects one of its modes. Raises: UnknownMode, which lists the server's modes.
+        Raises: UnknownMode, which lists the server's modes.
         """
         endpoint = self.by_name.get(name) if name else next(iter(self.by_name.values()), None)
         if not mode or endpoint is None or endpoint.server.mode == mode:
@@ -349,10 +339,9 @@ class Host:
         return self._hosted_upstreams.load(plan, has_login)
 
     async def add(self, text: str, agreed: str = "") -> tuple[str, ...]:
-        """Add the servers that a text names, and return their names.
+        """Add the servers that a text names, and return their names. Raises: DeskError.
 
-        `agreed` is the file content that the person approved. Raises: DeskError if the servers cannot be
-        added.
+        `agreed` is the file content that the person approved.
         """
         if self.read_targets is None:
             raise DeskUserError("No server can be added here.", "Start `mcpdesk` or `mcpdesk serve` with it.")
@@ -419,18 +408,12 @@ class Host:
         self.call_soon(self._drawn.set)
 
     async def start(self) -> None:
-        """Load the folders if needed, and start to serve.
-
-        Raises: DeskError if a folder or address cannot be used.
-        """
+        """Load the folders if needed, and start to serve. Raises: DeskError."""
         await self.wake()
         await self.open()
 
     async def wake(self) -> None:
-        """Load the folders if needed, and restore the state of a previous run. Calls can then be answered.
-
-        Raises: DeskError if a folder cannot be used.
-        """
+        """Load the folders if needed, and restore the state of a previous run. Raises: DeskError."""
         self._loop = asyncio.get_running_loop()
         WORKERS.most = self.settings.max_threads
         self.recording.start()
@@ -522,10 +505,7 @@ class Host:
         await self._pumps.send_away()
 
     def passed_clients(self) -> list[PassedClient]:
-        """Return the clients that this core passes through to upstream servers.
-
-        May be called on any thread.
-        """
+        """Return the clients of upstream servers. May be called on any thread."""
         return [] if self.http is None else self.http.passed_clients()
 
     def _record_log(self, line: LogLine) -> None:
@@ -541,9 +521,7 @@ class Host:
         self.recording.remark(RecordedRemark(*place, time.time(), Remark(kind, text)))
 
     def _origin_of(self, place: tuple[int, Id]) -> tuple[str, str]:
-        """Return the server and tool of a running call, given its connection and id. May be called on any
-        thread.
-        """
+        """Return the server and tool of a running call, by its connection and id. For any thread."""
         for name, endpoint in list(self.by_name.items()):
             if (dialogue := endpoint.dialogues.get(place[0])) is not None:
                 calls = (call for call in dialogue.conversation.running if call.id == place[1])
@@ -619,9 +597,7 @@ class Host:
 
     @property
     def chosen_state(self) -> str:
-        """State folder, if the user chose one; else empty. Cores find each other only with the same state
-        folder.
-        """
+        """State folder if the user chose one, else empty. Only cores with the same one find each other."""
         is_default = self.plan.origins.get("state_dir", "default") == "default"
         return "" if is_default else str(self.settings.state_dir)
 

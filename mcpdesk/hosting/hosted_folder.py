@@ -158,10 +158,7 @@ class HostedFolder:
         await watch(self.folder, lambda _: reload(), self._settings.watch_polling)
 
     async def reload(self) -> OfferChanges:
-        """Read the folder on a worker thread, serve what changed, and report it in the journal.
-
-        Only one call may run at a time.
-        """
+        """Read the folder, serve what changed, and report it. Only one call may run at a time."""
         began = time.perf_counter()
         self._put_variables(await asyncio.to_thread(self._read_variables, self.folder))
         name, warnings, lost = self.server.name, self.warnings, self.modes.lost
@@ -350,9 +347,7 @@ class HostedFolder:
         return variables_in(self.folder)
 
     async def look_at_code(self) -> None:
-        """Find the environment variables that the code reads. Call it before clients of other processes
-        connect.
-        """
+        """Find the variables that the code reads. Call it before other processes connect."""
         found = await asyncio.to_thread(self._variables_of_code)
         if not self._has_reloaded:
             self._code_reads = found
@@ -360,8 +355,7 @@ class HostedFolder:
     def environment_for(
         self, peer: str, environment: Mapping[str, str], hidden: Collection[str]
     ) -> dict[str, str]:
-        """Return the environment for calls of a client that runs in another process. Hidden variables are
-        left out.
+        """Return the environment for calls of a client in another process, without hidden variables.
 
         Call `look_at_code` first. Raises: OtherEnvironmentError if a variable that the code reads has another
         value in the client's process. A separate process must then serve that client.

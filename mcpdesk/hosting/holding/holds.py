@@ -60,10 +60,7 @@ class _Decision(Struct, frozen=True):
 
 
 class _Held:
-    """Held message and its pending decision.
-
-    `of` is the request that a server's message is about, or None.
-    """
+    """Held message and its decision. `of` is the request that a server's message is about."""
 
     def __init__(self, shown: HeldMessage, message: JSONObject, of: Id | None) -> None:
         self.shown = shown
