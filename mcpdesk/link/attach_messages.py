@@ -1,9 +1,9 @@
-"""Messages between a core and an attached screen, over a Unix socket of their user.
+"""Messages between a core and an attached screen, over a Unix socket.
 
-A message is its length in four bytes, followed by a msgspec struct as MessagePack. A visitor sends `Join`, or
-an empty message if it only wants the core's metadata; the core replies with a `Welcome`. Then the core sends
-changes and the screen sends requests. Both sides use the tables in this module; the types of arguments and
-results are those of `Link`.
+Each message is its length in four bytes, followed by a msgspec struct encoded as MessagePack. A program that
+connects (a visitor) sends `Join` to attach a screen, or an empty message to receive only the core's metadata.
+The core replies with a `Welcome`. After a `Join`, the core sends changes of its state, and the screen sends
+requests. The types of arguments and results are those of `Link`.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from mcpdesk.link.values import CallOutcome, Catalogue, ClientDetail, LogLine, N
 from mcpdesk.recorder.record import ConnectionInfo, Frame, HeldMark, HttpNote, RecordedRemark
 
 HEAD: Final = 4
-"""Bytes of the length prefix."""
+"""Size in bytes of the length prefix."""
 GREET_ME: Final = bytes(HEAD)
-"""Empty message, which asks only for the `Welcome`."""
+"""Empty message, which asks only for a `Welcome`."""
 LONGEST: Final = 256 << 20
-"""Maximum bytes of a message."""
+"""Maximum size of a message in bytes."""
 
 
 class Welcome(Struct, frozen=True, kw_only=True):
-    """First message of a core, readable by visitors of any version."""
+    """First message from a core. Visitors of any version can read it."""
 
     mcpdesk: str
     """Version of mcpdesk."""
     pid: int
     kind: str
-    """Command the core was started with: `desk`, `serve`, `stdio`."""
+    """Command that started the core: `desk`, `serve` or `stdio`."""
     names: tuple[str, ...] = ()
     """Names of its servers."""
     since: float = 0.0
-    """Unix time of its start."""
+    """Unix time when the core started."""
     address: str = ""
-    """URL of its first server; empty while it does not listen."""
+    """URL of its first server. Empty while the core does not listen."""
     secret_headers: frozenset[str] = frozenset()
-    """Names of additional headers to mask."""
+    """Names of further headers whose values must be masked."""
 
     @property
     def title(self) -> str:
@@ -50,13 +50,13 @@ class Welcome(Struct, frozen=True, kw_only=True):
 
 
 class Join(Struct, frozen=True, tag=True):
-    """Announces that the visitor stays."""
+    """Request to attach a screen."""
 
     mcpdesk: str
 
 
 class Ask(Struct, frozen=True, tag=True):
-    """Call of a method of `METHODS`, with its arguments in order."""
+    """Call of a method in `METHODS`. The arguments are in the order of its parameters."""
 
     id: int
     method: str
@@ -64,7 +64,7 @@ class Ask(Struct, frozen=True, tag=True):
 
 
 class Reply(Struct, frozen=True, tag=True):
-    """Result of an `Ask`: a value or an error."""
+    """Result of an `Ask`: either a value or an error."""
 
     id: int
     value: Raw = Raw(b"\xc0")
@@ -73,19 +73,19 @@ class Reply(Struct, frozen=True, tag=True):
 
 
 class CallNews(Struct, frozen=True, tag=True):
-    """Change of a call that the screen made. The last one has an outcome."""
+    """Change of a call that the screen made. The last change has an outcome."""
 
     id: int
     connection: int
     request_id: int
     progress: Progress | None
     logs: tuple[str, ...]
-    """New log messages."""
+    """Log messages since the previous change."""
     outcome: CallOutcome | None = None
 
 
 class State(Struct, frozen=True, tag=True):
-    """Current value of a part of `PARTS`. `key` names the server or client if the part exists for several."""
+    """Current value of a part in `PARTS`. `key` is the server or client that the part belongs to, if any."""
 
     part: str
     key: str
@@ -93,23 +93,25 @@ class State(Struct, frozen=True, tag=True):
 
 
 class TrafficBatch(Struct, frozen=True, tag=True):
-    """New or changed connections, and the frames that follow those sent before."""
+    """New or changed connections, and the frames after those in the previous batch."""
 
     connections: tuple[ConnectionInfo, ...]
     frames: tuple[Frame, ...] = ()
     notes: dict[int, HttpNote] = {}
-    """HTTP notes by frame number."""
+    """HTTP metadata by frame number."""
     missed: int = 0
-    """Number of frames before these that are left out."""
+    """Number of frames before this batch that the core did not send."""
     why: str = ""
     marks: tuple[HeldMark, ...] = ()
     first_mark: int = 0
-    """Position of the first of `marks` among those of the core. A screen that rejoins gets all again."""
+    """Position of the first of `marks` among all marks of the core. After a reconnection, all are
+    sent again.
+    """
     remarks: tuple[RecordedRemark, ...] = ()
     first_remark: int = 0
-    """Position of the first of `remarks`, as for marks."""
+    """Position of the first of `remarks` among all remarks of the core."""
     remarks_left_out: int = 0
-    """Number of remarks so far that the core did not keep."""
+    """Total number of remarks that the core did not keep."""
 
 
 FromCore: TypeAlias = Reply | CallNews | State | TrafficBatch
@@ -118,7 +120,7 @@ FromScreen: TypeAlias = Join | Ask
 _RESULTS = {name: get_type_hints(getattr(Link, name)) for name in dir(Link) if not name.startswith("_")
             if callable(getattr(Link, name))}  # fmt: skip
 SNAPSHOTS: Final = ("questions", "grants", "jobs", "callbacks", "todo", "held")
-"""Methods of `Link` that are answered from the last copy."""
+"""Methods of `Link` that return a part of the local copy."""
 PARTS: Final[dict[str, Any]] = {
     "view": _RESULTS["view"]["return"],
     "catalogue": Catalogue,
@@ -128,12 +130,12 @@ PARTS: Final[dict[str, Any]] = {
     "notices": list[Notice],
     **{name: _RESULTS[name]["return"] for name in SNAPSHOTS},
 }
-"""Types of the `State` parts, by name."""
+"""Types of the parts in a `State`, by name of the part."""
 TOLD: Final = (
     "reload", "drop_token", "watch", "unwatch", "choose_policy", "revoke", "kill_job", "fire_callback",
     "cancel_callback", "end_plan", "disconnect", "log_in", "remove_server", "speak",
 )  # fmt: skip
-"""Methods of `Link` that return nothing."""
+"""Methods of `Link` without a result."""
 ASKED: Final = (
     "hold",
     "set_faults",
@@ -154,7 +156,7 @@ ASKED: Final = (
 )
 """Methods of `Link` that return a future."""
 WAITED: Final = ("usage", "output", "plan_text")
-"""Methods of `Link` that wait briefly for the core. Call them on a worker thread."""
+"""Methods of `Link` that wait a short time for the core. Call them on a worker thread."""
 
 
 class LinkMethod:
@@ -176,17 +178,17 @@ def _method(name: str) -> LinkMethod:
 METHODS: Final[dict[str, LinkMethod]] = {
     **{name: _method(name) for name in (*TOLD, *ASKED, *WAITED)},
     "request": LinkMethod(tuple[str, str, dict[str, Any]], None),
-    "cancel": LinkMethod(tuple[int], None),  # the id of a request
-    "look": LinkMethod(tuple[int], None),  # at one client, by its connection
-    "whole": LinkMethod(tuple[int], bytes),  # all bytes of a frame
-    "ping": LinkMethod(tuple[()], None),  # whether the core still answers
+    "cancel": LinkMethod(tuple[int], None),  # `int`: id of a request
+    "look": LinkMethod(tuple[int], None),  # `int`: connection of a client
+    "whole": LinkMethod(tuple[int], bytes),  # return all bytes of a frame
+    "ping": LinkMethod(tuple[()], None),  # check that the core answers
 }
 """Methods that a screen may call, by name."""
 _encoder = msgspec.msgpack.Encoder()
 
 
 def pack(value: Any) -> Raw:
-    """Encode a value as part of a message. Characters that UTF-8 cannot represent are replaced."""
+    """Encode a value for a message. Characters that UTF-8 cannot represent are replaced."""
     try:
         return Raw(_encoder.encode(value))
     except (UnicodeEncodeError, OverflowError):
@@ -206,13 +208,13 @@ def _sendable(value: Any) -> Any:
 
 
 def framed(message: Struct) -> bytes:
-    """Return a message with its length prefix."""
+    """Encode a message and its length prefix."""
     body = bytes(pack(message))
     return len(body).to_bytes(HEAD, "big") + body
 
 
 def length(head: bytes) -> int:
-    """Return the length of the message that follows. Raises: ValueError if it is too long."""
+    """Decode a length prefix. Raises: ValueError if the message is too long."""
     found = int.from_bytes(head, "big")
     if found > LONGEST:
         raise ValueError(f"a message of {found:,} bytes")
@@ -220,9 +222,10 @@ def length(head: bytes) -> int:
 
 
 def read_message(read: Callable[[int], bytes]) -> bytes:
-    """Read one message. `read` returns up to that many bytes, and fewer only at the end.
+    """Read one message.
 
-    Raises: EOFError at the end; ValueError for an invalid message; OSError.
+    `read(n)` returns `n` bytes, or fewer at the end. Raises: EOFError at the end; ValueError for an invalid
+    message; OSError.
     """
     head = read(HEAD)
     body = read(length(head)) if len(head) == HEAD else b""

@@ -1,4 +1,4 @@
-"""Link to a capture on disk: its traffic, and a core that hosts no server."""
+"""Link to a capture file: its traffic can be shown, but no server is hosted."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from mcpdesk.recorder.index.traffic_index import gaps_in_words
 from mcpdesk.recorder.record import CallLog, ConnectionInfo
 
 FOLLOW_S = 0.2
-"""Seconds between two reads of a capture that is still being written."""
+"""Seconds between two reads of a capture that another process still writes."""
 FIRST_S = 0.05
-"""Seconds for which a capture is read before it is shown; the rest is read in the background."""
+"""Seconds that the capture is read before it is shown. A thread reads the remaining part."""
 _SLICE_S = 0.02
 _FIRST_S = 1.5
-"""Seconds after the first view during which reading pauses longer, so that the screen can draw itself."""
+"""Seconds after the first view in which reading pauses for longer, so that the screen can be drawn."""
 _FIRST_REST_S = 0.04
 _REST_S = 0.002
-"""Seconds between two slices of reading, so that the screen is never blocked for long."""
+"""Seconds between two slices of reading, in which the screen can be drawn."""
 
 
 class CaptureLink(Link):
-    """Implements `Link` for an archive: the traffic, and notices of what could not be read.
+    """Link to an archive. It has the traffic, and notices about parts that cannot be read.
 
-    A thread reads and pairs the rest of the archive. A capture that is still being written is followed until
-    its writer has ended.
+    A thread reads the archive and pairs requests with responses. If another process still writes the capture,
+    the thread reads new frames until that process ends.
     """
 
     def __init__(self, archive: Archive, told: str = "") -> None:
-        """Create a link. `told` is the text of the first notice, if any."""
+        """Create a link. `told` is the text of the first notice. Empty for none."""
         self.path: Path = archive.path
         self.traffic = archive.index
         self._archive = archive
@@ -48,9 +48,9 @@ class CaptureLink(Link):
             self._tell()
 
     def view(self) -> CoreView:
-        """Return the path of the capture and whether it grows. The first call starts reading the rest."""
+        """Return a view with the path of the capture. The first call starts the reading thread."""
         if not self._began:
-            # Reading starts only now, because it would delay the first drawing of the screen.
+            # Starting the thread earlier would delay the first drawing of the screen.
             self._began = True
             if self._archive.is_live or self._archive.is_behind:
                 self._follower.start()
@@ -58,16 +58,16 @@ class CaptureLink(Link):
         return CoreView((), (), Protection.OFFLINE, capture_path=path, capture_grows=grows)
 
     def notices(self, after: int = -1) -> list[Notice]:
-        """Return notices of what could not be read."""
+        """Return notices about parts of the capture that cannot be read."""
         return [notice for notice in self._notices if notice.number > after]
 
     def logs(self, after: int = -1) -> list[LogLine]:
-        """Return the log lines that the code of calls wrote, as recorded in the capture."""
+        """Return the log lines of calls that the capture contains."""
         found, connections = self._archive.call_logs[max(0, after + 1) :], self._archive.connections
         return [_line(number, each, connections) for number, each in enumerate(found, max(0, after + 1))]
 
     def close(self) -> None:
-        """Stop following the capture and close the file."""
+        """Stop reading and close the file."""
         self._closed.set()
         if self._follower.is_alive():
             self._follower.join()

@@ -1,4 +1,7 @@
-"""Rows of clients. A client has one row, with the sums of the connections it had before."""
+"""Rows of the list of clients.
+
+A client that connects again keeps its row. The row has the totals of all its connections.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from mcpdesk.recorder.former_clients import ClientKey, ClientSummary, FormerClie
 from mcpdesk.server.calls.call_figures import at
 
 REMEMBERED_S = 3600.0
-"""Seconds for which a client that left is shown."""
+"""Seconds for which a client is shown after it has left."""
 LISTEN = "subscriptions/listen"
 
 
@@ -23,14 +26,14 @@ class PassedRow(NamedTuple):
     server: str
     client: ClientSummary
     seen: float | None
-    """Unix time of its last message, or None while a request is being processed."""
+    """Unix time of the last message. None while a request is being handled."""
 
 
 def hosted_views(endpoint: HostedEndpoint, seen: Mapping[int, float | None]) -> list[ClientView]:
-    """Return the clients of a hosted server, connected ones and recently left ones.
+    """Return the rows of a hosted server, for connected clients and those that left recently.
 
-    `seen` has the last activity of clients whose dialogue may be kept without a connection: Unix time in
-    seconds, or None while connected.
+    `seen` has the last activity of clients whose session remains without a connection: Unix time in seconds,
+    or None while connected.
     """
 
     def tools(client: ClientSummary) -> ToolsSeen:
@@ -51,7 +54,7 @@ def hosted_views(endpoint: HostedEndpoint, seen: Mapping[int, float | None]) -> 
 def passed_views(
     connected: Iterable[PassedRow], former_by_server: Mapping[str, FormerClients]
 ) -> list[ClientView]:
-    """Return the clients of pass-through servers, connected ones and recently left ones."""
+    """Return the rows of pass-through servers, for connected clients and those that left recently."""
     rows = {server: _FormerRows(server, former) for server, former in former_by_server.items()}
     views = []
     for server, client, seen in sorted(connected, key=lambda each: each.client.connection):
@@ -69,10 +72,10 @@ def _never(_: ClientSummary) -> ToolsSeen:
 
 
 class _FormerRows:
-    """Makes the rows of one server.
+    """Creates the rows of one server.
 
-    The sums of a former client are added to its first connection that is open now, so that its rows always
-    sum up to all its calls; without such a connection it has a row of its own.
+    The totals of earlier connections are added to the first open connection of the same client. If the client
+    has no open connection, its totals form a row of their own.
     """
 
     def __init__(
@@ -84,7 +87,7 @@ class _FormerRows:
         self._dropped = former.dropped
 
     def row(self, client: ClientSummary, seen: float | None, running: int = 0) -> ClientView:
-        """Return the row of an open dialogue.
+        """Return the row of an open connection.
 
         `seen` is the Unix time of its last message, or None while it is connected.
         """
@@ -92,7 +95,9 @@ class _FormerRows:
         return self._view(client.after(earlier), seen, running)
 
     def rest(self) -> list[ClientView]:
-        """Return the rows of former clients that are not connected, and of those that are not kept."""
+        """Return the rows of clients that left, and one row for those that are no longer remembered
+        separately.
+        """
         since = time.time() - REMEMBERED_S
         left = [each for each in self._former.values() if (each.closed or 0.0) > since]
         if self._dropped is not None:

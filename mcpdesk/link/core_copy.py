@@ -1,8 +1,8 @@
-"""Copy of a core in another process, updated by the messages it sends.
+"""Local copy of a core that runs in another process.
 
-Snapshots are read from the copy, so that a core that is stuck or has ended can still be shown. A `Wire`
-transports the messages. Copies of several cores share a `CopyRoom`: one thread, one traffic, one log, and
-numbers that never collide.
+Messages of the core update the copy. A front end reads the copy, and can therefore show a core that is stuck
+or has ended. A `Wire` transports the messages. The copies of several cores share a `CopyRoom` with one
+thread, one list of traffic and one log. In it, numbers of different cores never collide.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ from mcpdesk.version import __version__
 BEAT_S = 1.0
 """Seconds between two pings."""
 SILENT_S = 3.0
-"""Seconds without a message after which a core is shown as silent."""
+"""Seconds without a message after which a core counts as silent."""
 LOOK_S = 2.0
-"""Seconds after which the details of the client on display are requested again."""
+"""Seconds between two requests for the details of the client that the screen shows."""
 TELL_S = 2.0
-"""Minimum seconds between two log lines about missing frames."""
+"""Minimum number of seconds between two log lines about missing frames."""
 PAIR_S, PAIR_REST_S = 0.003, 0.001
-"""Seconds of one slice of pairing, and of the pause before it."""
+"""Seconds of one slice of pairing, and seconds of the pause before each slice."""
 EXCHANGES = 100_000
 UNREAD_BYTES = 16 << 20
-"""Bytes of requests that may wait for a core that does not read."""
+"""Maximum size in bytes of requests that wait for a core that does not read."""
 _OF_A_NUMBER: Final = frozenset({"answer", "decline", "cancel_question", "disconnect", "let_go", "delay"})
 """Methods whose first argument is the number of a question, a connection or a held message."""
 _OF_A_CALLBACK: Final = frozenset({"fire_callback", "cancel_callback"})
@@ -93,21 +93,21 @@ _parts = {name: msgspec.msgpack.Decoder(kind) for name, kind in PARTS.items()}
 
 
 LOST: Final = b""
-"""Placeholder for messages that were deleted before they could be read."""
+"""Stands for messages that were deleted before they could be read."""
 
 
 class Wire(Protocol):
-    """Connection to a core that has sent its `Welcome`. Methods are called on the thread of the room."""
+    """Connection to a core that has sent its `Welcome`. Its methods are called on the room's thread."""
 
     async def receive(self) -> bytes:
-        """Return the next message of the core, or `LOST`. Raises: EOFError or OSError at the end."""
+        """Return the next message, or `LOST`. Raises: EOFError or OSError at the end."""
 
     def send(self, message: bytes) -> None:
-        """Send a message that begins with its length prefix, without waiting."""
+        """Send a message with its length prefix. Do not wait."""
 
     @property
     def unread(self) -> int:
-        """Bytes that the core has not read yet."""
+        """Number of bytes that the core has not read yet."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -118,7 +118,7 @@ class CopyRoom:
 
     def __init__(self) -> None:
         self.changes = Changes()
-        """Notifies the front end of changes."""
+        """Notifies the front end of every change."""
         self.changes.is_complete = True
         self.journal = Journal(self.changes.note)
         """Log lines and notices of all cores and of this process."""
@@ -127,26 +127,26 @@ class CopyRoom:
         self.traffic.fetched_until = self.frames.fetched_until
         self.loop = asyncio.new_event_loop()
         self.is_over = False
-        """True once the room is closed. Cores that end afterwards are not reported."""
+        """True when the room is closed. From then on, the end of a core is not reported."""
         self.is_quiet = False
-        """True if joining and leaving cores are not reported."""
+        """True to report neither new cores nor cores that end."""
         self.is_cut_off = False
-        """True if no core can be reached. Silent cores are then not reported."""
+        """True while no core can be reached. Silent cores are then not reported."""
         self._copies: dict[int, CoreCopy] = {}
-        """Copies by epoch."""
+        """Copies by epoch. Each core gets its own epoch, the upper bits of its numbers."""
         self._epochs = 0
         self._pairing: asyncio.TimerHandle | None = None
         self._thread: threading.Thread | None = None
 
     def enter(self, copy: CoreCopy) -> int:
-        """Add a copy and return the epoch of its core's numbers."""
+        """Add a copy, and return a new epoch for the numbers of its core."""
         self.traffic.secret_headers |= copy.core.secret_headers
         self._epochs += 1
         self._copies[self._epochs - 1] = copy
         return self._epochs - 1
 
     def pair(self) -> None:
-        """Pair new frames in slices on this thread, so that the UI thread need not do it."""
+        """Pair new frames on this thread, in slices, to relieve the UI thread."""
         if self._pairing is None and self.traffic.paired < self.traffic.frame_count:
             self._pairing = self.loop.call_later(PAIR_REST_S, self._pair)
 
@@ -157,23 +157,23 @@ class CopyRoom:
         self.pair()
 
     def leave(self, copy: CoreCopy) -> None:
-        """Remove the copy and the data of a core that has ended."""
+        """Remove a copy and the data of its core, which has ended."""
         for epoch in [epoch for epoch, each in self._copies.items() if each is copy]:
             del self._copies[epoch]
             self.frames.forget(epoch)
 
     def copy_of(self, number: int) -> CoreCopy | None:
-        """Return the copy whose core has a connection, a question or a held message with this number."""
+        """Return the copy to which the number of a connection, question or held message belongs."""
         return self._copies.get(number >> EPOCH)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start the thread of the room with this coroutine."""
+        """Start the thread of the room. It runs this coroutine."""
         self._thread = threading.Thread(target=self._run, args=(work,), name="attached", daemon=True)
         self._thread.start()
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Call a function on the thread of the room."""
-        with suppress(RuntimeError):  # closed
+        with suppress(RuntimeError):  # the loop is closed
             self.loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
@@ -197,11 +197,11 @@ class CopyRoom:
 
 
 class RemoteCall:
-    """Implements `LinkCall`."""
+    """Call of this front end at a core in another process (implements `LinkCall`)."""
 
     def __init__(self, cancel: Callable[[], None]) -> None:
         self.request_id = self.connection = 0
-        """Both are 0 until the core has sent them."""
+        """`request_id` and `connection` are 0 until the core has sent them."""
         self.started = time.time()
         self.progress: Progress | None = None
         self.logs: tuple[str, ...] = ()
@@ -209,7 +209,7 @@ class RemoteCall:
         self._cancel = cancel
 
     def cancel(self) -> None:
-        """Cancel the request at the core, and end the call at once."""
+        """Cancel the request at the core. The call ends at once."""
         self._cancel()
         self.fail("the desk stopped waiting", cancelled=True)
 
@@ -219,35 +219,38 @@ class RemoteCall:
         self.end(CallOutcome(None, error, b"", time.time() - self.started, cancelled))
 
     def end(self, outcome: CallOutcome) -> None:
-        """Set the outcome, unless the call has already ended."""
+        """Set the outcome. Ignored if the call has already ended."""
         with suppress(InvalidStateError):
             self.outcome.set_result(outcome)
 
 
 class CoreCopy(Link):
-    """Implements `Link` over a `Wire`. Most methods are generated from the tables in `attach_messages`."""
+    """Link to a core in another process over a `Wire`.
+
+    Most methods are generated from the tables in `attach_messages`.
+    """
 
     is_elsewhere = True
 
     def __init__(self, core: Welcome, room: CopyRoom, replica: str = "") -> None:
-        """Create an empty copy that `follow` fills. `replica` is the name given to all its items."""
+        """Create an empty copy. `follow` fills it. `replica` is the replica name given to all its items."""
         self.core = core
-        """Metadata of the core that the copy is attached to, or was attached to last."""
+        """Metadata of the core to which the copy is or was last attached."""
         self.room = room
         self.journal = room.journal
         self.traffic = room.traffic
         self.replica = replica
         self.shown = threading.Event()
-        """Set once the core has sent its state, or has ended."""
+        """Set when the core has sent its state or has ended."""
         self.former: tuple[ClientView, ...] = ()
-        """Clients of the core when it ended."""
+        """Clients that the core had when it ended."""
         self._epoch = room.enter(self)
         self._view = CoreView((), (), Protection.STARTING)
         self._parts: dict[tuple[str, str], Any] = {}
         self._checks = SchemaChecks()
         self._looked_at = 0
         self._looked = -math.inf
-        """Monotonic time of the last request for details of the client on display."""
+        """Monotonic time of the last request for details of the client that the screen shows."""
         self._heard = time.monotonic()
         """Monotonic time of the last message from the core."""
         self._asked: dict[int, tuple[str, Future[Any]]] = {}
@@ -256,9 +259,9 @@ class CoreCopy(Link):
         self._wire: Wire | None = None
         self._has_frames = False
         self._last_line = -1
-        """Number of the newest log line of the core in the journal."""
+        """Number of the core's newest log line that is in the journal."""
         self._missing, self._told_missing = 0, float("-inf")
-        """Number of missing frames not yet reported, and monotonic time of the last report."""
+        """Number of missing frames that are not reported yet, and monotonic time of the last report."""
 
     @property
     def title(self) -> str:
@@ -266,9 +269,9 @@ class CoreCopy(Link):
         return self.replica or self.core.title
 
     def view(self) -> CoreView:
-        """Return the last copy.
+        """Return the latest known view.
 
-        `gone` is set once the core has ended, `silent_s` while it does not answer.
+        `gone` is set after the core has ended, `silent_s` while it does not answer.
         """
         silent_s = time.monotonic() - self._heard
         is_silent = silent_s >= SILENT_S and not self._view.gone
@@ -276,7 +279,7 @@ class CoreCopy(Link):
 
     @property
     def reports_changes(self) -> bool:
-        """True, because every change arrives in a message."""
+        """True, because the core sends every change."""
         return self.room.changes.is_complete
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -294,14 +297,14 @@ class CoreCopy(Link):
         return found or {}
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """Check arguments in this process, with the schema in the catalogue."""
+        """Check arguments in this process, against the schema in the catalogue."""
         for item in self.catalogue(server).items:
             if (item.kind, item.name) == (ItemKind.TOOL, tool) and "inputSchema" in item.definition:
                 return self._checks.failures((server, tool), item.definition["inputSchema"], arguments)
         return []
 
     def client(self, connection: int) -> ClientDetail | None:
-        """Return details of one client. Most fields are empty until the core has sent them."""
+        """Return details of one client. Until the core sends them, most fields are empty."""
         now = time.monotonic()
         if connection != self._looked_at or now - self._looked > LOOK_S:
             self._looked_at, self._looked = connection, now
@@ -317,11 +320,11 @@ class CoreCopy(Link):
         return self.journal.lines(after)
 
     def notices(self, after: int = -1) -> list[Notice]:
-        """Return notices numbered above `after` that arrived since the front end was attached."""
+        """Return notices numbered above `after` that arrived after the front end was attached."""
         return self.journal.notices(after)
 
     def busy(self) -> tuple[str, ...]:
-        """Return the running calls of this front end; other work continues without it."""
+        """Return the running calls of this front end, which quitting would interrupt."""
         count = len(self._calls)
         return (f"{count} running call{'s' if count > 1 else ''}",) if count else ()
 
@@ -337,16 +340,16 @@ class CoreCopy(Link):
         return call
 
     def ask(self, method: str, *arguments: Any) -> Future[Any]:
-        """Call a method of `WAITED` without waiting. The future fails with ValueError or DeskUserError."""
+        """Call a method of `WAITED` without waiting. The future may fail with ValueError or DeskUserError."""
         return self._ask(method, self._own_numbers(method, arguments))
 
     def known_uses(self, uses: Mapping[str, JobUse]) -> dict[str, JobUse]:
-        """Replace the core's job ids with those that `jobs` returns."""
+        """Replace the job ids of the core with those in the result of `jobs`."""
         jobs = {job.id.partition(AT)[0]: job.id for job in self.jobs()}
         return {jobs[id]: use for id, use in uses.items() if id in jobs}
 
     def fetch(self, epoch: int, number: int) -> Future[bytes] | None:
-        """Request all bytes of a large frame from the core; None if the core has ended."""
+        """Request all bytes of a large frame from the core. None if the core has ended."""
         return self._ask("whole", (number,)) if epoch == self._epoch else None
 
     def _withdraw(self, id: int) -> None:
@@ -354,7 +357,7 @@ class CoreCopy(Link):
             self._ask("cancel", (id,))
 
     def _wait(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        """Return the result of a call that takes only moments, or None if it fails.
+        """Call a method that takes only a short time. Return its result, or None if it fails.
 
         Call it on a worker thread.
         """
@@ -364,7 +367,7 @@ class CoreCopy(Link):
             return None
 
     def _ask(self, method: str, arguments: tuple[Any, ...], id: int | None = None) -> Future[Any]:
-        """Send a request to the core; the future fails with ValueError or DeskUserError."""
+        """Send a request to the core. The future may fail with ValueError or DeskUserError."""
         id = next(self._ids) if id is None else id
         done = promise()
         self._asked[id] = method, done
@@ -372,7 +375,7 @@ class CoreCopy(Link):
         return done
 
     def _own_numbers(self, method: str, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Replace numbers and ids in the arguments with those of the core itself."""
+        """Convert numbers and ids in the arguments to those that the core itself uses."""
         match arguments:
             case (int(number), *others) if method in _OF_A_NUMBER:
                 return (number & OWN, *others)
@@ -402,7 +405,7 @@ class CoreCopy(Link):
             return
         if method in TOLD:
             self.note(f"{method.replace('_', ' ')}: {why}", Severity.ERROR)
-        # Callers of these methods expect ValueError, as they do for invalid answers.
+        # Callers of these methods expect ValueError, as for invalid answers.
         done.set_exception(ValueError(why) if method in ASKED else DeskUserError(why))
 
     def _fail_all(self, why: str) -> None:
@@ -415,7 +418,7 @@ class CoreCopy(Link):
         self.journal.notify(text, severity)
 
     async def follow(self, wire: Wire) -> None:
-        """Keep the copy up to date until the core ends. Raises: EOFError or OSError then; ValueError."""
+        """Update the copy until the core ends. Raises: EOFError or OSError then; ValueError."""
         watching = asyncio.create_task(self._watch_silence())
         try:
             self._wire = wire
@@ -432,7 +435,7 @@ class CoreCopy(Link):
             wire.close()
 
     async def _watch_silence(self) -> None:
-        """Ping the core repeatedly, and report when it stops answering or answers again."""
+        """Ping the core again and again. Report when it stops or resumes answering."""
         self._heard = beat = time.monotonic()
         was_silent = False
         while True:
@@ -440,7 +443,7 @@ class CoreCopy(Link):
             await asyncio.sleep(BEAT_S)
             last, beat = beat, time.monotonic()
             if beat - last > BEAT_S + SILENT_S / 2:
-                self._heard = beat  # this process itself was suspended
+                self._heard = beat  # this process was suspended
             is_silent = beat - self._heard >= SILENT_S and not self.room.is_cut_off
             if is_silent and not was_silent:
                 self.note(f"{self.title} does not answer: it hangs or is stopped", Severity.WARNING)
@@ -455,7 +458,7 @@ class CoreCopy(Link):
             self.room.changes.note()
 
     def _is_pong(self, news: FromCore) -> bool:
-        """Handle the reply to a ping, which changes nothing; return False for any other message."""
+        """Handle the reply to a ping, and return True. For any other message, return False."""
         if not isinstance(news, Reply) or self._asked.get(news.id, ("", None))[0] != "ping":
             return False
         self._take_reply(news.id, news)
@@ -515,8 +518,8 @@ class CoreCopy(Link):
                 self.note(f"attached to {self.title}", Severity.INFO)
         elif part == "logs":
             for line in value:
-                # Past lines are sent again each time the core is joined. Lines of the sender itself have
-                # number -1.
+                # A core sends past lines again at every connection; skip those. Lines with the number -1 come
+                # from the sender itself.
                 if line.number < 0 or line.number > self._last_line:
                     self._last_line = max(self._last_line, line.number)
                     self.journal.keep_line(raised.line(line))
@@ -532,7 +535,7 @@ class CoreCopy(Link):
     ) -> None:
         """Mark the core as ended.
 
-        `ended` is the reason, worded to follow the name of the core. `then` is appended to the notice.
+        `ended` is the reason, as a predicate after the name of the core. `then` is appended to the notice.
         """
         said = f"{self.title} {ended}"
         self._fail_all(said)
@@ -550,7 +553,7 @@ class CoreCopy(Link):
             self.note(f"{said}: its traffic is kept{then}", severity)
 
     def begin_again(self, core: Welcome) -> None:
-        """Reset the copy for another core."""
+        """Reset the copy, because another core replaces its core."""
         self.core = core
         self._epoch = self.room.enter(self)
         self._parts.clear()
@@ -559,12 +562,12 @@ class CoreCopy(Link):
 
 
 def join_message() -> bytes:
-    """Return the first message of a front end that attaches."""
+    """Return the first message from a front end that attaches."""
     return framed(Join(__version__))
 
 
 def refuse_other_version(core: Welcome) -> None:
-    """Raises: DeskUserError for a core of another version."""
+    """Raise DeskUserError if the core runs another version."""
     if core.mcpdesk != __version__:
         raise DeskUserError(
             other_version(core), "Start it again with this version, or attach with the version it has."
@@ -572,7 +575,7 @@ def refuse_other_version(core: Welcome) -> None:
 
 
 def other_version(core: Welcome) -> str:
-    """Return the reason why a core of another version cannot be attached to."""
+    """Return the reason why a front end cannot attach to a core of another version."""
     return f"{core.title} is of mcpdesk {core.mcpdesk}, this is {__version__}: a screen needs the same."
 
 

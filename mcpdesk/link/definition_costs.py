@@ -1,4 +1,4 @@
-"""Approximate tokens that tool definitions cost a model, as offered now or as recorded in a capture."""
+"""Estimated number of tokens that tool definitions cost a model."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from mcpdesk.link.values import ItemKind
 from mcpdesk.protocol.catalogue.token_cost import definition_cost
 
 Tokens = dict[tuple[str, str], int]
-"""Tokens of a definition, by server and tool."""
+"""Tokens of each definition, by server and tool."""
 
 
 class DefinitionCosts:
-    """Costs of all tools of a core, computed once per version of a catalogue."""
+    """Costs of all tools of a core. They are computed once for each version of a catalogue."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._kept: dict[str, tuple[int, Tokens]] = {}
-        """Catalogue version and costs of its tools, by server."""
+        """Version of the catalogue and the costs of its tools, by server."""
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Value that changes whenever the costs may have changed."""
+        """Value that changes whenever the costs may change."""
         link = self._link
         return tuple(link.catalogue(server.name).version for server in link.view().servers)
 

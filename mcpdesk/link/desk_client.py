@@ -1,4 +1,4 @@
-"""The desk as a client: requests over the in-memory transport, as the peer `desk`, from any thread."""
+"""Requests of the desk to the servers of its own core, as the client `desk`."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ from mcpdesk.version import __version__
 
 IDENTITY = {"name": "desk", "version": __version__}
 LEVEL = "debug"
-"""Log level that the desk requests: all messages."""
+"""Lowest log level that the desk requests. It includes all messages."""
 KEPT_LOGS = 500
 _LOG = logging.getLogger(__name__)
 
 Run = Callable[[Callable[[], object]], object]
-"""Schedules a function on the core's loop; callable from any thread."""
+"""Function that schedules another function on the core's loop. It may be called on any thread."""
 
 
 class DeskCall(CallObserver):
-    """A request of the desk, running or ended. Attributes may be read from any thread."""
+    """Running or ended request of the desk. Its attributes may be read on any thread."""
 
     def __init__(
         self, connection: int, method: str, params: JSONObject, withdraw: Callable[[DeskCall], None]
     ) -> None:
-        """`connection` is the recorder's connection number; `withdraw` cancels the request."""
+        """`connection` is the recorder's connection number. `withdraw` cancels the request."""
         self.request_id = 0
-        """Id of the latest round; 0 until the request was sent."""
+        """Id of the request that was sent last, or 0. It changes when the request is sent again with
+        answers.
+        """
         self.connection = connection
         self.method = method
         self.params = params
@@ -63,7 +65,7 @@ class DeskCall(CallObserver):
         return tuple(self._logs)
 
     def cancel(self) -> None:
-        """Cancel the request at the server, and end the call at once."""
+        """Cancel the request at the server. The call ends at once."""
         self._withdraw(self)
 
     def sent(self, request_id: int) -> None:
@@ -80,19 +82,19 @@ class DeskCall(CallObserver):
             self._logs.append(text)
 
     def finish(self, message: JSONObject | None, frame: bytes = b"") -> None:
-        """End the call with a response, or with None if it was cancelled. Only the first call counts."""
+        """End the call with a response, or with None if it was cancelled. Later calls are ignored."""
         elapsed_s = time.perf_counter() - self._began
         if message is None:
             error = {"code": 0, "message": "the desk stopped waiting"}
             outcome = CallOutcome(None, error, frame, elapsed_s, cancelled=True)
         else:
             outcome = CallOutcome(message.get("result"), message.get("error"), frame, elapsed_s)
-        with suppress(InvalidStateError):  # a cancellation and a response come on two threads
+        with suppress(InvalidStateError):  # cancelled and answered at the same time
             self.outcome.set_result(outcome)
 
 
 class DeskClient:
-    """Calls of the desk on a connection to one server."""
+    """Requests of the desk on a connection to one server."""
 
     def __init__(self, server: ServerConnection, connection: int, run: Run) -> None:
         """`connection` is the recorder's connection number."""
@@ -108,9 +110,9 @@ class DeskClient:
         return len(self._calls)
 
     def request(self, method: str, params: dict[str, Any]) -> DeskCall:
-        """Send a request from any thread.
+        """Send a request. May be called on any thread.
 
-        Raises: LocalProtocolError for params that JSON cannot represent.
+        Raises: LocalProtocolError if JSON cannot represent the parameters.
         """
         codec.encode_part(params)
         call = DeskCall(self.connection, method, params, self._cancel)
@@ -135,11 +137,11 @@ class DeskClient:
             response = await self.server.request(call.method, call.params, observer=call)
             message, frame = response.message, response.frame
         except ProtocolError as refused:
-            # In a stateless revision a refusal cannot be sent to the server, so the call ends here.
+            # In a stateless revision, the refusal cannot be sent to the server. The call ends here.
             message = {"error": codec.error_object(refused)}
         except CallError as error:
             message = {"error": {"code": 0, "message": f"{error.message}{_token_advice(error)}"}}
-        except Exception as error:  # the outcome must be set in any case
+        except Exception as error:  # the outcome must always be set
             _LOG.exception("a call of the desk failed")
             message = {"error": {"code": 0, "message": f"mcpdesk failed: {error!r}"}}
         self._calls.discard(call)
@@ -200,15 +202,15 @@ class HostedDesk(DeskClient):
         self.token.apply()
 
     def _is_required_task(self, name: str) -> bool:
-        """Return True only for tools that require a task; plain calls show progress and logs."""
+        """True for tools that require a task. Others are called without one, to show progress and logs."""
         tool = self.endpoint.server.tools.get(name)
         return tool is not None and tool.task == "required"
 
 
 def _token_advice(error: CallError) -> str:
-    """Return `.
+    """Return a sentence about the token that a call needs, to append to the error text.
 
-    It needs a token with the scope ...` for an error that requires a token, otherwise an empty string.
+    Empty if the error has another cause.
     """
     missing = missing_token(error) if isinstance(error, HttpError) else None
     return "" if missing is None else f". {desk_token_hint(missing)}"

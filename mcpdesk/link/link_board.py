@@ -1,7 +1,7 @@
-"""A core as the dashboard shows it, over the same link as the desk: snapshots as JSON, and actions.
+"""Content of the dashboard: snapshots of a core as JSON, and actions on it.
 
-Each action reads its arguments, runs on the core's loop, and returns an HTTP status with a JSON object.
-Secrets are masked, and every list and text is bounded.
+Like the desk, the dashboard uses a `Link`. An action reads its arguments, runs on the core's loop, and
+returns an HTTP status with a JSON object. Secrets are masked. The size of every list and text is limited.
 """
 
 from __future__ import annotations
@@ -51,36 +51,38 @@ from mcpdesk.recorder.readable_message import http, message
 from mcpdesk.version import __version__
 
 MOST_TEXT = 200_000
-"""Maximum characters of one message; the whole message can be exported on the desk."""
+"""Maximum length of a message in characters. The desk can export the complete message."""
 CAME_ALONG = 100
-"""Maximum notifications of an exchange, and maximum exchanges that are parts of it; the newest are listed."""
+"""Maximum number of notifications, and of partial exchanges, listed for an exchange. The newest are
+listed.
+"""
 ITEMS = 200
-"""Maximum items of a server that are listed; all are counted."""
+"""Maximum number of items that are listed for a server. The count includes all."""
 LINES = 200
-"""Maximum clients, jobs, callbacks and log lines that are listed; the newest are kept."""
+"""Maximum number of clients, jobs, callbacks and log lines that are listed. The newest are listed."""
 LOGGED = 500
-"""Maximum characters of a log line."""
+"""Maximum length of a log line in characters."""
 FILES = 50
-"""Maximum files of a job that are listed; all are counted."""
+"""Maximum number of files listed for a job. The count includes all."""
 ENDED = 12
-"""Maximum ended questions that are listed; the latest are kept."""
+"""Maximum number of ended questions that are listed. The latest are listed."""
 LONGEST = 300
-"""Maximum characters of a description or command; the desk shows the whole text."""
+"""Maximum length of a description or command in characters. The desk shows the complete text."""
 SHOWN = 200
-"""Number of traffic lines shown at a time."""
+"""Number of traffic lines on one page."""
 LOOK_S = 0.06
-"""Seconds that one call of `look` may spend on pairing and filtering; the rest is left to the next call."""
+"""Seconds that one call of `look` may spend on pairing and filtering. The next call continues."""
 SLICE_S = 0.004
 EXACT = 1 << 53
-"""Integers above this limit are not exact in a browser."""
+"""Limit above which a browser cannot represent an integer exactly."""
 BREATH_S = 0.0005
-"""Pause in seconds between two slices, so that the core can process calls."""
+"""Seconds of the pause between two slices, in which the core can handle calls."""
 
 Json = dict[str, Any]
 
 
 def row_json(index: Index, number: int) -> Mapping[str, Any]:
-    """Return one traffic line. Names are masked, because they may be addresses that contain keys."""
+    """Return one line of the traffic. Names are masked, because a name may be a URL with a key."""
     exchange = index.exchange(number)
     return _fields(exchange, "kind peer server replica method status size") | {
         "n": number,
@@ -97,9 +99,10 @@ def row_json(index: Index, number: int) -> Mapping[str, Any]:
 
 
 def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str, Any]:
-    """Return all data of one exchange. `schema` is the input schema of the called tool; it may mark secrets.
+    """Return all data of one exchange.
 
-    Raises: IndexError if the exchange does not exist.
+    `schema` is the input schema of the tool; it may mark arguments as secret. Raises: IndexError if the
+    exchange does not exist.
     """
     exchange = index.exchange(number)
     info = index.connections.get(exchange.connection)
@@ -146,7 +149,7 @@ def _event(index: Index, exchange: Exchange, frame: int) -> Mapping[str, Any]:
 
 
 def _awaited(exchange: Exchange) -> str:
-    """Return the text shown instead of a missing message."""
+    """Return the text that is shown for a message that has not arrived."""
     if exchange.status is Status.SENT:
         return ""
     return "no response yet" if exchange.status is Status.PENDING else f"no response: {exchange.status.value}"
@@ -170,7 +173,7 @@ def core_json(view: CoreView, catalogues: Iterable[Catalogue]) -> Json:
 
 
 def clients_json(clients: tuple[ClientView, ...], count: int) -> Json:
-    """Return known clients, newest first. `count` is the number of connected ones."""
+    """Return the known clients, newest first. `count` is the number of connected clients."""
     return {"count": count, "clients": [_client(each) for each in clients[: -LINES - 1 : -1]]}
 
 
@@ -181,14 +184,14 @@ def jobs_json(jobs: tuple[JobView, ...]) -> Json:
 
 
 def callbacks_json(callbacks: tuple[CallbackView, ...]) -> Json:
-    """Return scheduled callbacks, next one first, then finished ones, latest first."""
+    """Return scheduled callbacks by due time, then ended ones, latest first."""
     due = sorted((one for one in callbacks if one.due is not None), key=lambda one: one.due or 0.0)
     over = sorted((one for one in callbacks if one.due is None), key=lambda one: -(one.last_fired or 0.0))
     return {"count": len(due), "callbacks": [_callback(each) for each in [*due, *over][:LINES]]}
 
 
 def statistics_json(statistics: CallStatistics, definitions: Definitions) -> Json:
-    """Return call statistics by tool and by client: the total first, then the most called."""
+    """Return call statistics by tool and by client: the total, then the rows with the most calls."""
     return {
         f"{subject}s": [to_builtins(row) for row in rows_of(statistics, subject, definitions)[:LINES]]
         for subject in (Subject.TOOL, Subject.CLIENT)
@@ -261,7 +264,7 @@ def _callback(callback: CallbackView) -> Json:
 
 
 def _line(line: LogLine) -> Json:
-    text = mask_text(line.text[: 4 * LOGGED])  # longer than what is shown, so that no secret is cut in two
+    text = mask_text(line.text[: 4 * LOGGED])  # masked before it is cut, so that no secret is cut in two
     cut = text if len(text) <= LOGGED else f"{text[:LOGGED]}…"
     return _fields(line, "number time level source where server tool replica") | {"text": cut}
 
@@ -291,14 +294,13 @@ def _ended(question: Question) -> Json:
 
 
 def _fields(value: object, names: str) -> Json:
-    """Return attributes of an object by name, unchanged."""
+    """Return the named attributes of an object."""
     return {name: getattr(value, name) for name in names.split()}
 
 
 class NewestLines:
-    """The newest exchanges that match a filter.
-
-    Each call of `look` returns only the changes since the previous call.
+    """Newest exchanges that match a filter. Each call of `look` returns the changes since the
+    previous one.
     """
 
     def __init__(self, index: Index, filter_text: str) -> None:
@@ -307,11 +309,11 @@ class NewestLines:
         self._view = View(index, parse(filter_text, time()))
         self._version = -1
         self._rows: dict[int, Mapping[str, Any]] = {}
-        """Lines on display, by number, newest first."""
+        """Lines on the page, by number, newest first."""
         self._counts: Mapping[str, Any] = {}
 
     def look(self) -> Mapping[str, Any] | None:
-        """Return changes since the last call, or None if nothing changed."""
+        """Return the changes since the last call. None if nothing changed."""
         self._advance()
         version, counts = self._index.version, self._count()
         if version == self._version and counts == self._counts:
@@ -323,7 +325,7 @@ class NewestLines:
         return {"lines": list(self._rows), "rows": fresh, **counts}
 
     def everything(self) -> Mapping[str, Any]:
-        """Return all lines on display."""
+        """Return all lines on the page."""
         return {"lines": list(self._rows), "rows": list(self._rows.values()), **self._counts}
 
     def before(self, line: int, most: int) -> Mapping[str, Any]:
@@ -347,7 +349,7 @@ class NewestLines:
         }
 
     def _advance(self) -> None:
-        """Pair and filter frames in slices, for at most `LOOK_S`."""
+        """Pair and filter frames in slices, up to `LOOK_S` seconds."""
         index, until = self._index, perf_counter() + LOOK_S
         while perf_counter() < until:
             index.catch_up(SLICE_S)
@@ -358,17 +360,17 @@ class NewestLines:
 
 
 RATE_S = 40
-"""Seconds of the past for which messages are counted second by second."""
+"""Length in seconds of the period for which messages are counted per second."""
 LOG_S = 1.0
-"""Seconds between two reads of the log. All lines of a page are sent each time."""
+"""Seconds between two reads of the log. Each time, all lines on the page are sent."""
 COUNT_S = 2.0
 """Seconds between two computations of the statistics."""
 KEY = "YOUR-KEY"
-"""Placeholder for the key in texts to paste. The key itself is never sent to a browser."""
+"""Placeholder for the key in a text to paste. The real key is never sent to a browser."""
 
 
 class LinkBoard:
-    """Implements `transports.board.Board`. `attend` reports the number of viewers to the core."""
+    """Content and actions of the dashboard (implements `transports.board.Board`)."""
 
     def __init__(self, link: Link, attend: Callable[[int], None]) -> None:
         self._link = link
@@ -386,7 +388,7 @@ class LinkBoard:
         """Monotonic time of the last computation of the statistics."""
 
     def sections(self) -> Mapping[str, Any]:
-        """Return all small sections by name. A section that did not change is the same object as before."""
+        """Return all small sections by name. An unchanged section is the same object as before."""
         link, view = self._link, self._link.view()
         work = view.work
         jobs, here = self._all_jobs(view), connected(view.clients, time())
@@ -408,11 +410,11 @@ class LinkBoard:
         }
 
     def lines(self, filter_text: str) -> NewestLines:
-        """Return the traffic through a filter. Raises: DeskError for an invalid filter."""
+        """Return the exchanges that match a filter. Raises: DeskError for an invalid filter."""
         return NewestLines(self._link.traffic, filter_text)
 
     def exchange(self, number: int) -> Mapping[str, Any] | None:
-        """Return one exchange in full, with secrets masked as on the desk."""
+        """Return all data of an exchange, with secrets masked as on the desk."""
         index = self._link.traffic
         if not index.table.base <= number < len(index.exchanges):
             return None
@@ -421,14 +423,14 @@ class LinkBoard:
         return exchange_json(index, number, self._schema(exchange.server, exchange.name) if is_call else None)
 
     def output(self, job: str, after: int) -> Mapping[str, Any] | None:
-        """Return output of a job from byte `after` on."""
+        """Return output of a job, starting at byte `after`."""
         piece = self._link.output(job, after)
         if piece is None:
             return None
         return {"text": piece.text, "start": piece.start, "end": piece.end, "last": piece.is_last}
 
     def config(self, server: str, client: str) -> str:
-        """Return text to paste into a client's configuration. Raises: DeskError."""
+        """Return the text to paste into a client's configuration. Raises: DeskError."""
         if server not in {each.name for each in self._link.view().servers}:
             raise DeskUserError(f"Server {server[:60]!r} does not exist.", "")
         try:
@@ -441,25 +443,25 @@ class LinkBoard:
         return await self._acts.act(name, given, by)
 
     def _made(self, name: str, key: object, make: Callable[[], Any]) -> Any:
-        """Return the cached value if its key is unchanged; otherwise make a new one."""
+        """Return the cached value if `key` is unchanged, else create a new one."""
         kept = self._kept.get(name)
         if kept is None or kept[0] != key:
             kept = self._kept[name] = (key, make())
         return kept[1]
 
     def _logs(self) -> Any:
-        """Return log lines, delayed by at most `LOG_S`."""
+        """Return log lines, which may be `LOG_S` seconds old."""
         if self._last_line < 0 or monotonic() >= self._logged + LOG_S:
             self._logged = monotonic()
             if fresh := self._link.logs(self._last_line):
                 self._last_line = fresh[-1].number
-                # Replicas are joined one after another, and each sends its past lines.
+                # Replicas join one after another, and each sends its past lines then.
                 ordered = sorted((*self._lines, *fresh), key=attrgetter("time"))
                 self._lines = ordered[-LINES:]
         return self._made("logs", self._last_line, lambda: logs_json(self._lines))
 
     def _statistics(self) -> Any:
-        """Return statistics, computed at most once in `COUNT_S` because each call changes them."""
+        """Return statistics, computed at most once in `COUNT_S` seconds because every call changes them."""
         counted, kept, now = self._link.traffic.statistics, self._kept.get("statistics"), monotonic()
         if kept is not None and now < self._counted + COUNT_S:
             return kept[1]
@@ -471,14 +473,16 @@ class LinkBoard:
         return core_json(view, [self._link.catalogue(server.name) for server in view.servers])
 
     def _all_jobs(self, view: CoreView) -> tuple[JobView, ...]:
-        """Return all jobs. Running jobs change without a new version of the list."""
+        """Return all jobs. The version of the list does not change while a job runs, so this is not
+        cached.
+        """
         version = view.work.jobs_version
         if version != self._jobs[0] or view.work.running_jobs:
             self._jobs = (version, self._link.jobs())
         return self._jobs[1]
 
     def _schema(self, server: str, tool: str) -> Mapping[str, Any] | None:
-        """Return the input schema of a tool; it may mark secrets."""
+        """Return the input schema of a tool. It may mark arguments as secret."""
         if server not in {each.name for each in self._link.view().servers}:
             return None
         items = self._link.catalogue(server).items
@@ -542,7 +546,7 @@ class Acts:
     async def act(self, name: str, given: Any, by: str) -> Verdict:
         """Carry out an action by name.
 
-        `by` is the display name of the caller; it is shown to others who try to answer the same question.
+        `by` is the display name of the caller. It is shown to people who try to answer the same question.
         """
         act = _ACTS.get(name)
         if act is None:
@@ -553,7 +557,7 @@ class Acts:
             return 400, {"error": f"{name}: {error}"}
 
     async def answer(self, given: Any, by: str) -> Verdict:
-        """Answer a question, all its pages at once."""
+        """Answer all pages of a question."""
         wanted = _read(given, AnswerRequest)
         question = self._question(wanted.question)
         if question is None or question.state is not QuestionState.WAITING:
@@ -573,7 +577,7 @@ class Acts:
         return await self._settle(wanted.question, self._link.decline(wanted.question, reason, by))
 
     async def dismiss(self, given: Any, by: str) -> Verdict:
-        """Cancel a question without an answer."""
+        """End a question without an answer."""
         wanted = _read(given, OfQuestion)
         question = self._question(wanted.question)
         if question is not None and not question.may_cancel:
@@ -632,7 +636,7 @@ class Acts:
 
 
 def _read(given: Any, kind: type[Arguments]) -> Arguments:
-    """Raises: msgspec.ValidationError that names the problem."""
+    """Convert the arguments of an action. Raises: msgspec.ValidationError that names the problem."""
     return msgspec.convert(given, kind)
 
 

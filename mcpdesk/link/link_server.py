@@ -1,9 +1,9 @@
-"""Core's side of an attached screen: sends changes and carries out requests.
+"""Side of a core in the connection to an attached screen: send changes and carry out requests.
 
 Changes are not queued. When the core reports a change or the screen sends a request, a thread reads the link
-and sends the differences from what the screen already has. For a screen that reads slowly this happens less
-often; a screen that falls far behind in the traffic loses frames, which are counted. A slow screen therefore
-costs the core no more than a thread. If the core is idle, the only messages are the screen's pings, one per
+and sends the differences from what the screen already has. If the screen reads slowly, this happens less
+often. If it falls far behind in the traffic, frames are skipped and counted. A slow screen therefore costs
+the core only this thread. While the core is idle, the only messages are the pings of the screen, one a
 second.
 """
 
@@ -48,33 +48,33 @@ from mcpdesk.recorder.record import ConnectionInfo, Frame, HttpNote
 from mcpdesk.version import __version__
 
 JOIN_S = 10.0
-"""Seconds a visitor has to send `Join`."""
+"""Seconds in which a visitor must send `Join`."""
 LOOK_S = 0.04
-"""Minimum seconds between two reads of the core, unless the screen sends a request."""
+"""Minimum number of seconds between two reads of the core. A request of the screen causes a read at once."""
 POLL_S = 0.2
-"""Seconds between two reads of a core that is stuck or does not report its changes."""
+"""Seconds between two reads of a core that is stuck, or that does not report its changes."""
 SLOW_S = 0.5
-"""Minimum seconds between two reads of values without a version."""
+"""Minimum number of seconds between two reads of values that have no version."""
 LOOKED_AT_S = 5.0
-"""Seconds for which a screen receives the details of a client after it has asked for them."""
+"""Seconds for which a screen receives details of a client after it asked for them."""
 PAST = 20_000
-"""Number of past frames that a screen gets at first, or after it has fallen behind."""
+"""Number of past frames that a screen receives when it attaches, or after it fell behind."""
 BEHIND = 50_000
-"""Number of frames that a screen may be behind."""
+"""Number of unsent frames above which a screen counts as far behind."""
 SLICE = 64
 BATCH_BYTES = 1 << 20
 BATCHES = 8
-"""Batches of frames that are sent before the rest of the state is read again."""
+"""Maximum number of batches of frames before other state is read again."""
 LINES = 1_000
-"""Log lines sent in one message."""
+"""Maximum number of log lines in one message."""
 MOST_ASKS = 1_000
-"""Requests without a reply after which no more requests are read."""
+"""Maximum number of unanswered requests. Above it, no more requests are read."""
 _log = logging.getLogger(__name__)
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connection: socket) -> None:
-    """Serve one visitor until it disconnects. `make_link` is called if the visitor stays."""
+    """Serve one visitor until it disconnects. If it attaches, `make_link` creates its link."""
     try:
         connection.settimeout(JOIN_S)
         with connection.makefile("rb") as reader:
@@ -98,18 +98,18 @@ def serve_screen(make_link: Callable[[], LocalLink], welcome: Welcome, connectio
 
 
 class AttachedScreen:
-    """An attached screen: the caller's thread reads its requests, another thread sends."""
+    """One attached screen. The calling thread reads its requests; another thread sends messages."""
 
     def __init__(self, link: LocalLink, connection: socket) -> None:
         self._link = link
         self._connection = connection
         self._over = False
         self.is_waiting = False
-        """True while only a reported change or a request of the screen leads to the next read of the core."""
+        """True while the core is read only after a reported change or a request, and not at intervals."""
         self._wake = threading.Event()
-        """Set when the core has changed or the screen has sent a request."""
+        """Set when the core has changed or a request has arrived."""
         self._asked = threading.Event()
-        """Set when there is something to send that the screen waits for."""
+        """Set when a message is due for which the screen waits."""
         self._room = threading.Semaphore(MOST_ASKS)
         self._visit = ScreenVisit(link, self._hurry)
         self._news = CoreNews(link, self._send, past=PAST)
@@ -131,13 +131,13 @@ class AttachedScreen:
             stop_listening()
 
     def end(self) -> None:
-        """Cancel the calls of a screen that has disconnected, and stop sending."""
+        """Stop sending, and cancel the calls of the screen, which has disconnected."""
         self._over = True
         self._hurry()
         self._visit.end()
 
     def _changed(self) -> None:
-        """Handle a change of the core. Called on any thread, and often."""
+        """Handle a change of the core. Called often, and on any thread."""
         if not self._wake.is_set():
             self._wake.set()
 
@@ -166,10 +166,10 @@ class AttachedScreen:
         finally:
             self._over = True
             with suppress(OSError):
-                self._connection.shutdown(SHUT_RDWR)  # the reader notices
+                self._connection.shutdown(SHUT_RDWR)  # makes the reading thread end
 
     def _rest_s(self) -> float | None:
-        """Return the seconds until the next read without a reported change; None if none is needed."""
+        """Return the seconds until the core must be read even without a change. None if it need not be."""
         if self._news.is_behind:
             return 0.0
         if self._news.is_stuck or not self._link.reports_changes:
@@ -178,7 +178,7 @@ class AttachedScreen:
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _send_news(self) -> None:
-        # An outcome is sent after its frames, because the screen looks for them at once.
+        # Calls are read first but sent last: a screen looks for the frames of an outcome at once.
         calls = self._visit.call_news()
         self._news.send_traffic()
         self._news.send_lines()
@@ -194,10 +194,10 @@ class AttachedScreen:
 
 
 class ScreenVisit:
-    """Requests of one screen, and the messages that only this screen receives."""
+    """Requests of one screen, and the messages that only this screen needs."""
 
     def __init__(self, link: LocalLink, wake: Callable[[], object]) -> None:
-        """Start a visit with a link of its own, which `end` closes.
+        """Create it with a link that only this screen uses and that `end` closes.
 
         `wake` is called when a message is due.
         """
@@ -207,41 +207,40 @@ class ScreenVisit:
         self._calls: dict[int, _SentCall] = {}
         self._watching: set[str] = set()
         self._looked_at = (0, 0.0)
-        """Connection of the client whose details the screen receives, and the monotonic time until which
-        it does."""
+        """Connection of the client whose details are sent, and monotonic time at which this ends."""
         self._client = _SlowLook()
         self._sent = SentParts()
 
     def take(self, said: bytes) -> None:
-        """Carry out the request in a message. Raises: ValueError, MsgspecError for an invalid request."""
+        """Carry out one request. Raises: ValueError, MsgspecError if it is invalid."""
         ask = _of_screen.decode(said)
         if not isinstance(ask, Ask) or ask.method not in METHODS:
             raise ValueError(f"unknown request: {ask!r:.200}")
         self._do(ask, METHODS[ask.method].arguments.decode(ask.arguments))
 
     def end(self) -> None:
-        """Cancel the calls of a screen that has disconnected, and close the link."""
+        """Cancel the calls of the screen, and close the link."""
         for sent in list(self._calls.values()):
             sent.call.cancel()
         self._link.close()
 
     @property
     def slow_due(self) -> float | None:
-        """Monotonic time at which `own_parts` must be called again; None if that is not needed."""
+        """Monotonic time when `own_parts` must be called again. None if that is not necessary."""
         return self._client.due
 
     @property
     def waiting(self) -> int:
-        """Number of replies that were not fetched yet, and of running calls."""
+        """Number of replies that are not sent yet, plus the number of running calls."""
         return len(self._replies) + len(self._calls)
 
     def replies(self) -> Iterator[Reply]:
-        """Yield the replies that are due, each once."""
+        """Yield the replies to send, and remove them."""
         while self._replies:
             yield self._replies.popleft()
 
     def call_news(self) -> list[CallNews]:
-        """Return changes of the screen's calls since the last time."""
+        """Return the changes of the screen's calls since the last call of this method."""
         news = [news for sent in list(self._calls.values()) if (news := sent.news()) is not None]
         for each in news:
             if each.outcome is not None:
@@ -249,7 +248,7 @@ class ScreenVisit:
         return news
 
     def own_parts(self) -> Iterator[State]:
-        """Yield subscriptions, and details of the client on display, if they have changed."""
+        """Yield the subscriptions, and the details of the client that the screen shows, if they changed."""
         for server_name in list(self._watching):
             watched = dict(self._link.watched(server_name))
             yield from self._sent.changed("watched", watched, watched.copy, server_name)
@@ -312,15 +311,15 @@ class ScreenVisit:
 
 
 class _SlowLook:
-    """Enforces a pause of `SLOW_S` between two reads of values without a version."""
+    """Minimum interval, `SLOW_S`, between two reads of values that have no version."""
 
     def __init__(self) -> None:
         self.due: float | None = None
-        """Monotonic time of the next read if one was postponed; None otherwise."""
+        """Monotonic time of the next read if one was postponed, else None."""
         self._earliest = 0.0
 
     def is_due(self) -> bool:
-        """Return True if a read is allowed now; otherwise postpone it."""
+        """Return True if a read is allowed now. Otherwise it is postponed."""
         now = time.monotonic()
         if now < self._earliest:
             self.due = self._earliest
@@ -329,12 +328,12 @@ class _SlowLook:
         return True
 
     def hasten(self) -> None:
-        """Allow the next read at once."""
+        """Allow the next read immediately."""
         self._earliest = 0.0
 
 
 class SentParts:
-    """Version of each part that was sent last, or its value if it has no version."""
+    """Last version of each part that was sent. For a part without a version, its last value."""
 
     def __init__(self) -> None:
         self._sent: dict[tuple[str, str], object] = {}
@@ -342,39 +341,39 @@ class SentParts:
     def changed(
         self, part: str, version: object, make: Callable[[], object], key: str = ""
     ) -> Iterator[State]:
-        """Yield the part unless this version was sent already."""
+        """Yield the part, unless this version was already sent."""
         if (part, key) not in self._sent or self._sent[part, key] != version:
             self._sent[part, key] = version
             yield State(part, key, pack(make()))
 
     def is_new(self, name: str, version: object) -> bool:
-        """Return True if the version differs from the last one."""
+        """Return True if the version differs from the last one, and remember it."""
         before = self._sent.get((name, ""))
         self._sent[name, ""] = version
         return before != version
 
     def keep_only(self, part: str, keys: Collection[str]) -> None:
-        """Forget parts with other keys, because another server may get the name of one of them."""
+        """Forget the versions of parts with other keys, because a new server may reuse a name."""
         for key in [key for key in self._sent if key[0] == part and key[1] not in keys]:
             del self._sent[key]
 
     def clear(self) -> None:
-        """Forget all versions, so that every part is sent again."""
+        """Forget all versions. Every part is then sent again."""
         self._sent.clear()
 
 
 class CoreNews:
-    """Messages for every screen of a core: traffic, log and changes of the state."""
+    """Messages that every screen of a core needs: traffic, log, and changes of state."""
 
     def __init__(self, link: LocalLink, send: Callable[[Struct], object], past: int) -> None:
-        """Start with the last `past` frames."""
+        """Create it. The first traffic sent are the last `past` frames."""
         self._link = link
         self._send = send
         self._sent = SentParts()
         self._connections: dict[int, ConnectionInfo] = {}
         self._slow = _SlowLook()
         self.is_stuck = False
-        """True if the core was stuck when it was read last. A stuck core does not report changes."""
+        """True if the core was stuck at the last read. A stuck core reports no changes."""
         count = link.traffic.frame_count
         self._next_frame = max(0, count - past)
         self._missed, self._why = self._next_frame, "they were recorded before this screen attached"
@@ -384,22 +383,22 @@ class CoreNews:
         self._next_notice = notices[-1].number if notices else -1
 
     def begin_again(self) -> None:
-        """Send the whole state again, because a new screen does not have it."""
+        """Send the complete state again, because a new screen has none of it."""
         self._sent.clear()
         self._slow.hasten()
 
     @property
     def is_behind(self) -> bool:
-        """True if there are frames that were not sent yet."""
+        """True if some frames were not sent yet."""
         return self._next_frame < self._link.traffic.frame_count
 
     @property
     def slow_due(self) -> float | None:
-        """Monotonic time at which `send_state` must be called again; None if that is not needed."""
+        """Monotonic time when `send_state` must be called again. None if that is not necessary."""
         return self._slow.due
 
     def send_past(self, send: Callable[[Struct], object], frames: int, lines: int) -> None:
-        """Send the newest part of the traffic and log to a screen that has just joined."""
+        """Send the newest frames and log lines to a screen that has just joined."""
         index, stop = self._link.traffic, self._next_frame
         marks, remarks = tuple(index.marks[: self._next_mark]), tuple(index.remarks[: self._next_remark])
         left_out = index.remarks_left_out
@@ -409,7 +408,7 @@ class CoreNews:
             found = [each for each in index.frames(start, min(stop, start + SLICE)) if each is not None]
             for batch in self._batches(found):
                 send(TrafficBatch((), batch, self._notes(batch), why=why))
-        # The screen looks for the frames of a remark at once.
+        # Frames before remarks, because the screen looks for the frames of a remark at once.
         send(TrafficBatch((), marks=marks, remarks=remarks, remarks_left_out=left_out))
         kept = [line for line in self._link.logs() if line.number <= self._next_line][-lines:]
         send(State("logs", "", pack(kept)))
@@ -444,12 +443,12 @@ class CoreNews:
             self._send_connections(list(self._link.traffic.connections.values()))
 
     def _send_changed(self, part: str, version: object, make: Callable[[], object], key: str = "") -> None:
-        """Send a part unless the screen has this version of it."""
+        """Send a part, unless the screen has this version."""
         for state in self._sent.changed(part, version, make, key):
             self._send(state)
 
     def _send_value(self, part: str, value: object, key: str = "") -> None:
-        """Send a part without a version unless the screen has this value."""
+        """Send a part that has no version, unless the screen has this value."""
         self._send_changed(part, value, lambda: value, key)
 
     def send_lines(self) -> None:
@@ -459,7 +458,7 @@ class CoreNews:
             told = f"{missed:,} lines are left out: an attached screen read too slowly"
             lines.insert(
                 0, LogLine(-1, lines[0].time, "warning", "server", told)
-            )  # its number is -1: it is not from the core
+            )  # not from the core, so its number is -1
         for start in range(0, len(lines), LINES):
             self._send(State("logs", "", pack(lines[start : start + LINES])))
         if lines:
@@ -475,7 +474,7 @@ class CoreNews:
             self._connections = {info.number: info for info in infos}
 
     def _unknown(self, infos: list[ConnectionInfo]) -> tuple[ConnectionInfo, ...]:
-        """Return connections that the screen does not have."""
+        """Return the connections that the screen does not know, or knows in an older state."""
         fresh = tuple(info for info in infos if self._connections.get(info.number) is not info)
         self._connections.update((info.number, info) for info in fresh)
         return fresh
@@ -511,7 +510,7 @@ class CoreNews:
                 found = [each for each in index.frames(self._next_frame, stop) if each is not None]
                 if len(found) < stop - self._next_frame:
                     if frames:
-                        break  # missing frames must come before the frames of a message
+                        break  # missing frames are reported in the batch after them
                     self._missed += stop - self._next_frame - len(found)
                 frames += found
                 held += sum(len(frame.data) for frame in found) + SLICE * len(found)
@@ -527,9 +526,9 @@ class CoreNews:
         return {each.number: note for each in frames if (note := index.note(each.number)) is not None}
 
     def _batches(self, frames: Sequence[Frame]) -> Iterator[tuple[Frame, ...]]:
-        """Split frames into batches of about `BATCH_BYTES`; the last batch may be empty.
+        """Split frames into batches of about `BATCH_BYTES`. The last batch may be empty.
 
-        A frame that was cut is sent whole if a screen could not pair it by its beginning.
+        Screens receive only the beginning of a large frame, unless they need all of it for pairing.
         """
         batch, held = list[Frame](), 0
         for frame in frames:
@@ -544,7 +543,7 @@ class CoreNews:
 
 
 class _SentCall:
-    """A call of the screen, and its state as the screen knows it."""
+    """Call of the screen, and the state of it that the screen knows."""
 
     def __init__(self, id: int, call: LinkCall) -> None:
         self.call = call
@@ -553,7 +552,7 @@ class _SentCall:
         self._logs = 0
 
     def news(self) -> CallNews | None:
-        """Return the state of the call, or None if the screen knows it already."""
+        """Return the state of the call. None if the screen knows it."""
         call = self.call
         outcome: CallOutcome | None = call.outcome.result() if call.outcome.done() else None
         logs = tuple(call.logs)

@@ -1,4 +1,4 @@
-"""Link to a core in this process that runs on its own thread."""
+"""Link to a core that runs in this process on a separate thread."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.server.calls.running_call import Call
 
 MANY = 50
-"""Minimum number of clients whose views are cached for `REST_S`."""
+"""Number of clients from which on their views are cached for `REST_S` seconds."""
 MOST_LINES = 20
-"""Maximum running calls of one client whose awaited line is looked up."""
+"""Maximum number of running calls of one client for which the awaited source line is looked up."""
 REST_S = 1.0
 
 Result = TypeVar("Result")
 
 
 class LocalClients(ClientFacet):
-    """Clients of a host, including the desk's own connections."""
+    """Clients of a host, including the connections of the desk itself."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -61,7 +61,7 @@ class LocalClients(ClientFacet):
         self._looked = float("-inf")
 
     def client_views(self) -> tuple[ClientView, ...]:
-        """Return one view per client, ordered by connection. With `MANY` clients it may be `REST_S` old."""
+        """Return one view per client, by connection. With `MANY` clients, it may be `REST_S` seconds old."""
         now = time.monotonic()
         if len(self._kept) < MANY or now - self._looked > REST_S:
             http = self._host.http
@@ -82,7 +82,7 @@ class LocalClients(ClientFacet):
         return self._kept
 
     def client(self, connection: int) -> ClientDetail | None:
-        """Return details of one client, or None if it is unknown."""
+        """Return details of one client. None if it is unknown."""
         ttl_s = self._host.rules.session_ttl_s
         for one in self._host.passed_clients():
             if one.info.number == connection:
@@ -105,11 +105,11 @@ class LocalClients(ClientFacet):
         self._host.call_soon(lambda: self._host.disconnect(connection))
 
     def _detail(self, endpoint: HostedEndpoint, dialogue: HostedDialogue) -> ClientDetail:
-        from mcpdesk.server.calls.awaited_line import awaited_line  # not needed for the first paint
+        from mcpdesk.server.calls.awaited_line import awaited_line  # not needed before the screen is drawn
 
         conversation = dialogue.conversation
         running, session = conversation.running, conversation.session
-        # The handler of an operation over several requests runs in a separate asyncio task.
+        # An operation over several requests runs its handler in a separate task.
         tasks = {one.place: one.task for one in self._host.services.deadlines}
         return ClientDetail(
             capabilities=conversation.terms.capabilities,
@@ -158,20 +158,20 @@ def _name(call: Call) -> str:
 
 
 def _filter(call: Call) -> tuple[str, ...]:
-    """Return what a listen stream subscribes to: notifications and URIs."""
+    """Return the notifications and URIs to which a listen stream subscribes."""
     wanted = call.params.get("notifications") or {}
     uris = wanted.get("resourceSubscriptions") or ()
     return (*(key for key, value in wanted.items() if value is True), *uris)
 
 
 class LocalLink(LocalServers, LocalWork, LocalClients, Link):
-    """Implements `Link` for a `Host`. Snapshots read the host directly, so they do not wait for the core."""
+    """Link to a `Host`. Snapshots read the host directly and never wait for the core."""
 
     def __init__(self, host: Host, present: int = 1, *, shows_others: bool = True) -> None:
-        """Create a link with `present` viewers. While there are viewers, questions can be put to a person.
+        """Create a link with `present` viewers. While there are viewers, servers can ask questions.
 
-        If `shows_others` is False, questions of other replicas are left out; a desk over all replicas needs
-        that.
+        `shows_others=False` leaves out questions of other replicas. A desk that combines all replicas uses
+        this.
         """
         LocalServers.__init__(self, host)
         LocalWork.__init__(self, host)
@@ -180,7 +180,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._present = 0
         self._shows_others = shows_others
         self._desks: dict[str, DeskClient] = {}
-        """Connections of the desk, by server."""
+        """Connections of the desk itself, by server."""
         self._lock = threading.Lock()
         host.on_roots.append(self._tell_roots_changed)
         self.attend(present)
@@ -204,7 +204,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
 
     @property
     def reports_changes(self) -> bool:
-        """True unless the core's event loop cannot be observed."""
+        """True if the core's event loop can be observed."""
         return self._host.turns.changes.is_complete
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -212,7 +212,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return self._host.turns.changes.listen(listener)
 
     def request(self, server: str, method: str, params: dict[str, Any]) -> DeskCall:
-        """Send one request as the peer `desk`; the call fails if the server has just been removed."""
+        """Send a request as the client `desk`. If the server was removed just now, the call fails."""
         try:
             return self._desk(server).request(method, params)
         except DeskUserError as error:
@@ -221,13 +221,13 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             return call
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Call as the subject of a token. An upstream server is reconnected with the token."""
+        """Use a token for the calls to a server. An upstream server is reconnected with it."""
         if server in self._host.upstreams:
             return self._ask_core(partial(self._give_upstream, server, text))
         return self._hosted(server).token.give(text, needs)
 
     def _give_upstream(self, server: str, text: str) -> tuple[str, ...]:
-        """Raises: ValueError for a token that cannot be sent in a header."""
+        """Use a token for an upstream server. Raises: ValueError if it cannot be sent in a header."""
         try:
             credential_headers(text, None, "")
         except DeskUserError as error:
@@ -345,7 +345,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._host.call_soon(lambda: self._host.choose_policy(server, tool, policy))
 
     def grants(self) -> tuple[GrantView, ...]:
-        """Return peers that call tools without approval, newest grant first."""
+        """Return the approvals, newest first."""
         found = (
             GrantView(name, grant.tool, grant.peer, grant.granted)
             for name, endpoint in list(self._host.by_name.items())
@@ -355,7 +355,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return tuple(sorted(found, key=lambda grant: -grant.granted))
 
     def revoke(self, grant: GrantView) -> None:
-        """Require approval from a peer again."""
+        """Withdraw an approval."""
         self._host.call_soon(lambda: self._host.revoke(grant.server, grant.tool, grant.peer))
 
     def logs(self, after: int = -1) -> list[LogLine]:
@@ -367,9 +367,9 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return self._host.journal.notices(after)
 
     def busy(self) -> tuple[str, ...]:
-        """Return what quitting would interrupt, one phrase each."""
+        """Return what quitting would interrupt, as phrases."""
         calls = sum(desk.running for desk in self._desks.values())
-        # Clients on stdio continue with a core of their own.
+        # A client over stdio is not interrupted: it continues with a core of its own.
         there = (each for each in self.client_views() if each.transport != "stdio")
         own = (each for each in self._host.inbox.questions() if not each.replica)
         counted = (
@@ -390,7 +390,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return self._ask_core(self._host.operator.revoke_all)
 
     def attend(self, count: int) -> None:
-        """Add `count`, which may be negative, to the number of viewers."""
+        """Change the number of viewers by `count`, which may be negative."""
         self._host.call_soon(lambda: self._attend(count))
 
     def close(self) -> None:
@@ -398,7 +398,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         self._host.call_soon(self._leave)
 
     def _desk(self, server: str) -> DeskClient:
-        """Return the desk's connection to a server, opened on first use.
+        """Return the desk's connection to a server. It is opened on first use.
 
         Raises: DeskUserError for an unknown server.
         """
@@ -413,14 +413,14 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             return desk
 
     def _open_desk(self, server: str) -> DeskClient | None:
-        """Return the open connection to a server; None if it is closed or the server was replaced."""
+        """Return the open connection to a server. None if it is closed or the server was replaced."""
         desk, upstream = self._desks.get(server), self._host.upstreams.get(server)
         if isinstance(desk, HostedDesk):
             return desk if desk.endpoint is self._host.by_name.get(server) else None
         return desk if desk is not None and upstream and desk.server is upstream.connection else None
 
     def _hosted(self, server: str) -> HostedDesk:
-        """Raises: DeskUserError for a server that is not hosted."""
+        """Return the connection to a hosted server. Raises: DeskUserError for any other server."""
         if server in self._host.upstreams:
             place = self._host.upstreams[server].plan.place
             raise DeskUserError("The token of such a server comes from a login.", f"mcpdesk login {place}")
@@ -446,12 +446,12 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
     def _server_views(self) -> Iterator[ServerView]:
         for name in [*self._host.by_name, *self._host.upstreams]:
             desk = self._open_desk(name)
-            with suppress(KeyError):  # it was removed at this moment
+            with suppress(KeyError):  # removed at this moment
                 token = desk.token.view() if isinstance(desk, HostedDesk) else None
                 yield self.server_view(name, token, LEVEL if desk is None else desk.server.log_level)
 
     def _ask_core(self, function: Callable[[], Result]) -> Future[Result]:
-        """Run a function on the core's loop. The future receives its result or exception."""
+        """Run a function on the core's loop. The future gets its result or exception."""
         done: Future[Result] = Future()
 
         def run() -> None:
@@ -462,7 +462,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
             except ValueError as error:
                 done.set_exception(error)
             except Exception as error:
-                # A bug. The loop logs it, and the caller of the future must learn of it too.
+                # A bug. The loop logs it, and the caller gets it from the future.
                 done.set_exception(error)
                 raise
             else:
@@ -472,7 +472,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         return done
 
     def _let_core(self, work: Callable[[], Coroutine[Any, Any, bool]]) -> Future[bool]:
-        """Run a coroutine on the core's loop. The future receives its result or exception."""
+        """Run a coroutine on the core's loop. The future gets its result or exception."""
         done: Future[bool] = Future()
 
         async def run() -> None:

@@ -1,6 +1,6 @@
 """Catalogues, modes and client configurations of the servers in this process.
 
-Catalogues and modes are rebuilt only after a change.
+Catalogues and modes are cached until something changes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LIST_KEY = {
 
 
 def _configuration(client: str, facts: ServerAddress, over: Over) -> Future[str]:
-    """Text for a client's configuration. The result raises: ValueError for one that cannot be had."""
+    """Return the text for a client's configuration. The future may fail with ValueError and the reason."""
     try:
         return finished(client_config(client, facts, over))
     except DeskUserError as error:
@@ -52,7 +52,7 @@ def _configuration(client: str, facts: ServerAddress, over: Over) -> Future[str]
 
 
 class ServerCatalogue:
-    """Catalogue of one server. Thread-safe, because registries replace their items as a whole."""
+    """Catalogue of one server. Any thread may use it, because registries are replaced as a whole."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -60,13 +60,13 @@ class ServerCatalogue:
 
     @property
     def version(self) -> int:
-        """Version that increases with every change of a registry or of the policies."""
+        """Number that increases with every change of an item or a policy."""
         state = self.server.hosted
         rules = 0 if state is None else state.rules
         return rules + sum(registry.version for _, registry in self._registries())
 
     def catalogue(self) -> Catalogue:
-        """Return items of all kinds in serving order. The same object is returned until they change."""
+        """Return items of all kinds in the order in which they are offered. Cached until they change."""
         version = self.version
         if self._kept is None or self._kept.version != version:
             items = [item for kind, registry in self._registries() for item in _items(kind, registry)]
@@ -74,7 +74,7 @@ class ServerCatalogue:
         return self._kept
 
     def _ruled(self, item: CatalogueItem) -> CatalogueItem:
-        """Return the item; a tool gets its policy."""
+        """Return the item. If it is a tool, its policy is added."""
         state = self.server.hosted
         if state is None or item.kind is not ItemKind.TOOL:
             return item
@@ -124,7 +124,7 @@ def _items(kind: ItemKind, registry: Registry[Any]) -> Iterator[CatalogueItem]:
 
 
 class ModeList:
-    """Modes of one server folder, rebuilt only when the modes or the tools have changed."""
+    """Modes of one server folder. Cached until the modes or the tools change."""
 
     def __init__(self, hosted: HostedFolder) -> None:
         self.hosted = hosted
@@ -132,7 +132,7 @@ class ModeList:
         self._views: tuple[ModeView, ...] = ()
 
     def views(self) -> tuple[ModeView, ...]:
-        """Return each mode with its offered tools and its missing ones."""
+        """Return each mode with the tools it offers and those that are missing."""
         version, modes = self.hosted.server.tools.version, self.hosted.modes.describe()
         if self._made_of[0] != version or self._made_of[1] is not modes:
             self._views = tuple(self._made(modes))
@@ -155,10 +155,7 @@ class ModeList:
 
 
 class LocalServers(ServerFacet):
-    """Implements `ServerFacet` for the servers of a host.
-
-    Folders may still be loading at the first call.
-    """
+    """Servers of a host. At the first call, folders may still be loading."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -169,7 +166,7 @@ class LocalServers(ServerFacet):
     def server_view(self, name: str, token: TokenView | None, log_level: str) -> ServerView:
         """Return the view of one server.
 
-        `token` is the desk's token for it. `log_level` is the level the desk requests from it.
+        `token` is the desk's token for the server. `log_level` is the level that the desk requests.
         """
         if name in self._host.upstreams:
             return self._upstreams.view(name)
@@ -202,7 +199,7 @@ class LocalServers(ServerFacet):
         return self._catalogue_of(server).catalogue()
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """Check arguments with the validator that a call would use."""
+        """Check arguments as a call would."""
         if server in self._host.upstreams:
             return self._upstreams.validate(server, tool, arguments)
         endpoint = self._host.by_name.get(server)
@@ -228,7 +225,7 @@ class LocalServers(ServerFacet):
         async def read() -> None:
             try:
                 done.set_result(await asyncio.to_thread(self._host.read_untrusted, text, self._host.settings))
-            except Exception as error:  # the caller of the future must learn of it
+            except Exception as error:  # reported through the future
                 done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
                 raise
 
@@ -236,7 +233,7 @@ class LocalServers(ServerFacet):
         return done
 
     def add_server(self, text: str, agreed: str = "") -> Future[tuple[str, ...]]:
-        """Add a server, named as on the command line."""
+        """Add a server. `text` is written as on the command line."""
         done: Future[tuple[str, ...]] = promise()
         self._host.call_soon(lambda: self._host.start_chore(self._add(text, agreed, done)))
         return done
@@ -246,7 +243,7 @@ class LocalServers(ServerFacet):
             done.set_result(await self._host.add(text, agreed))
         except DeskError as error:
             done.set_exception(ValueError(f"{error} {getattr(error, 'hint', '')}".strip()))
-        except Exception as error:  # the caller of the future must learn of it
+        except Exception as error:  # reported through the future
             done.set_exception(ValueError(f"mcpdesk failed: {error!r}"))
             raise
 

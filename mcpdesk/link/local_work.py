@@ -1,6 +1,6 @@
 """Jobs, callbacks, task lists and plans of the servers in this process.
 
-Snapshots are rebuilt only when something changed. Intents run on the core's loop.
+Snapshots are cached until something changes. Intents run on the core's loop.
 """
 
 from __future__ import annotations
@@ -40,12 +40,11 @@ if TYPE_CHECKING:
     from mcpdesk.storage.tasks import Task
 
 LOOK_S = 1.0
-"""Seconds between two checks for a state file."""
+"""Seconds between two checks whether a state file exists."""
 WINDOW = 1 << 16
-"""Maximum bytes of output returned at once; a reader that is further behind skips to this far before the
-end."""
+"""Maximum size in bytes of output returned at once. A reader that is further behind skips the older part."""
 PLAN_BYTES = 200_000
-"""Maximum bytes of a plan file that are shown."""
+"""Maximum size in bytes of a plan that is shown."""
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _STATES = {
     TaskStatus.WORKING: JobState.RUNNING,
@@ -57,7 +56,7 @@ _STATES = {
 
 
 class LocalWork(WorkFacet):
-    """Work of a host's servers. Thread-safe, except that `usage` must be called from one thread at a time."""
+    """Work of a host's servers. Any thread may use it, but only one thread at a time may call `usage`."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -65,13 +64,13 @@ class LocalWork(WorkFacet):
         self._refreshing: set[str] = set()
         self._looks = ThreadPoolExecutor(1, "looks")
         self._state_looks: dict[str, float] = {}
-        """Time of the last check for a state file, by server."""
+        """Time of the last check whether a state file exists, by server."""
         self._counted = (-1, 0)
         self._measured: dict[str, tuple[float, float]] = {}
-        """Time of the last measurement of each running program, and its processor seconds then."""
+        """Time of the last measurement of each running program, and its processor seconds at that time."""
 
     def work_view(self) -> WorkView:
-        """Return versions and small values, and refresh task lists that are stale."""
+        """Return versions and small values. Reload task lists that another process has changed."""
         todo = 0
         for name, state in self._states():
             if state.has_made("todo"):
@@ -98,7 +97,7 @@ class LocalWork(WorkFacet):
         return tuple(sorted(found, key=lambda job: job.started))
 
     def usage(self) -> dict[str, JobUse]:
-        """Return resource usage of running programs. Takes milliseconds: do not call it on the UI thread."""
+        """Return resource usage of running programs. Takes milliseconds; not for the UI thread."""
         now, found, measured = time.monotonic(), {}, {}
         for name, state in self._states("programs"):
             for number, used in state.programs.usage().items():
@@ -113,7 +112,7 @@ class LocalWork(WorkFacet):
     def output(self, job: str, after: int) -> JobOutput | None:
         """Return output of a job from byte `after` on, or its last part.
 
-        None if the job has no readable output. Reads a file: do not call it on the UI thread.
+        None if the job has no readable output. Reads a file; not for the UI thread.
         """
         program = self._program(job)
         if program is None:
@@ -129,7 +128,7 @@ class LocalWork(WorkFacet):
         return JobOutput(piece.text, start, piece.end, piece.is_last)
 
     def _call_output(self, job: str, after: int) -> JobOutput | None:
-        """Return output of a call, with offsets in characters."""
+        """Return output of a call. Offsets are in characters."""
         kept = self._host.services.jobs.by_id(job)
         if kept is None or kept.feed is None:
             return None
@@ -138,25 +137,25 @@ class LocalWork(WorkFacet):
         return JobOutput(text, start, end, is_last)
 
     def kill_job(self, job: str) -> None:
-        """Kill a job; ignored if it has ended."""
+        """Kill a job. Ignored if it has ended."""
         program = self._program(job)
         if program is None:
             store = self._host.services.jobs
             self._host.call_soon(lambda: store.cancel_by_id(job, "cancelled at the desk"))
         else:
-            # Only sends signals to processes, because the core may be stuck.
+            # Signal the processes from this thread, because the core may be stuck.
             program.process.stop()
 
     def callbacks(self) -> tuple[CallbackView, ...]:
-        """Return all callbacks that are kept, oldest first."""
+        """Return all stored callbacks, oldest first."""
         return tuple(sorted(self._callbacks(), key=lambda each: each.created))
 
     def fire_callback(self, server: str, number: int) -> None:
-        """Fire a callback now; ignored if it has ended."""
+        """Fire a callback now. Ignored if it has ended."""
         self._start(lambda: self._state(server).callbacks.fire(number))
 
     def cancel_callback(self, server: str, number: int) -> None:
-        """Cancel a callback; ignored if it has ended."""
+        """Cancel a callback. Ignored if it has ended."""
         self._start(lambda: self._state(server).callbacks.cancel(number))
 
     def todo(self) -> tuple[TodoView, ...]:
@@ -166,18 +165,18 @@ class LocalWork(WorkFacet):
         )
 
     def plan_text(self, server: str, session: str) -> str | None:
-        """Return the text of a plan, or None without one. Reads a file."""
+        """Return a plan's text. None without one. Reads a file."""
         state = self._host.folders[server].server.hosted if server in self._host.folders else None
         plan = None if state is None else dict(state.shown_plans).get(session)
         found = None if plan is None else written(plan, PLAN_BYTES)
         return None if found is None else found[0].decode(errors="replace")
 
     def end_plan(self, server: str, session: str) -> None:
-        """End the plan mode of a session; ignored if it has ended."""
+        """End the plan mode of a session. Ignored if it has ended."""
         self._start(lambda: end_plan(self._state(server), session))
 
     def _states(self, made: str = "") -> Iterator[tuple[str, ServerState]]:
-        """Yield names and states of the servers that have created a store, or of all.
+        """Yield names and states of servers: those that have created the store `made`, or all.
 
         Folders may still be loading.
         """
@@ -218,7 +217,7 @@ class LocalWork(WorkFacet):
                 yield _callback(name, each)
 
     def _refresh(self, name: str, state: ServerState) -> None:
-        """Make the core read the changed task lists of a server, one refresh at a time."""
+        """Schedule a reload of a server's task lists on the core's loop. Only one runs at a time."""
         is_stale = not state.has_made("todo") or state.todo.is_stale
         if not is_stale or name in self._refreshing:
             return
@@ -229,15 +228,15 @@ class LocalWork(WorkFacet):
             self._looks.submit(self._look, name, state)
 
     def _look(self, name: str, state: ServerState) -> None:
-        """Check for a state file.
+        """Check whether a state file exists, and reload the lists only then.
 
-        Without one the loop is not woken, since each of its turns counts as a change.
+        Scheduling work on the loop counts as a change, so it is done only if necessary.
         """
         if state.find_state():
             self._host.call_soon(lambda: self._refresh(name, state))
 
     def _may_look(self, name: str) -> bool:
-        """True if it is time to check again for a state file that another process may have created."""
+        """Return True if it is time to check again whether another process has created a state file."""
         now = time.monotonic()
         if now - self._state_looks.get(name, 0.0) < LOOK_S:
             return False
@@ -247,7 +246,7 @@ class LocalWork(WorkFacet):
     def _start(
         self, work: Callable[[], Coroutine[Any, Any, object]], after: Callable[[], object] = int
     ) -> None:
-        """Run a coroutine on the core's loop, from any thread. Errors are reported in a notice."""
+        """Run a coroutine on the core's loop. May be called on any thread. A notice reports errors."""
 
         async def run() -> None:
             try:
@@ -266,7 +265,7 @@ class LocalWork(WorkFacet):
 
 
 def _key(server: str, number: int) -> str:
-    """Return the job id of a program. Ids of tasks have no colon."""
+    """Return the job id of a program. It contains a colon; ids of tasks do not."""
     return f"{server}:{number}"
 
 
@@ -311,7 +310,7 @@ def _task(view: Job) -> JobView:
 
 
 def _progress(latest: ProgressReport | None) -> str:
-    """Return progress as `40 % reading` with a total, `7 reading` without."""
+    """Format progress: `40 % reading` if the total is known, else `7 reading`."""
     if latest is None:
         return ""
     share = f"{latest.share:.0%}".replace("%", " %") if latest.total else f"{latest.value:g}"

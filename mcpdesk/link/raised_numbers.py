@@ -1,4 +1,4 @@
-"""Numbers of several cores made distinct by an offset per core."""
+"""Unique numbers for the items of several cores. Each core has an offset that is added to its numbers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mcpdesk.link.values import (
 )
 
 AT: Final = "@"
-"""Separator between the id of a program and the epoch of its core."""
+"""Separator between the id of a program and the epoch (number) of its core."""
 
 
 class Raised:
-    """Raises the numbers of one core above those of all earlier cores, and sets its replica name."""
+    """Adds the offset of one core to its numbers, and sets the replica name of its items."""
 
     def __init__(self, epoch: int, replica: str) -> None:
         self._epoch = epoch
@@ -34,7 +34,7 @@ class Raised:
         self._replica = replica
 
     def view(self, view: CoreView) -> CoreView:
-        """Return the view with raised numbers."""
+        """Return a view with the offset added to its numbers."""
         above, replica, work = self._above, self._replica, view.work
         return replace(
             view,
@@ -55,12 +55,12 @@ class Raised:
         )
 
     def line(self, line: LogLine) -> LogLine:
-        """Return the log line with raised numbers."""
+        """Return a log line with the offset added to its numbers."""
         call = None if line.call is None else (line.call[0] + self._above, line.call[1])
         return structs.replace(line, call=call, replica=self._replica)
 
     def part(self, part: str, value: Any) -> Any:
-        """Return any other part with raised numbers."""
+        """Return any other part with the offset added to its numbers."""
         raise_it = _RAISED.get(part)
         return value if raise_it is None else raise_it(self, value)
 
@@ -90,7 +90,7 @@ class Raised:
         return structs.replace(value, messages=messages)
 
     def _jobs(self, value: tuple[JobView, ...]) -> tuple[JobView, ...]:
-        """Each core numbers its programs itself. Ids of other jobs are globally unique."""
+        """Add the epoch to the ids of programs, which each core numbers itself. Other job ids are unique."""
         return tuple(
             structs.replace(
                 one,
@@ -115,4 +115,4 @@ _RAISED: Final[dict[str, Callable[[Raised, Any], Any]]] = {
     "callbacks": Raised._numbered,
     "todo": Raised._numbered,
 }
-"""Functions that raise the numbers of a part, by name of the part."""
+"""Functions that add the offset to the numbers of a part, by name of the part."""

@@ -1,7 +1,7 @@
-"""Link to a core in another process of this user, over its Unix socket: the screen's side.
+"""Link of a screen to a core in another process of the same user, over a Unix socket.
 
-A thread of its own updates the copy. When the core ends, its last state stays visible, and the link searches
-for another core with the same servers. The numbers of the next core continue above those of the previous one.
+A thread updates the copy of the core. When the core ends, its last state stays visible, and the link searches
+for another core with the same servers. Numbers of the next core are larger than those of the previous one.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ from mcpdesk.transports import rendezvous
 from mcpdesk.version import __version__
 
 GREET_S = 2.0
-"""Seconds within which a core must send its `Welcome`."""
+"""Seconds in which a core must send its `Welcome`."""
 FIRST_S = 10.0
-"""Seconds within which a core must send its first state."""
+"""Seconds in which a core must send its first state."""
 SEARCH_S = 0.5
-"""Seconds between two searches for a core that has ended."""
+"""Seconds between two searches for another core after the previous one has ended."""
 _log = logging.getLogger(__name__)
 _welcome = msgspec.msgpack.Decoder(Welcome)
 
 
 class RunningCore(Struct, frozen=True):
-    """A core of this user on this machine: its metadata and its socket."""
+    """Running core of this user on this machine, with its metadata and the path of its socket."""
 
     welcome: Welcome
     path: str
 
 
 def running_cores(state: str | None = None) -> list[RunningCore]:
-    """Return the cores that a screen can attach to, oldest first.
+    """Return the cores to which a screen can attach, oldest first.
 
-    `state` has the same meaning as in `rendezvous.meeting_point`.
-    Raises: UntrustedFolder; OSError.
+    `state` has the meaning it has in `rendezvous.meeting_point`. Raises: UntrustedFolder; OSError.
     """
     found = list[RunningCore]()
     for path in rendezvous.attach_points(state):
@@ -55,7 +54,7 @@ def running_cores(state: str | None = None) -> list[RunningCore]:
 
 
 class UnixWire:
-    """Implements `Wire` for the Unix socket of a core."""
+    """Connection to the Unix socket of a core (implements `Wire`)."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -71,7 +70,7 @@ class UnixWire:
 
     @property
     def unread(self) -> int:
-        """Bytes that the core has not read yet."""
+        """Number of bytes that the core has not read yet."""
         return self._writer.transport.get_write_buffer_size()
 
     def close(self) -> None:
@@ -80,7 +79,7 @@ class UnixWire:
 
 
 async def join(path: str) -> tuple[Welcome, UnixWire]:
-    """Join the core at a socket. Raises: EOFError or OSError if it is unreachable or does not reply."""
+    """Connect to the socket of a core. Raises: EOFError or OSError if the core cannot be reached."""
     connection = await asyncio.to_thread(rendezvous.connect, path)
     if connection is None:
         raise ConnectionRefusedError(path)
@@ -96,12 +95,13 @@ async def join(path: str) -> tuple[Welcome, UnixWire]:
 
 
 class RemoteLink(CoreCopy):
-    """Copy of one core, and after its end of the next core with the same servers."""
+    """Copy of one core. When it has ended, copy of the next core with the same servers."""
 
     def __init__(self, core: RunningCore, state: str | None = None) -> None:
-        """Attach to a core and wait for its first state; `state` as for `running_cores`.
+        """Attach to a core and wait for its first state.
 
-        Raises: DeskUserError if the core is of another version or sends no state.
+        `state` has the meaning it has in `running_cores`. Raises: DeskUserError if the core runs another
+        version or sends no state.
         """
         refuse_other_version(core.welcome)
         super().__init__(core.welcome, CopyRoom())
@@ -114,11 +114,11 @@ class RemoteLink(CoreCopy):
             )
 
     def close(self) -> None:
-        """Disconnect without stopping the core."""
+        """Disconnect. The core continues to run."""
         self.room.close()
 
     async def _live(self, path: str) -> None:
-        """Follow one core after another."""
+        """Copy one core after another."""
         while not self.room.is_over:
             ended = "has ended"
             try:
@@ -135,7 +135,7 @@ class RemoteLink(CoreCopy):
             self.begin_again(self.core)
 
     async def _found_again(self) -> str:
-        """Return the socket of the next core with the same servers, as soon as one exists."""
+        """Return the socket of the next core with the same servers. Wait until one exists."""
         refused = 0
         names = {server.name for server in self._view.servers}
         while True:

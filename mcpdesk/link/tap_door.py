@@ -1,4 +1,4 @@
-"""Server for screens that hold messages of a tap, in the process that writes the tap's capture."""
+"""Server for screens that hold messages of a tap. It runs in the process that writes the tap's capture."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.transports import rendezvous
 
 GATHER_S = 0.05
-"""Seconds between a change of the held messages and the update of the screens."""
+"""Seconds between a change of the held messages and the message to the screens."""
 _of_screen: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 async def serve_screens(listener: socket, first: socket, recording: Recording, told: int, words: int) -> None:
     """Serve `first` and further screens until the tap ends.
 
-    `told` and `words` are pipes from and to its gate.
+    `told` and `words` are file descriptors of the pipes from and to the tap's gate.
     """
     await TapDoor(recording, told, words).serve(listener, first)
 
 
 class TapDoor:
-    """Carries out requests of screens and sends them the held messages.
+    """Carries out requests of screens, and sends them the held messages.
 
     When the last screen disconnects, all held messages are released.
     """
@@ -41,7 +41,7 @@ class TapDoor:
         self._pipes = told, words
         self._screens: set[asyncio.StreamWriter] = set()
         self._telling: asyncio.TimerHandle | None = None
-        """Timer of the next update of the screens, or None."""
+        """Timer for the next message to the screens, or None."""
         self._notices = count()
         holds = self._tap.holds
         self._methods: Final[dict[str, Any]] = {
@@ -59,7 +59,7 @@ class TapDoor:
         visits = set[asyncio.Task[None]]()
         await self._tap.connect(*self._pipes)
         judging = loop.create_task(self._tap.listen())
-        with suppress(OSError):  # closed
+        with suppress(OSError):  # the socket is closed
             visitor = first
             while not judging.done():
                 visit = loop.create_task(self._serve_screen(visitor))
@@ -82,7 +82,7 @@ class TapDoor:
                     self._screens.add(writer)
                     self._send(writer, State("held", "", pack(self._tap.holds.view)))
         except (asyncio.IncompleteReadError, OSError, ValueError, msgspec.MsgspecError):
-            pass  # the screen disconnected, or is of another version
+            pass  # it disconnected, or runs another version
         finally:
             writer.close()
             if writer in self._screens:
@@ -100,7 +100,7 @@ class TapDoor:
         return Reply(ask.id, pack(done is not False))
 
     def _view_changed(self) -> None:
-        """Schedule an update of every screen. Changes in quick succession are sent together."""
+        """Schedule a message to every screen. Several quick changes cause only one."""
         if self._telling is None:
             self._telling = asyncio.get_running_loop().call_later(GATHER_S, self._tell_view)
 

@@ -1,4 +1,4 @@
-"""Link to a running tap: its growing capture, and the messages it holds."""
+"""Link to a running tap: the capture it writes, and the messages it holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcpdesk.recorder.archive import Archive
 from mcpdesk.version import __version__
 
 UNSENT_BYTES = 16 << 20
-"""Bytes that may wait for a tap that does not read."""
+"""Maximum size in bytes of requests that wait for a tap that does not read."""
 FromTap: TypeAlias = Reply | State
 _of_tap: msgspec.msgpack.Decoder[FromTap] = msgspec.msgpack.Decoder(FromTap)
 _held = msgspec.msgpack.Decoder(PARTS["held"])
@@ -29,10 +29,10 @@ _news = msgspec.msgpack.Decoder(PARTS["notices"])
 
 
 class TapLink(CaptureLink):
-    """Implements `Link` for the capture of a tap and a connection to its `TapDoor`."""
+    """Link to the capture of a tap, and to its `TapDoor`, where messages are held."""
 
     def __init__(self, archive: Archive, door: socket, told: str = "") -> None:
-        """Create a link. `told` is the text of the first notice, if any."""
+        """Create a link. `told` is the text of the first notice. Empty for none."""
         super().__init__(archive, told)
         self._door = door
         self._is_open = True
@@ -40,9 +40,9 @@ class TapLink(CaptureLink):
         self._asked: dict[int, tuple[str, Future[Any]]] = {}
         self._ids = count(1)
         self._lock = threading.Lock()
-        """Held only briefly, never while bytes are sent."""
+        """Lock that is held only briefly, and never while bytes are sent."""
         self._unsent: SimpleQueue[bytes] = SimpleQueue()
-        """Messages for the writer thread; empty bytes stop it."""
+        """Messages for the writing thread. Empty bytes end the thread."""
         self._unsent_bytes = 0
         self._reader = threading.Thread(target=self._read, name="tap", daemon=True)
         self._writer = threading.Thread(target=self._write, name="tap writer", daemon=True)
@@ -52,11 +52,11 @@ class TapLink(CaptureLink):
         self._writer.start()
 
     def view(self) -> CoreView:
-        """Return the capture, and whether its messages can be held."""
+        """Return a view of the capture. It says whether messages can be held."""
         return replace(super().view(), can_hold=self._is_open)
 
     def close(self) -> None:
-        """Disconnect. The tap then releases the held messages."""
+        """Disconnect. The tap then releases all held messages."""
         with suppress(OSError):
             self._door.shutdown(SHUT_RDWR)
         self._unsent.put(b"")
@@ -107,7 +107,7 @@ class TapLink(CaptureLink):
         return done
 
     def _write(self) -> None:
-        """Send requests. A tap that does not read blocks only this thread."""
+        """Send requests on a thread of its own, because a tap that does not read blocks it."""
         with suppress(OSError):
             while message := self._unsent.get():
                 self._door.sendall(message)

@@ -1,4 +1,4 @@
-"""Frames of cores in other processes, renumbered in order of arrival."""
+"""Frames of cores in other processes. They get new numbers in the order in which they arrive."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK
 from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, keep_gap, room_for
 
 HELD_BYTES = 64 << 20
-"""Bytes of frames that stay in memory."""
+"""Maximum size in bytes of the frames in memory."""
 FETCHED_BYTES = 64 << 20
-"""Bytes of fetched large frames that stay in memory; the newest one always stays."""
+"""Maximum size in bytes of fetched large frames in memory. The newest one is always kept."""
 AHEAD_BYTES = 8 << 20
-"""Bytes of large frames that a search requests at a time."""
+"""Size in bytes of the large frames that a search requests at a time."""
 EPOCH: Final = OWN_BITS
-"""Bits that hold a number within one core. The bits above them hold the epoch: the number of cores before
-it."""
+"""Number of bits for numbers within one core. The bits above them are the epoch, the number of the core."""
 OWN: Final = (1 << EPOCH) - 1
 Sent = TypeVar("Sent")
 
 
 class TrafficCopy(Store):
-    """Newest frames of all cores. Connection numbers of each core are above those of earlier cores."""
+    """Newest frames of all cores. A core's connection numbers are above those of earlier cores."""
 
     def __init__(self, fetch: Callable[[int, int], Future[bytes] | None]) -> None:
-        """`fetch` requests all bytes of a large frame, by epoch and the core's frame number.
+        """`fetch` requests all bytes of a large frame, by epoch and the frame number at the core.
 
         It returns None if the core has ended.
         """
@@ -46,30 +45,30 @@ class TrafficCopy(Store):
         self.gaps: list[Gap] = []
         self._fetch = fetch
         self._cut: dict[int, tuple[int, int]] = {}
-        """Epoch and the core's frame number of frames that are incomplete in memory."""
+        """Frames that are incomplete in memory, with epoch and the frame number at the core."""
         self._fetched: OrderedDict[int, bytes] = OrderedDict()
-        """Complete frames that were fetched; the one used last is at the end."""
+        """Complete frames that were fetched. The one used last is at the end."""
         self._fetched_bytes = 0
         self._asked: dict[int, Future[bytes]] = {}
-        """Requests for frames that are not answered yet."""
+        """Requests for complete frames, without an answer so far."""
         self._unavailable: set[int] = set()
-        """Incomplete frames that no core can send any longer."""
+        """Incomplete frames that can no longer be fetched."""
         self._lock = Lock()
-        """Guards the fetched frames; held only briefly."""
+        """Lock for the fetched frames. It is held only briefly."""
         self._left_out: dict[int, int] = {}
         """Number of remarks that each core did not keep, by epoch."""
         self._remarks_over = 0
-        """Number of remarks of all cores that are not kept here."""
+        """Total number of remarks that are no longer kept here."""
         self._next: dict[int, int] = {}
-        """Core's number of the next expected frame, by epoch."""
+        """Frame number, at the core, that is expected next, by epoch."""
         self._marks_seen: dict[int, int] = {}
         self._remarks_seen: dict[int, int] = {}
         """Number of marks and of remarks that each core has sent, by epoch."""
 
     def take(self, news: TrafficBatch, epoch: int, replica: str = "") -> int:
-        """Store a batch and return how many frames are missing before it.
+        """Store a batch. Return the number of frames that are missing before it.
 
-        Frames, marks and remarks received already are skipped.
+        Frames, marks and remarks that were received already are skipped.
         """
         above = epoch << EPOCH
         for info in news.connections:
@@ -111,7 +110,7 @@ class TrafficCopy(Store):
         return missing
 
     def close_all(self, epoch: int) -> None:
-        """Mark every connection of a core as closed."""
+        """Mark all connections of a core as closed."""
         now = time.time()
         for number, info in list(self.connections.items()):
             if info.closed is None and number >> EPOCH == epoch:
@@ -125,10 +124,10 @@ class TrafficCopy(Store):
             numbers.pop(epoch, None)
 
     def whole(self, number: int) -> bytes:
-        """Return all bytes of a frame, or as many as are available.
+        """Return all bytes of a frame, or only the available ones.
 
-        A worker thread waits briefly for the core. A thread that runs an event loop does not wait: the
-        request is sent, and the frame is complete once the answer has arrived.
+        A worker thread waits a short time for the core. A thread with an event loop does not wait: it only
+        sends a request, and the frame is complete when the answer has arrived.
         """
         frame = self.frame(number)
         if frame is None:
@@ -144,9 +143,9 @@ class TrafficCopy(Store):
         return found or frame.data
 
     def fetched_until(self, start: int, stop: int) -> int:
-        """Return the first frame of a range that is being fetched, or `stop` if there is none. Never waits.
+        """Return the first frame of a range that is incomplete, or `stop`. Never waits.
 
-        Missing frames are requested, a few megabytes at a time.
+        Incomplete frames are requested, a few megabytes at a time.
         """
         first, size = stop, 0
         for number in range(start, stop):
@@ -159,7 +158,7 @@ class TrafficCopy(Store):
         return first
 
     def _ask(self, number: int) -> Future[bytes] | None:
-        """Request an incomplete frame; None if there is nothing to wait for."""
+        """Request an incomplete frame. None if it is complete or can no longer be fetched."""
         with self._lock:
             at = self._cut.get(number)
             if at is None or number in self._fetched or number in self._unavailable:
@@ -174,7 +173,7 @@ class TrafficCopy(Store):
         return asked
 
     def _arrived(self, number: int, asked: Future[bytes]) -> None:
-        """Keep a fetched frame, and discard the least recently used ones."""
+        """Store a fetched frame, and discard those that were not used for the longest time."""
         data = b"" if asked.exception() is not None else asked.result()
         with self._lock:
             self._asked.pop(number, None)
@@ -189,7 +188,7 @@ class TrafficCopy(Store):
                 self._fetched_bytes -= len(self._fetched.popitem(last=False)[1])
 
     def _forget_connections(self) -> None:
-        """Forget the connections that closed first, if there are too many."""
+        """If there are too many connections, forget those that closed first."""
         if len(self.connections) <= MOST_CONNECTIONS + (MOST_CONNECTIONS >> 4):
             return
         closed = (number for number, info in list(self.connections.items()) if info.closed is not None)
@@ -197,7 +196,7 @@ class TrafficCopy(Store):
             del self.connections[number]
 
     def _drop(self) -> None:
-        """Drop the oldest frames if there are too many."""
+        """If there are too many frames, drop the oldest."""
         if not self.ring.is_over:
             return
         while self.ring.is_over:
@@ -211,9 +210,10 @@ class TrafficCopy(Store):
 
 
 def _unseen(seen: dict[int, int], epoch: int, first: int, sent: tuple[Sent, ...]) -> tuple[Sent, ...]:
-    """Return the values that a core sends for the first time, and note how many it has sent.
+    """Return the values that a core sent for the first time, and count them.
 
-    Values after missing ones are ignored: the screen rejoins, and the core sends all of them again.
+    If values are missing before them, they are ignored. The screen then joins again, and the core sends all
+    values.
     """
     due = seen.get(epoch, 0)
     if first > due:

@@ -13,13 +13,16 @@ from mcpdesk.upstream.upstream import Upstream, UpstreamStatus
 
 
 class SchemaChecks:
-    """Checks arguments against the schemas of a catalogue; compiles each schema once."""
+    """Checks arguments against the schemas of a catalogue. Each schema is compiled once."""
 
     def __init__(self) -> None:
         self._validators: dict[tuple[str, str], tuple[dict[str, Any], Validator | None]] = {}
 
     def failures(self, tool: tuple[str, str], schema: dict[str, Any], arguments: Any) -> list[SchemaFailure]:
-        """Return violations of the schema of a tool (server and name); none if the schema is invalid."""
+        """Return violations of a tool's schema. Empty if the schema itself is invalid.
+
+        `tool` is the server and the name of the tool.
+        """
         kept = self._validators.get(tool)
         if kept is None or kept[0] is not schema:
             kept = self._validators[tool] = (schema, _compiled(schema))
@@ -27,7 +30,7 @@ class SchemaChecks:
 
 
 class UpstreamViews:
-    """Views of the upstream servers of a host. Thread-safe."""
+    """Views of the upstream servers of a host. Any thread may use it."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -54,7 +57,7 @@ class UpstreamViews:
             problems=status.problems,
             upstream=_upstream_view(upstream, status),
             log_level=upstream.log_level if agreement is not None and agreement.sends_logs else "",
-            # The first revision has completions but no capability that announces them.
+            # The first revision supports completion but has no capability for it.
             completes=agreement is None
             or not agreement.revision.has_completions
             or "completions" in agreement.capabilities,
@@ -79,7 +82,7 @@ class UpstreamViews:
         return kept[1]
 
     def validate(self, name: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """Return violations of the server's schema by arguments; none if the schema is invalid."""
+        """Return violations of the schema. Empty if the schema itself is invalid."""
         offers = self._host.upstreams[name].status.offers
         schema = next(
             (each.definition["inputSchema"] for each in offers if (each.kind, each.name) == ("tool", tool)),
@@ -117,7 +120,7 @@ def _compiled(schema: dict[str, Any]) -> Validator | None:
     try:
         return compile_schema(schema)
     except SchemaError:
-        return None  # the server decides
+        return None  # the server itself checks the arguments
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Immutable values that a front end reads from a core. They are safe to pass between threads."""
+"""Immutable values that a front end reads from a core. Any thread may use them."""
 
 from __future__ import annotations
 
@@ -38,44 +38,45 @@ class ItemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CatalogueItem:
-    """A tool, resource, resource template, prompt or skill of a server, including one that failed to load."""
+    """Tool, resource, resource template, prompt or skill of a server. It may have failed to load."""
 
     kind: ItemKind
     name: str
-    """Name of a tool or prompt, URI of a resource, or URI template. Unique within its kind."""
+    """Name of a tool or prompt, or URI of a resource, or URI template. Unique within its kind."""
     title: str
     """Display name; never empty."""
     description: str = ""
     source: str = ""
-    """`tools/user_profile.py:9`, relative to the server folder, or `built-in`. For an item with a problem,
-    the location of the problem."""
+    """Source line such as `tools/user_profile.py:9`, or `built-in`. For a broken item, the line of the
+    problem.
+    """
     problem: str = ""
-    """Reason why the item is unavailable or broken; empty if it works."""
+    """Reason why the item is unavailable or broken. Empty if it works."""
     stale: bool = False
-    """True if `problem` concerns the newest file and the previous version is still served."""
+    """True if the previous version is still served because the newest file has the `problem`."""
     is_fit: bool = False
-    """True if the item itself is valid and `problem` names a requirement that is missing."""
+    """True if the item is valid and `problem` is a missing requirement."""
     changed: bool = False
     """True if the last reload added or changed the item."""
     policy: Policy = Policy.ALLOW
-    """Whether clients may call the tool."""
+    """Policy that decides whether clients may call the tool."""
     policy_origin: str = ""
-    """Location of the setting; empty if the policy is the default."""
+    """Location of the setting with the policy. Empty for the default policy."""
     needs_token: bool = False
-    """True if the item itself requires a token. Its server may require one for every item."""
+    """True if this item requires a token, in addition to any requirement of its server."""
     scopes: tuple[str, ...] = ()
     """Scopes that the token must have."""
     definition: dict[str, Any] = field(default_factory=dict)
-    """Wire object in the newest revision: inputSchema, annotations, arguments ... Do not mutate."""
+    """Wire object in the newest revision: inputSchema, annotations, arguments and so on. Do not change it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All items of one server, tools first, in serving order."""
+    """All items of one server, tools first, in the order in which they are offered."""
 
     server: str
     version: int
-    """Increases with every change; equal versions mean equal catalogues."""
+    """Number that increases with every change. Equal versions mean equal catalogues."""
     items: tuple[CatalogueItem, ...]
 
 
@@ -86,21 +87,21 @@ class GrantView:
     server: str
     tool: str
     peer: str
-    """Identity of the peer with a prefix: `client:` and the name of the client, or `token:`."""
+    """Identity of the peer: `client:` and the name of the client, or `token:` and the subject."""
     granted: float
     """Unix time in seconds."""
 
 
 class Protection(StrEnum):
-    """Protection of the HTTP endpoint against unwanted callers."""
+    """Protection of the HTTP address against unwanted callers."""
 
     KEY = "key"
     LOOPBACK = "loopback"
-    """No key is required, but only this machine can connect and no tool runs programs."""
+    """No key is required. Only this machine can connect, and no tool runs programs."""
     OPEN = "open"
-    """No key is required, although a tool runs programs or other machines can connect."""
+    """No key is required, but a tool runs programs or other machines can connect."""
     SOCKET = "socket"
-    """The server listens on a Unix socket without a key: only programs of this user can connect."""
+    """The server listens on a Unix socket without a key. Only programs of this user can connect."""
     STARTING = "starting"
     """The server does not listen yet."""
     OFFLINE = "offline"
@@ -109,14 +110,14 @@ class Protection(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ModeView:
-    """Named selection of a server's tools. Clients request it with `?mode=NAME` or `--mode NAME`."""
+    """Named selection of a server's tools. A client requests it with `?mode=NAME` or `--mode NAME`."""
 
     name: str
     description: str
     tools: tuple[str, ...]
-    """Tools that the mode offers now, in manifest order."""
+    """Tools that the mode offers now, in the order of the manifest."""
     missing: tuple[tuple[str, str], ...] = ()
-    """Other tools that the mode names, each with the reason why it is not offered."""
+    """Tools that the mode names but does not offer, each with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +131,13 @@ class UpstreamView:
     steps: tuple[str, ...] = ()
     """Connection attempts so far, each with its result."""
     hint: str = ""
-    """Advice on fixing the current problem; may be empty."""
+    """Advice on how to fix the current problem, or empty."""
     login: str = ""
-    """Owner, expiry and storage location of the token in use; empty without a login."""
+    """Owner, expiry and storage location of the token in use. Empty without a login."""
     wants_token: bool = False
-    """True if there is no login, so a person must provide a token."""
+    """True if a person must provide a token, because there is no login."""
     revision: str = ""
-    """Negotiated protocol revision; empty before the negotiation."""
+    """Negotiated protocol revision. Empty before the negotiation."""
     instructions: str = ""
     capabilities: dict[str, Any] = field(default_factory=dict)
 
@@ -146,18 +147,18 @@ class ReplicaState(StrEnum):
 
     LIVING = "living"
     SILENT = "silent"
-    """The replica does not answer: it hangs or was suspended."""
+    """The replica does not answer: it hangs or is suspended."""
     ENDED = "ended"
-    """The replica shut down normally; its last data stay visible."""
+    """The replica shut down normally. Its last data stay visible."""
     GONE = "gone"
-    """The connection to the replica was lost; its last data stay visible."""
+    """The connection to the replica was lost. Its last data stay visible."""
     UNREADABLE = "of another version"
-    """The replica runs another version of mcpdesk and cannot be shown."""
+    """The replica runs another version of mcpdesk, so it cannot be shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """One of several processes or machines that serve the same servers."""
+    """One of several processes or machines with the same servers."""
 
     name: str
     state: ReplicaState
@@ -165,7 +166,7 @@ class ReplicaView:
     place: str = ""
     """Address at which clients reach the replica."""
     said: str = ""
-    """Reason for the state; empty if the replica is living."""
+    """Reason for the state. Empty while the replica is alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,34 +177,35 @@ class ServerView:
     title: str
     version: str
     folder: str
-    """Path of the server folder; empty for a server that is not hosted from a folder."""
+    """Path of the server folder. Empty for an upstream server."""
     url: str
-    """`http://127.0.0.1:3333/mcp/profiles`, or `unix:/path` in the fallback; empty while the server does
-    not listen."""
+    """`http://127.0.0.1:3333/mcp/profiles`, or `unix:/path` on a socket. Empty while the server does not
+    listen.
+    """
     catalogue_version: int
     problems: tuple[str, ...] = ()
-    """Problems that belong to no single item, such as an invalid manifest or context.py."""
+    """Problems that concern no single item, such as an invalid manifest or context.py."""
     helpers: tuple[str, ...] = ()
-    """Functions of the folder that are not offered because another file imports them."""
+    """Functions that are not offered because another file imports them."""
     modes: tuple[ModeView, ...] = ()
     mode: str = ""
-    """Mode that applies to every client and to the desk; empty if all tools are offered."""
+    """Mode in which the server is served to all clients and the desk. Empty if it offers all tools."""
     wants_token: bool = False
     """True if every request needs a bearer token."""
     token_scopes: tuple[str, ...] = ()
     """Scopes that every token must have."""
     looks_at_tokens: bool = False
-    """True if the server evaluates bearer tokens at all."""
+    """True if the server checks bearer tokens."""
     token: TokenView | None = None
-    """Token that the desk uses for this server, or None."""
+    """Token that the desk uses for the server, or None."""
     upstream: UpstreamView | None = None
-    """Metadata of an upstream server; None for a hosted server."""
+    """Metadata of an upstream server. None for a hosted server."""
     log_level: str = ""
-    """Minimum level of the log messages the desk requests; empty if the server sends none."""
+    """Lowest level of log messages that the desk requests. Empty if the server sends none."""
     completes: bool = True
     """True if the server supports argument completion."""
     replicas: tuple[ReplicaView, ...] = ()
-    """Replicas that have this server, if several replicas are shown."""
+    """Replicas with this server, if several replicas are shown."""
 
     @property
     def place(self) -> str:
@@ -212,25 +214,25 @@ class ServerView:
 
     @property
     def is_started(self) -> bool:
-        """True if a client can start the server as a program instead of connecting to a URL."""
+        """True if clients can start the server as a program instead of using a URL."""
         return self.upstream is None or "://" not in self.place
 
 
 QUIET_S = 60.0
-"""Seconds after its last message during which a client without an open connection counts as connected."""
+"""Seconds for which a client without an open connection counts as connected after its last message."""
 
 
 class Presence(StrEnum):
-    """Whether a client is connected."""
+    """Connection state of a client."""
 
     CONNECTED = "connected"
     QUIET = "quiet"
-    """The session is kept, but no connection is open and no message arrived for `QUIET_S`."""
+    """The session exists, but no connection is open and no message arrived for `QUIET_S` seconds."""
     LEFT = "left"
 
 
 class ToolsSeen(StrEnum):
-    """Whether the tool list that a client received last is current."""
+    """State of the tool list that a client received last."""
 
     NEVER = "never listed"
     FRESH = "fresh"
@@ -239,36 +241,36 @@ class ToolsSeen(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """HTTP session of a revision with a handshake."""
+    """HTTP session in a revision with a handshake."""
 
     left_s: float | None
-    """Seconds until the session expires if it is not used; None while a call or a stream keeps it alive."""
+    """Seconds until an unused session expires. None while a call or a stream keeps it alive."""
     streams: int
-    """Connections that carry a stream of the session now."""
+    """Number of connections that carry a stream of the session at present."""
     has_standing: bool
-    """True if one of them is the stream for messages that belong to no request."""
+    """True if one of these streams is for messages that belong to no request."""
     kept_events: int
     kept_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class RunningCall:
-    """A request that is being processed."""
+    """Request that is being handled."""
 
     method: str
     name: str
     elapsed_s: float
     asks: int = 0
-    """Number of questions to the client that are still unanswered."""
+    """Number of unanswered questions to the client."""
     id: Id | None = None
     """Id of the request."""
     where: str = ""
-    """Line of the tool's code that is awaited, `tools/slow.py:14 · await fetch(url)`; empty if unknown."""
+    """Source line that the tool awaits: `tools/slow.py:14 · await fetch(url)`. Empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Operation that is suspended until its client sends the answers."""
+    """Operation that waits until its client sends answers."""
 
     method: str
     name: str
@@ -278,7 +280,7 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class ClientDetail:
-    """Details of one peer that are too large for `ClientView`."""
+    """Details of a client that are too large for `ClientView`."""
 
     capabilities: dict[str, Any]
     session: SessionView | None
@@ -286,9 +288,9 @@ class ClientDetail:
     listens: tuple[tuple[str, ...], ...]
     """Filter of each listen stream: notifications and URIs."""
     subscribed: tuple[str, ...]
-    """URIs with a subscription of their own."""
+    """URIs to which the client subscribed separately."""
     hears_changes: bool
-    """True if the peer is notified of changed lists because its session is open."""
+    """True if the client is notified of changed lists, because its session is open."""
     running: tuple[RunningCall, ...]
     parked: tuple[Parked, ...]
     has_left: bool = False
@@ -296,7 +298,7 @@ class ClientDetail:
 
 @dataclass(frozen=True, slots=True)
 class ClientView:
-    """A peer that is connected, has a session or left recently.
+    """Client that is connected, has a session, or left recently.
 
     `connection` is the recorder's connection number.
     """
@@ -308,55 +310,52 @@ class ClientView:
     revision: str
     opened: float
     calls: int
-    """Number of tools called, resources read and prompts fetched."""
+    """Number of calls: tools called, resources read and prompts fetched."""
     errors: int
-    """Number of these calls that ended with an error, or with a result that reports one."""
+    """Number of calls that ended with a protocol error or a tool error."""
     p50_s: float | None = None
-    """Median duration of the latest calls; None before the first call."""
+    """Median duration of the latest calls. None before the first call."""
     p95_s: float | None = None
     tools: ToolsSeen = ToolsSeen.NEVER
     mode: str = ""
-    """Mode that applies to the client."""
+    """Mode that the client uses."""
     caller: str = ""
-    """Authenticated identity: `key` or `token of ada`; empty if no authentication is required."""
+    """Authenticated identity: `key` or `token of ada`. Empty if authentication is not required."""
     seen: float | None = None
-    """Unix time of the last message; None while a connection is open."""
+    """Unix time of the last message. None while a connection is open."""
     left: float | None = None
-    """Unix time at which the client left; None if it has not left."""
+    """Unix time when the client left. None if it has not left."""
     running: int = 0
-    """Number of requests that are being processed."""
+    """Number of requests that are being handled."""
     replica: str = ""
     """Replica that the client is connected to, if several replicas are shown."""
     connections: int = 1
-    """Number of connections whose calls the view has, including the current one.
+    """Number of connections whose calls are counted, including the current one.
 
-    A client that disconnects and connects again has one view. Of simultaneous connections each has its own
-    view; the first one includes the ended connections.
+    A client that connects again keeps its view. If a client has several connections at once, each has a view,
+    and the first one counts the ended connections.
     """
 
     def presence(self, now: float) -> Presence:
-        """Return whether the client is connected; `now` is Unix time in seconds."""
+        """Return the connection state. `now` is Unix time in seconds."""
         if self.left is not None:
             return Presence.LEFT
         is_quiet = self.seen is not None and now - self.seen > QUIET_S
         return Presence.QUIET if is_quiet else Presence.CONNECTED
 
     def falls_quiet(self, now: float) -> bool:
-        """Return True if the client becomes quiet unless another message arrives.
-
-        `now` is Unix time in seconds.
-        """
+        """Return True if the client becomes quiet later, unless it sends a message. `now` is Unix time."""
         return self.seen is not None and self.presence(now) is Presence.CONNECTED
 
 
 def presences(clients: Iterable[ClientView], now: float) -> tuple[int, int]:
-    """Return the numbers of connected and of quiet clients, without the desk itself."""
+    """Return the number of connected clients and of quiet clients. The desk is not counted."""
     seen = [one.presence(now) for one in clients if one.transport != "memory"]
     return seen.count(Presence.CONNECTED), seen.count(Presence.QUIET)
 
 
 def connected(clients: Iterable[ClientView], now: float) -> int:
-    """Return the number of connected clients, without the desk itself."""
+    """Return the number of connected clients. The desk is not counted."""
     return presences(clients, now)[0]
 
 
@@ -366,9 +365,9 @@ class JobKind(StrEnum):
     PROGRAM = "program"
     """Command that runs in the background."""
     TASK = "task"
-    """MCP task: a call that outlives its request."""
+    """MCP task, which is a call that continues after its request."""
     CALL = "call"
-    """Call that was requested as a job; its output is kept."""
+    """Call that was requested as a job. Its output is stored."""
 
 
 class JobState(StrEnum):
@@ -382,11 +381,11 @@ class JobState(StrEnum):
     KILLED = "killed"
     CANCELLED = "cancelled"
     LEFT = "stopped waiting"
-    """Cancelled, and its code still runs."""
+    """The job is cancelled, but its code still runs."""
 
     @property
     def is_final(self) -> bool:
-        """True for a state that a job never leaves."""
+        """True if a job in this state has ended."""
         return self not in (JobState.QUEUED, JobState.RUNNING, JobState.WAITING)
 
 
@@ -394,38 +393,38 @@ class MadeFile(Struct, frozen=True):
     """File that a call produced."""
 
     name: str
-    """Unique within the job."""
+    """Name of the file, unique within the job."""
     size: int
     """Size in bytes when the job ended."""
 
 
 class JobView(Struct, frozen=True):
-    """Work that outlives its call. Times are Unix seconds."""
+    """Work that continues after its call. Times are Unix seconds."""
 
     id: str
-    """Unique among all jobs of a core."""
+    """Id that is unique among all jobs of a core."""
     kind: JobKind
     server: str
     name: str
-    """Command of a program, or tool of a task or call."""
+    """Command of a program, or name of the tool."""
     peer: str
     """Peer that started the job."""
     state: JobState
     message: str
-    """Status message of a task or call, or how a program ended."""
+    """Status message of a task or call, or the way a program ended."""
     started: float
     ended: float | None = None
     number: int = 0
-    """Number of a program in tool calls and results; 0 for other jobs."""
+    """Number of a program, which tools use. 0 for other jobs."""
     pid: int = 0
     size: int = 0
-    """Bytes of output when this snapshot was taken."""
+    """Size of the output in bytes at the time of this snapshot."""
     file: str = ""
     """Path of the output file."""
     problem: str = ""
-    """Reason why the output file is incomplete; empty if it is complete."""
+    """Reason why the output file is incomplete. Empty if it is complete."""
     made: tuple[MadeFile, ...] = ()
-    """Files that a call produced; empty until the call has ended."""
+    """Files that a call produced. Empty until it has ended."""
     replica: str = ""
     """Replica that runs the job, if several replicas are shown."""
 
@@ -440,10 +439,10 @@ class JobView(Struct, frozen=True):
 
 
 class JobUse(Struct, frozen=True):
-    """Current resource usage of a program and its descendants."""
+    """Present resource usage of a program and its descendants."""
 
     cpu: float | None
-    """Average number of busy processors since the previous measurement; None at the first measurement."""
+    """Average number of busy processors since the previous measurement. None at the first one."""
     memory: int
     """Resident memory in bytes."""
     processes: int
@@ -458,15 +457,15 @@ class JobOutput(Struct, frozen=True):
     end: int
     """Offset of the next part."""
     is_last: bool
-    """True if no more output follows."""
+    """True if no output follows."""
 
 
 OWN_BITS: Final = 32
-"""Bits that hold a number within one core. The bits above them identify the core if there are several."""
+"""Number of bits for a number within one core. The bits above them identify the core."""
 
 
 class CallbackView(Struct, frozen=True):
-    """A message that a server sends later, once or repeatedly. Times are Unix seconds."""
+    """Message that a server will send later, once or repeatedly. Times are Unix seconds."""
 
     server: str
     id: int
@@ -475,27 +474,27 @@ class CallbackView(Struct, frozen=True):
     repeat_count: int
     fired: int
     due: float | None
-    """Time of the next message; None if the callback is finished or cancelled."""
+    """Time of the next message. None if the callback has ended or was cancelled."""
     peer: str
     """Peer that created the callback."""
     created: float
     last_fired: float | None
     replica: str = ""
-    """Replica that keeps the callback, if several replicas are shown."""
+    """Replica that stores the callback, if several replicas are shown."""
 
     @property
     def own_id(self) -> int:
-        """Number of the callback on the core that keeps it."""
+        """Number of the callback at its core."""
         return self.id & ((1 << OWN_BITS) - 1)
 
     @property
     def is_cancelled(self) -> bool:
-        """True if the callback was cancelled before it had fired `repeat_count` times."""
+        """True if the callback was cancelled before it fired `repeat_count` times."""
         return self.due is None and self.fired < self.repeat_count
 
 
 class StepView(Struct, frozen=True):
-    """Step of a task. `completed` is Unix time, or None while the step is open."""
+    """Step of a task. `completed` is Unix time. None while the step is open."""
 
     id: int
     text: str
@@ -503,7 +502,7 @@ class StepView(Struct, frozen=True):
 
 
 class TodoView(Struct, frozen=True):
-    """Task of a list that a server keeps for its clients. Times are Unix seconds."""
+    """Task in a list that a server stores for its clients. Times are Unix seconds."""
 
     server: str
     id: int
@@ -513,11 +512,11 @@ class TodoView(Struct, frozen=True):
     is_current: bool
     steps: tuple[StepView, ...]
     replica: str = ""
-    """Replica that keeps the task, if several replicas are shown."""
+    """Replica that stores the task, if several replicas are shown."""
 
     @property
     def own_id(self) -> int:
-        """Number of the task on the core that keeps it."""
+        """Number of the task at its core."""
         return self.id & ((1 << OWN_BITS) - 1)
 
     @property
@@ -527,7 +526,7 @@ class TodoView(Struct, frozen=True):
 
 
 class PlanView(Struct, frozen=True):
-    """Active or latest plan of one session. `since` is ISO 8601, `file` an absolute path."""
+    """Active or latest plan of a session. `since` is in ISO 8601 format, `file` is an absolute path."""
 
     server: str
     goal: str
@@ -535,7 +534,7 @@ class PlanView(Struct, frozen=True):
     since: str
     is_active: bool
     replica: str = ""
-    """Replica that keeps the plan, if several replicas are shown."""
+    """Replica that stores the plan, if several replicas are shown."""
     session: str = ""
     """Key of the session."""
     client: str = ""
@@ -543,22 +542,22 @@ class PlanView(Struct, frozen=True):
 
 
 class WorkView(Struct, frozen=True):
-    """Version numbers of the work lists, and the few values that are small enough to be included.
+    """Versions of the work lists, and values that are small enough to be included.
 
-    Each version increases with every change of its list.
+    A version increases with every change of its list.
     """
 
     jobs_version: int = 0
     running_jobs: int = 0
     callbacks_version: int = 0
     next_callback: float | None = None
-    """Unix time of the next callback; None if no callback is scheduled."""
+    """Unix time of the next callback. None if none is scheduled."""
     todo_version: int = 0
     plans: tuple[PlanView, ...] = ()
 
     @property
     def is_planning(self) -> bool:
-        """True if any session is in plan mode, so that some of its tools are withheld."""
+        """True if a session is in plan mode, in which some of its tools are withheld."""
         return any(plan.is_active for plan in self.plans)
 
 
@@ -570,29 +569,30 @@ class CoreView:
     clients: tuple[ClientView, ...]
     protection: Protection
     api_key: str = ""
-    """API key in clear text; a front end must mask it."""
+    """API key in clear text. A front end must mask it."""
     api_key_header: str = "X-API-Key"
     capture_path: str = ""
     capture_failing: str = ""
-    """Reason why frames cannot be written to the capture now; empty if they can."""
+    """Reason why frames cannot be written to the capture. Empty if they can."""
     capture_grows: bool = False
-    """True if another process is writing the capture that is shown."""
+    """True if another process still writes the capture that is shown."""
     can_hold: bool = False
-    """True if messages can be held although no server is hosted, because they pass a tap."""
+    """True if messages can be held although no server is hosted, because the link is to a tap."""
     stuck: Stuck | None = None
     questions_version: int = 0
-    """Increases when a question arrives or ends."""
+    """Number that increases when a question arrives or ends."""
     roots: tuple[str, ...] = ()
     """URIs of the folders that the desk offers to upstream servers as its roots."""
     work: WorkView = field(default_factory=WorkView)
     """State of background work: jobs, callbacks, task lists and plans."""
     gone: str = ""
-    """Reason why a core in another process is no longer reachable; the view is its last state. Empty while
-    it is reachable."""
+    """Reason why a core in another process cannot be reached; this view is its last state. Empty if
+    it can.
+    """
     silent_s: int = 0
-    """Seconds since a core in another process last answered; 0 while it answers."""
+    """Seconds since a core in another process last answered. 0 while it answers."""
     replicas: tuple[ReplicaView, ...] = ()
-    """Replicas that this view combines, by name; empty if there is only one core."""
+    """Replicas in this view, by name. Empty if there is only one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -606,21 +606,21 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """Result of a call: exactly one of `result` and `error` is set.
+    """Result of a call. Exactly one of `result` and `error` is set.
 
-    `error` is a JSON-RPC error object. A cancelled call has an error that reports the cancellation.
+    `error` is a JSON-RPC error object. For a cancelled call it says that the call was cancelled.
     """
 
     result: dict[str, Any] | None
     error: dict[str, Any] | None
     raw: bytes
-    """Response frame as received; empty if no response arrived."""
+    """Response frame as received. Empty if no response arrived."""
     elapsed_s: float
     cancelled: bool = False
 
 
 def schema_failures(schema: dict[str, Any], value: Any, limit: int) -> list[SchemaFailure]:
-    """Return up to `limit` errors of a value; none if it is valid or the schema cannot be used."""
+    """Return up to `limit` violations of a schema. Empty if the schema itself is invalid."""
     try:
         return compile_schema(schema).failures(value, limit)
     except SchemaError:

@@ -1,4 +1,4 @@
-"""Waiting for another process, which is forbidden on threads that run an event loop."""
+"""Waiting for another process. It is forbidden on threads that run an event loop."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 WAIT_S = 2.0
-"""Seconds a worker thread waits for an answer of another process."""
+"""Seconds that a worker thread waits for an answer from another process."""
 
 
 def is_on_event_loop() -> bool:
-    """Return True on a thread that is running an event loop, such as the UI thread."""
+    """Return True if this thread runs an event loop. The UI thread does."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -21,13 +21,13 @@ def is_on_event_loop() -> bool:
 
 
 def refuse_on_event_loop() -> None:
-    """Raises: RuntimeError on a thread that is running an event loop, where waiting would be a bug."""
+    """Raise RuntimeError on a thread that runs an event loop, because waiting there would be a bug."""
     if is_on_event_loop():
         raise RuntimeError("a thread that runs an event loop must not wait for another process")
 
 
 def result_of(asked: Future[Result], seconds: float = WAIT_S) -> Result:
-    """Return the result of a future. Call it on a worker thread.
+    """Wait for a future and return its result. Call it on a worker thread.
 
     Raises: TimeoutError; RuntimeError on a thread that runs an event loop; the exception of the future.
     """

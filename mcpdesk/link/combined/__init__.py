@@ -1,1 +1,1 @@
-"""Several cores in one front end: how they are found and reached, and how their views are merged."""
+"""Several cores in one front end: find them, connect to them, and merge their views."""

@@ -1,9 +1,9 @@
-"""Link to several cores at once: one front end for all replicas.
+"""Link to several cores at once, so that one front end shows all replicas.
 
-Each core has its own `core_copy.CoreCopy`. All copies share one `CopyRoom`, so that their numbers never
-collide and their frames form one traffic. A server that several replicas have is shown as one server;
-requests to it go to one of these replicas for as long as that replica lives. A replica that ends is reported
-in one notice, and its rows stay. A `ReplicaSource` knows where replicas are found and how they are reached.
+Each core has a copy, `core_copy.CoreCopy`. All copies share a `CopyRoom`: their numbers are unique, and their
+frames form one list of traffic. If several replicas have a server of the same name, it is shown once.
+Requests to it go to one of these replicas for as long as it lives. When a replica ends, a notice reports it,
+and its rows remain. A `ReplicaSource` finds replicas and connects to them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ LOOK_S = 1.0
 FIRST_S = 10.0
 """Seconds within which the first replica must send its state."""
 LENIENT_S = 6.0
-"""Seconds a replica has to be found again after the source could not be reached."""
+"""Seconds after an outage of the source in which a replica may be missing without counting as ended."""
 MOST_FORMER: Final = 8
 """Maximum number of ended replicas that are still shown."""
 _log = logging.getLogger(__name__)
@@ -77,16 +77,15 @@ Result = TypeVar("Result")
 
 
 class CombinedLink(Link):
-    """Implements `Link` for any number of cores."""
+    """Link to any number of cores."""
 
     is_elsewhere = True
 
     def __init__(self, source: ReplicaSource, people: int = 1) -> None:
-        """Join the replicas that are found, and wait until the first one sends its state.
+        """Connect to the replicas, and wait until the first one has sent its state.
 
-        If `people`, the number of viewers, is 0, join no replica and do not wait; `attend` adds viewers
-        later.
-        Raises: DeskUserError if no replica sends its state in time.
+        With `people=0` (no viewers), connect to no replica until `attend` adds viewers. Raises: DeskUserError
+        if no replica sends its state in time.
         """
         self.source = source
         self._people = people
@@ -94,21 +93,19 @@ class CombinedLink(Link):
         self.journal = self.room.journal
         self.traffic = self.room.traffic
         self._members: tuple[Member, ...] = ()
-        """Living replicas in the order of their names, then ended ones."""
+        """Living replicas in the order of their names, followed by ended ones."""
         self._unreadable: dict[str, ReplicaView] = {}
-        """Replicas of another version of mcpdesk, by key."""
+        """Replicas that run another version of mcpdesk, by key."""
         self._lenient_until = 0.0
-        """Monotonic time until which no replica counts as ended, because the source was unreachable until
-        recently."""
+        """Monotonic time until which no missing replica counts as ended."""
         self._trouble = ""
-        """Reason why the source of replicas cannot be reached; empty if it can."""
+        """Reason why the source cannot be reached. Empty if it can."""
         self._serving: dict[str, CoreCopy] = {}
-        """Replica that answers requests for a server, by server name."""
+        """Replica that receives the requests for a server, by name of the server."""
         self._watched: dict[str, set[str]] = {}
-        """URIs of the subscribed resources, by server name."""
+        """URIs of subscribed resources, by name of the server."""
         self._wanted: dict[object, tuple[str, tuple[Any, ...]]] = {}
-        """Holds, faults and captured answers that were set here. They are also sent to replicas that join
-        later."""
+        """Holds, faults and recorded answers that this desk set. Replicas that join later receive them."""
         self._counts: dict[str, tuple[object, int]] = {}
         self._comparison = OfferComparison(self.journal.notify)
         self._kept: tuple[object, CoreView] | None = None
@@ -126,9 +123,9 @@ class CombinedLink(Link):
         self.room.close()
 
     def attend(self, count: int) -> None:
-        """Add `count`, which may be negative, to the number of viewers.
+        """Change the number of viewers by `count`, which may be negative.
 
-        Without viewers no replica is followed.
+        Without viewers, the link disconnects from all replicas.
         """
         self._people += count
         self.room.call_soon(self._wake.set)
@@ -147,7 +144,7 @@ class CombinedLink(Link):
     # Combined view
 
     def view(self) -> CoreView:
-        """Return the combined view of all replicas; servers with the same name are merged."""
+        """Return a view of all replicas. Servers with the same name are merged."""
         members = self._members
         views = [(member, member.copy.view()) for member in members]
         gone = self._trouble or ("" if any(not view.gone for _, view in views) else "every replica has ended")
@@ -181,7 +178,7 @@ class CombinedLink(Link):
 
     @property
     def reports_changes(self) -> bool:
-        """Always False: replicas appear, end and fall silent without a message."""
+        """Always False, because a replica can appear, end or hang without a message."""
         return False
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
@@ -189,13 +186,13 @@ class CombinedLink(Link):
         return self.room.changes.listen(listener)
 
     def busy(self) -> tuple[str, ...]:
-        """Return the running calls of this front end; other work continues without it."""
+        """Return the running calls of this front end, which quitting would interrupt."""
         return tuple(
             f"{said} on {member.copy.title}" for member in self._members for said in member.copy.busy()
         )
 
     def _count(self, name: str, versions: object) -> int:
-        """Return a number that increases whenever the versions have changed."""
+        """Return a number that increases whenever `versions` differs from the previous call."""
         kept, count = self._counts.get(name, (None, 0))
         if kept != versions:
             count += 1
@@ -228,7 +225,7 @@ class CombinedLink(Link):
     # Choice of a replica
 
     def _living(self, server: str = "") -> list[CoreCopy]:
-        """Return copies of the living replicas, or of those that have a server."""
+        """Return the copies of all living replicas, or of those that have a server."""
         return [
             member.copy
             for member in self._members
@@ -236,7 +233,9 @@ class CombinedLink(Link):
         ]
 
     def _copy_for(self, server: str) -> CoreCopy | None:
-        """Return the replica that answers for a server: the same one as long as it lives and answers."""
+        """Return the replica for requests to a server. It changes only if the replica ends or stops
+        answering.
+        """
         with self._lock:
             before = self._serving.get(server)
             living = self._living(server)
@@ -253,7 +252,7 @@ class CombinedLink(Link):
         return chosen
 
     def _asked(self, server: str) -> CoreCopy:
-        """Raises: DeskUserError if no replica has the server."""
+        """Return the replica for requests to a server. Raises: DeskUserError if none has it."""
         copy = self._copy_for(server)
         if copy is None:
             raise DeskUserError(f"No replica has a server {server!r}.")
@@ -269,12 +268,12 @@ class CombinedLink(Link):
     # Servers
 
     def catalogue(self, server: str) -> Catalogue:
-        """Return the catalogue from the replica that answers for the server."""
+        """Return the catalogue of the replica that serves the requests."""
         copy = self._copy_for(server)
         return super().catalogue(server) if copy is None else copy.catalogue(server)
 
     def validate(self, server: str, tool: str, arguments: Any) -> list[SchemaFailure]:
-        """Check arguments in this process, with the schema in the catalogue."""
+        """Check arguments in this process, against the schema in the catalogue."""
         copy = self._copy_for(server)
         return [] if copy is None else copy.validate(server, tool, arguments)
 
@@ -284,9 +283,9 @@ class CombinedLink(Link):
             copy.reload(server)
 
     def untrusted(self, text: str) -> Future[UntrustedFile | None]:
-        """Return the first file that a replica does not trust.
+        """Return the first configuration file that a replica does not trust yet.
 
-        Files with other contents are refused when added.
+        The replicas may have different files; `add_server` then refuses.
         """
         return all_of(
             [copy.untrusted(text) for copy in self._living()], lambda found: next(filter(None, found), None)
@@ -307,7 +306,7 @@ class CombinedLink(Link):
             copy.speak(server, revision)
 
     def log_in(self, server: str) -> None:
-        """Log in on the replica that answers for the server."""
+        """Log in on the replica that serves the requests."""
         if (copy := self._copy_for(server)) is not None:
             copy.log_in(server)
 
@@ -327,7 +326,7 @@ class CombinedLink(Link):
         return self._asked(server).request(server, method, params)
 
     def give_token(self, server: str, text: str, needs: Collection[str] = ()) -> Future[tuple[str, ...]]:
-        """Call as the subject of a token on every replica."""
+        """Use a token for the calls to a server, on every replica."""
         return all_of([copy.give_token(server, text, needs) for copy in self._living(server)], union)
 
     def drop_token(self, server: str) -> None:
@@ -344,7 +343,7 @@ class CombinedLink(Link):
         return all_of([copy.choose_roots(texts) for copy in self._living()], any)
 
     def sign_in_link(self) -> Future[str]:
-        """Return the dashboard URL of one replica; its dashboard shows all of them."""
+        """Return the dashboard URL of one replica. Its dashboard shows all replicas."""
         living = self._living()
         return living[0].sign_in_link() if living else super().sign_in_link()
 
@@ -353,7 +352,7 @@ class CombinedLink(Link):
         return all_of([copy.sign_out_browsers() for copy in self._living()], sum)
 
     def watch(self, server: str, uri: str) -> None:
-        """Subscribe to a resource on the replica that answers for the server."""
+        """Subscribe to a resource on the replica that serves the requests."""
         copy = self._copy_for(server)
         self._watched.setdefault(server, set()).add(uri)
         if copy is not None:
@@ -381,19 +380,19 @@ class CombinedLink(Link):
         return self._question_numbers.merged(own, seen)
 
     def answer(self, question: int, answers: Sequence[Answer], by: str = "desk") -> Future[bool]:
-        """Answer on the replica that asks."""
+        """Answer a question on the replica that asked it."""
         question = self._question_numbers.actual(question)
         copy = self._copy_of(question)
         return super().answer(question, answers, by) if copy is None else copy.answer(question, answers, by)
 
     def decline(self, question: int, reason: str = "", by: str = "desk") -> Future[bool]:
-        """Decline on the replica that asks."""
+        """Decline a question on the replica that asked it."""
         question = self._question_numbers.actual(question)
         copy = self._copy_of(question)
         return super().decline(question, reason, by) if copy is None else copy.decline(question, reason, by)
 
     def cancel_question(self, question: int, by: str = "desk") -> Future[bool]:
-        """Cancel on the replica that asks."""
+        """Cancel a question on the replica that asked it."""
         question = self._question_numbers.actual(question)
         copy = self._copy_of(question)
         return super().cancel_question(question, by) if copy is None else copy.cancel_question(question, by)
@@ -401,18 +400,18 @@ class CombinedLink(Link):
     # Policies
 
     def choose_policy(self, server: str, tool: str, policy: Policy) -> None:
-        """Set the policy of a tool: on one replica if replicas share their state, otherwise on each."""
+        """Set the policy of a tool on every replica, or on one if replicas share their state."""
         copy = self._copy_for(server)
         shared = [] if copy is None else [copy]
         for each in shared if self.source.shares_state else self._living(server):
             each.choose_policy(server, tool, policy)
 
     def grants(self) -> tuple[GrantView, ...]:
-        """Return the grants of all replicas without duplicates."""
+        """Return the approvals of all replicas without duplicates."""
         return merged_grants(grant for copy in self._living() for grant in copy.grants())
 
     def revoke(self, grant: GrantView) -> None:
-        """Require approval again on every replica."""
+        """Withdraw an approval on every replica."""
         for copy in self._living(grant.server):
             copy.revoke(grant)
 
@@ -423,7 +422,7 @@ class CombinedLink(Link):
         return merged_jobs(*self._kept_by(CoreCopy.jobs))
 
     def usage(self) -> Mapping[str, JobUse]:
-        """Return resource usage of running programs on the replicas that answer in time."""
+        """Return resource usage of running programs. Replicas that do not answer in time are left out."""
         refuse_on_event_loop()
         asked = {copy: copy.ask("usage") for copy in self._living()}
         wait(asked.values(), WAIT_S)
@@ -449,12 +448,12 @@ class CombinedLink(Link):
         return merged_callbacks((*living, *former))
 
     def fire_callback(self, server: str, number: int) -> None:
-        """Fire a callback on the replica that keeps it."""
+        """Fire a callback on the replica that stores it."""
         if (copy := self._copy_of(number)) is not None:
             copy.fire_callback(server, number)
 
     def cancel_callback(self, server: str, number: int) -> None:
-        """Cancel a callback on the replica that keeps it."""
+        """Cancel a callback on the replica that stores it."""
         if (copy := self._copy_of(number)) is not None:
             copy.cancel_callback(server, number)
 
@@ -469,7 +468,7 @@ class CombinedLink(Link):
         return None if copy is None else copy.plan_text(server, session)
 
     def end_plan(self, server: str, session: str) -> None:
-        """End the plan mode of a session on the first replica that has its plan."""
+        """End the plan mode of a session on the first replica that has the plan."""
         if (copy := self._planning(server, session)) is not None:
             copy.end_plan(server, session)
 
@@ -482,7 +481,7 @@ class CombinedLink(Link):
     def _kept_by(
         self, snapshot: Callable[[CoreCopy], tuple[Result, ...]]
     ) -> tuple[list[Result], list[Result]]:
-        """Return a snapshot of the living replicas, and of the ended ones."""
+        """Return a snapshot of all living replicas, and one of all ended replicas."""
         living, former = list[Result](), list[Result]()
         for member in self._members:
             (former if member.is_over else living).extend(snapshot(member.copy))
@@ -511,15 +510,15 @@ class CombinedLink(Link):
         return merged_holds([copy.held() for copy in self._living()])
 
     def hold(self, rule: str, ways: Ways) -> Future[bool]:
-        """Set the hold rule on every replica, including those that join later."""
+        """Set the hold rule on every replica, now and later."""
         return self._want("hold", "hold", rule, ways)
 
     def set_faults(self, text: str) -> Future[bool]:
-        """Set fault rules on every replica, including those that join later."""
+        """Set fault rules on every replica, now and later."""
         return self._want("faults", "set_faults", text)
 
     def can(self, what: CannedCall, answer: str) -> Future[bool]:
-        """Answer such requests with a captured answer on every replica, including those that join later."""
+        """Answer all such requests with a recorded answer on every replica, now and later."""
         return self._want(what, "can", what, answer)
 
     def let_go(self, number: int, how: Verdict, text: str = "") -> Future[bool]:
@@ -533,7 +532,7 @@ class CombinedLink(Link):
         return super().delay(number, seconds) if copy is None else copy.delay(number, seconds)
 
     def _want(self, key: object, method: str, *arguments: Any) -> Future[bool]:
-        """Send an intent to all replicas; unless one refuses it, keep it for replicas that join later."""
+        """Call a method on all replicas. If none refuses, also call it on replicas that join later."""
         done = all_of([getattr(copy, method)(*arguments) for copy in self._living()], all)
 
         def remember(done: Future[bool]) -> None:
@@ -546,7 +545,7 @@ class CombinedLink(Link):
     # Log
 
     def logs(self, after: int = -1) -> list[LogLine]:
-        """Return log lines of all replicas, in order of arrival."""
+        """Return log lines of all replicas in the order in which they arrived."""
         return self.journal.lines(after)
 
     def notices(self, after: int = -1) -> list[Notice]:
@@ -593,7 +592,7 @@ class CombinedLink(Link):
             member = known.get(each.key)
             if member is None:
                 self._join(each)
-            elif member.following is None and not member.is_refused:  # disconnected, or wrongly ended
+            elif member.following is None and not member.is_refused:  # lost, or ended by mistake
                 member.is_paused = member.has_left = False
                 member.following = asyncio.create_task(self._follow(member))
         if self.source.knows_the_ended and time.monotonic() >= self._lenient_until:
@@ -603,7 +602,7 @@ class CombinedLink(Link):
                     member.cancel()
 
     def _pause(self) -> None:
-        """Disconnect from every replica for now."""
+        """Disconnect from all replicas until there are viewers again."""
         for member in self._members:
             if member.following is not None:
                 member.is_paused = True
@@ -629,7 +628,7 @@ class CombinedLink(Link):
         ended, copy, severity = "has ended", member.copy, Severity.ERROR
         try:
             copy.core, wire = await member.found.join()
-            self.room.loop.call_soon(self._tell_wishes, copy)  # once it is followed
+            self.room.loop.call_soon(self._tell_wishes, copy)  # once `follow` has begun
             self.room.loop.call_later(LOOK_S, lambda: self._arrange(self._members))
             await copy.follow(wire)
         except asyncio.CancelledError:
@@ -647,16 +646,16 @@ class CombinedLink(Link):
             member.ended = time.monotonic()
             was_shown = copy.shown.is_set()
             copy.lose(ended, is_news=was_shown and not member.is_paused, severity=severity)
-            # A replica that never sent its state is joined again.
+            # If a replica never sent its state, forget it; the next search connects again.
             self._arrange([each for each in self._members if was_shown or each is not member])
 
     def _tell_wishes(self, copy: CoreCopy) -> None:
-        """Send the remembered intents to a replica that has just joined."""
+        """Call the remembered methods on a replica that has just joined."""
         for method, arguments in list(self._wanted.values()):
             getattr(copy, method)(*arguments)
 
     def _arrange(self, members: Iterable[Member]) -> None:
-        """Sort the replicas, and forget the oldest ended ones beyond `MOST_FORMER`."""
+        """Sort the replicas. Of the ended ones, keep the last `MOST_FORMER`."""
         every = list(members)
         living = [member for member in every if not member.is_over]
         former = [member for member in every if member.is_over][-MOST_FORMER:]

@@ -1,4 +1,4 @@
-"""Pure functions that merge the views of several cores."""
+"""Functions that merge the views of several cores."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ _GRAVEST: Final = (
     Protection.STARTING,
     Protection.OFFLINE,
 )
-"""Protection levels, least protected first; the merged view shows the first one found."""
+"""Protection levels, least protected first. A merged view has the first level that a replica has."""
 Kept = TypeVar("Kept")
 LASTING: Final = 3
-"""Number of consecutive comparisons after which a difference is reported. Replicas reload a folder at
-different times, so short differences are normal."""
+"""Number of comparisons in a row that must find a difference before it is reported. Replicas reload a folder
+at different times, so short differences are normal.
+"""
 
 
 def merged_view(
@@ -54,7 +55,7 @@ def merged_view(
     questions_version: int,
     gone: str,
 ) -> CoreView:
-    """Return one view of all replicas. `living` are views of living replicas with their names."""
+    """Merge the views of all replicas. `living` has the views of living replicas with their names."""
     views = [view for _, view in living]
     first = next(iter(views), CoreView((), (), Protection.OFFLINE))
     clients = [client for view in (*former, *views) for client in view.clients]
@@ -78,9 +79,9 @@ def merged_view(
 
 
 def merged_work(living: Sequence[WorkView], former: Sequence[WorkView], versions: Sequence[int]) -> WorkView:
-    """Return the combined state of background work.
+    """Merge the state of background work.
 
-    `versions` are those of jobs, callbacks and task lists.
+    `versions` are the versions of the merged jobs, callbacks and task lists.
     """
     due = [work.next_callback for work in living if work.next_callback is not None]
     plans = [plan for work in (*living, *former) for plan in work.plans]
@@ -95,9 +96,9 @@ def merged_work(living: Sequence[WorkView], former: Sequence[WorkView], versions
 
 
 def merged_questions(own: Iterable[Question], seen: Iterable[Question]) -> tuple[Question, ...]:
-    """Return waiting questions, oldest first, then ended ones, newest first, without duplicates.
+    """Merge questions without duplicates: waiting ones, oldest first, then ended ones, newest first.
 
-    `own` are questions from the replicas that ask them, `seen` copies on other replicas.
+    `own` are questions of the replicas that asked them. `seen` are copies on other replicas.
     """
     every = list(_distinct((*own, *seen), lambda one: one.origin or one.id))
     waiting = [one for one in every if one.state is QuestionState.WAITING]
@@ -109,33 +110,33 @@ def merged_questions(own: Iterable[Question], seen: Iterable[Question]) -> tuple
 
 
 def merged_jobs(living: Iterable[JobView], former: Iterable[JobView]) -> tuple[JobView, ...]:
-    """Return jobs without duplicates.
+    """Merge jobs without duplicates.
 
-    A job of a replica that has ended is shown as killed, unless a living replica has it.
+    A job that only an ended replica has is shown as killed.
     """
     every = _distinct([*living, *map(_ended_job, former)], lambda job: job.id)
     return tuple(sorted(every, key=lambda job: job.started))
 
 
 def merged_callbacks(kept: Iterable[CallbackView]) -> tuple[CallbackView, ...]:
-    """Return callbacks without duplicates."""
+    """Merge callbacks without duplicates."""
     every = _distinct(kept, lambda each: (each.server, each.id & OWN, each.created))
     return tuple(sorted(every, key=lambda each: each.created))
 
 
 def merged_todo(kept: Iterable[TodoView]) -> tuple[TodoView, ...]:
-    """Return tasks without duplicates."""
+    """Merge tasks without duplicates."""
     return tuple(_distinct(kept, lambda each: (each.server, each.id & OWN, each.created)))
 
 
 def merged_grants(grants: Iterable[GrantView]) -> tuple[GrantView, ...]:
-    """Return grants without duplicates, newest first."""
+    """Merge approvals without duplicates, newest first."""
     every = sorted(grants, key=lambda grant: -grant.granted)
     return tuple(_distinct(every, lambda grant: (grant.server, grant.tool, grant.peer)))
 
 
 def merged_holds(views: Sequence[HoldView]) -> HoldView:
-    """Return the hold rule and all held messages, oldest first."""
+    """Merge the held messages, oldest first, with the hold rule."""
     ruling = next((view for view in views if view.rule), HoldView())
     return HoldView(
         ruling.rule,
@@ -148,10 +149,10 @@ def merged_holds(views: Sequence[HoldView]) -> HoldView:
 
 
 class Offer:
-    """The properties of a server on one replica that can differ between replicas."""
+    """Properties of a server that may differ between replicas."""
 
     def __init__(self, version: str, catalogue: Catalogue, folder: str) -> None:
-        """`folder` is a digest of the server's files; empty if unknown."""
+        """`folder` is a digest of the server's files. Empty if it is unknown."""
         self.version = version
         self.items = len(catalogue.items)
         definitions = sorted(
@@ -165,7 +166,7 @@ class Offer:
 
 
 def difference(offers: Mapping[str, Offer]) -> str:
-    """Describe what each group of replicas offers of one server; empty if all offer the same."""
+    """Describe how replicas differ in what they offer of one server. Empty if they do not differ."""
     alike = defaultdict[str, list[str]](list)
     for replica, offer in offers.items():
         alike[offer.digest].append(replica)
@@ -176,22 +177,22 @@ def difference(offers: Mapping[str, Offer]) -> str:
 
 
 class OfferComparison:
-    """Differences between the offers of replicas, reported once they have persisted."""
+    """Comparison of what the replicas offer. A difference is reported when it has lasted for a while."""
 
     def __init__(self, notify: Callable[[str, Severity, str], object]) -> None:
         self.version = 0
-        """Increases with each change of a reported difference."""
+        """Number that increases with every change of a reported difference."""
         self._notify = notify
         self._differing: dict[str, tuple[str, int]] = {}
-        """Difference of each server, and the number of consecutive comparisons that found it."""
+        """Difference of each server, with the number of comparisons in a row that found it."""
 
     def problem(self, server: str) -> str:
-        """Return a sentence about a persistent difference of a server; empty if there is none."""
+        """Return a sentence about a lasting difference of a server. Empty if there is none."""
         text, lasted = self._differing.get(server, ("", 0))
         return text if lasted >= LASTING else ""
 
     def compare(self, offers: Mapping[str, Mapping[str, Offer]]) -> None:
-        """Compare the current offers, by server and replica."""
+        """Compare what the replicas offer now. `offers` is by server, then by replica."""
         for name in dict.fromkeys((*self._differing, *offers)):
             current = difference(offers.get(name, {}))
             before, lasted = self._differing.pop(name, ("", 0))
@@ -216,7 +217,7 @@ def _plan(plan: PlanView) -> Hashable:
 
 
 def _distinct(values: Iterable[Kept], key: Callable[[Kept], Hashable]) -> Iterable[Kept]:
-    """Return the first value of each key, in order."""
+    """Return the first value for each key, in order."""
     found = dict[Hashable, Kept]()
     for value in values:
         found.setdefault(key(value), value)

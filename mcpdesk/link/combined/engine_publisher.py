@@ -1,8 +1,10 @@
-"""Publishes a core to desks over the engine and carries out their requests: the replica's side.
+"""Side of a replica in the connection between desks and replicas through the engine.
 
-It reads one stream, and writes to another only while desks are present, in batches that every desk reads. The
-stream is bounded in bytes: a desk that is too slow misses the oldest entries, and detects that by their
-numbers. All of it runs on a separate thread, so that a stuck core can still be inspected.
+The engine is the Redis-compatible store that all replicas share. The publisher reads requests from one
+stream. It writes changes of the core to another, but only while desks are present; all desks read the same
+entries. The number of bytes in this stream is limited: a desk that reads too slowly misses the oldest entries
+and detects this by their numbers. Everything runs on a separate thread, so that a stuck core can be
+inspected.
 """
 
 from __future__ import annotations
@@ -41,23 +43,23 @@ from mcpdesk.storage.shared.engine import Engine, EngineAway
 LOOK_S = 0.05
 """Seconds between two reads of the traffic while a desk is present."""
 STATE_S = 0.2
-"""Seconds between two reads of the rest of the state."""
+"""Seconds between two reads of the state other than traffic."""
 PAUSE_S = 0.25
 """Seconds between two attempts while the engine is unreachable."""
 ENTRY_BYTES: Final = 256 << 10
-"""Maximum bytes of messages in one entry, unless a single message is larger."""
+"""Maximum size in bytes of one entry. An entry with a single message may be larger."""
 STREAM_BYTES: Final = 8 << 20
-"""Bytes of the newest entries that stay in the engine."""
+"""Size in bytes of the newest entries that are kept in the engine."""
 PAST_FRAMES, PAST_LINES = 2_000, 1_000
-"""Past frames and log lines that a desk receives when it joins."""
+"""Number of past frames, and of log lines, that a desk receives when it joins."""
 MOST_WAITING = 1_000
-"""Maximum unanswered requests of one desk; further ones are ignored."""
+"""Maximum number of unanswered requests of one desk. Further ones are ignored."""
 _log = logging.getLogger(__name__)
 _of_desk: msgspec.msgpack.Decoder[FromScreen] = msgspec.msgpack.Decoder(FromScreen)
 
 
 class EnginePublisher:
-    """Context manager that serves desks over the engine."""
+    """Context manager that publishes a core to desks through the engine."""
 
     def __init__(
         self,
@@ -71,7 +73,7 @@ class EnginePublisher:
     ) -> None:
         """Create a publisher.
 
-        `make_link` takes the number of viewers of the link: 0 for the link that all desks share.
+        `make_link` creates a link with a number of viewers. It is 0 for the link that all desks share.
         """
         self._place = url, name
         self._replica = replica
@@ -86,7 +88,7 @@ class EnginePublisher:
         self._wake = asyncio.Event()
         self._state_due = 0.0
         self._strangers: set[str] = set()
-        """Desks that sent requests without having joined. They are asked to join again."""
+        """Desks that sent a request but are not known here. They will be asked to join again."""
         self._entries = _Entries()
 
     def __enter__(self) -> EnginePublisher:
@@ -94,7 +96,7 @@ class EnginePublisher:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        with suppress(RuntimeError):  # already ended
+        with suppress(RuntimeError):  # the loop has already ended
             self._loop.call_soon_threadsafe(self._stop)
         self._thread.join(DESK_S)
 
@@ -121,7 +123,7 @@ class EnginePublisher:
             await self._engine.close()
 
     async def _listen(self) -> None:
-        """Handle messages of desks from now on."""
+        """Handle messages of desks until cancelled."""
         key, last = asks_key(self._engine, self._replica), "0-0"
         while True:
             try:
@@ -140,7 +142,7 @@ class EnginePublisher:
             self._forget_silent()
 
     def _take(self, name: str, message: bytes) -> None:
-        """Carry out a request of a desk. Raises: ValueError, MsgspecError."""
+        """Handle one message of a desk. Raises: ValueError, MsgspecError."""
         desk = self._desks.get(name)
         if isinstance(_of_desk.decode(message), Join):
             if desk is None:
@@ -156,11 +158,11 @@ class EnginePublisher:
         self._awake()
 
     def _awake(self) -> None:
-        with suppress(RuntimeError):  # closed
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._wake.set)
 
     def _forget_silent(self) -> None:
-        """Remove desks that have disconnected, and stop publishing if none is left."""
+        """Remove desks that no longer send messages. Without desks, stop publishing."""
         now = time.monotonic()
         for name, desk in list(self._desks.items()):
             if now - desk.heard > DESK_S:
@@ -171,7 +173,7 @@ class EnginePublisher:
             self._link = self._news = None
 
     async def _tell(self) -> None:
-        """Write news while desks are present."""
+        """Write changes of the core while desks are present."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S if self._desks else None):
@@ -185,7 +187,7 @@ class EnginePublisher:
             await self._write()
 
     def _look(self) -> None:
-        """Collect entries for all desks, and for each."""
+        """Collect entries for all desks and for single desks."""
         for name in self._strangers:
             self._entries.add(name, {AGAIN: b"1"})
         self._strangers.clear()
@@ -202,7 +204,7 @@ class EnginePublisher:
                 self._news.begin_again()
                 self._state_due = 0.0
         calls = {name: desk.visit.call_news() for name, desk in self._desks.items()}
-        # An outcome is sent after its frames, because the screen looks for them at once.
+        # Send frames before an outcome, because the screen then looks for the frames.
         self._news.send_traffic()
         self._send_state(self._news)
         for name, desk in self._desks.items():
@@ -217,13 +219,13 @@ class EnginePublisher:
             news.send_state()
 
     def _put(self, message: Struct, desk: str = "") -> None:
-        """Append a message for one desk, or for all."""
+        """Add a message for one desk, or for all desks."""
         self._entries.put(desk, framed(message if self._mask is None else self._mask.masked(message)))
 
     async def _write(self) -> None:
-        """Write the entries and trim the stream.
+        """Write the entries, and trim the stream.
 
-        Entries that cannot be written are lost; desks notice that by the numbers.
+        Entries that cannot be written are lost. Desks notice the gap in the numbers.
         """
         key = news_key(self._engine, self._replica)
         for fields in self._entries.take():
@@ -248,17 +250,17 @@ class _Desk:
         self.visit = visit
         self.heard = time.monotonic()
         self.is_new = True
-        """True until the desk has been sent the state."""
+        """True until the state has been sent to the desk."""
 
 
 class _Entries:
-    """Entries to be written, and the sizes of written ones."""
+    """Entries that wait to be written, and sizes of those that were written."""
 
     def __init__(self) -> None:
         self.oldest = ""
-        """Id of the oldest entry to keep."""
+        """Id of the oldest entry that the stream must keep."""
         self._written: deque[tuple[str, int]] = deque()
-        """Ids and sizes in bytes of the entries to keep."""
+        """Ids and sizes in bytes of the entries that the stream must keep."""
         self._size = 0
         self._due: list[dict[bytes, bytes]] = []
         self._pieces: list[bytes] = []
@@ -267,7 +269,9 @@ class _Entries:
         self._number = 0
 
     def put(self, desk: str, message: bytes) -> None:
-        """Append a message to the last entry if it is for the same desk and not too large."""
+        """Add a message to the last entry if that is for the same desk and not too large, else to a
+        new one.
+        """
         if self._pieces and (desk != self._desk or self._held + len(message) > ENTRY_BYTES):
             self._finish()
         self._desk = desk
@@ -275,12 +279,12 @@ class _Entries:
         self._held += len(message)
 
     def add(self, desk: str, fields: dict[bytes, bytes]) -> None:
-        """Append an entry for one desk."""
+        """Add an entry for one desk."""
         self._finish()
         self._due.append(fields | {DESK: desk.encode()})
 
     def take(self) -> Iterator[dict[bytes, bytes]]:
-        """Yield the entries to be written, numbered, each once."""
+        """Yield the entries to write, with numbers, and remove them."""
         self._finish()
         due, self._due = self._due, []
         for fields in due:
@@ -288,7 +292,7 @@ class _Entries:
             yield fields | {NUMBER: b"%d" % self._number}
 
     def note(self, identifier: str, fields: dict[bytes, bytes]) -> None:
-        """Record that an entry was written, and find the oldest entry to keep."""
+        """Note that an entry was written, and find the oldest entry to keep."""
         size = sum(map(len, fields.values()))
         self._written.append((identifier, size))
         self._size += size

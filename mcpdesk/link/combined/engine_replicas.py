@@ -1,4 +1,7 @@
-"""Replicas of a deployment, found and reached through the engine alone: the desk's side."""
+"""Side of a desk in the connection between desks and replicas through the engine.
+
+The engine is the Redis-compatible store that all replicas share.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,16 @@ from mcpdesk.storage.shared.engine import Engine, EngineAway, shown
 from mcpdesk.version import __version__
 
 GREET_S = 5.0
-"""Seconds within which a replica must send its `Welcome`."""
+"""Seconds in which a replica must send its `Welcome`."""
 PAUSE_S = 0.25
 """Seconds between two attempts while the engine is unreachable."""
 AGAIN_S = 1.0
-"""Minimum seconds between two join messages of a desk."""
+"""Minimum number of seconds between two requests to join the same replica."""
 _welcome = msgspec.msgpack.Decoder(Welcome)
 
 
 class EngineWire:
-    """Implements `Wire` for the streams of one replica."""
+    """Connection to one replica through its streams (implements `Wire`)."""
 
     def __init__(self, engine: Engine, replica: str, desk: str) -> None:
         self._engine = engine
@@ -52,7 +55,7 @@ class EngineWire:
         self._last = "0-0"
         """Id of the last entry that was read."""
         self._number: int | None = None
-        """Number of the next expected entry; None before the first."""
+        """Number of the entry that is expected next. None before the first entry."""
         self._ready: deque[bytes] = deque()
         self._greeting: Welcome | None = None
         self._unsent: list[bytes] = []
@@ -76,7 +79,7 @@ class EngineWire:
         return self._greeting
 
     async def receive(self) -> bytes:
-        """Return the next message; wait while the engine is unreachable."""
+        """Return the next message. While the engine cannot be reached, wait."""
         while not self._ready:
             try:
                 await self._read()
@@ -85,7 +88,7 @@ class EngineWire:
         return self._ready.popleft()
 
     def send(self, message: bytes) -> None:
-        """Send a message soon, together with others."""
+        """Queue a message. It is sent together with others."""
         self._unsent.append(message)
         self._unread += len(message)
         if self._sending is None:
@@ -93,16 +96,16 @@ class EngineWire:
 
     @property
     def unread(self) -> int:
-        """Bytes that were not written to the engine yet."""
+        """Number of bytes that are not written to the engine yet."""
         return self._unread
 
     def close(self) -> None:
-        """Disconnect. The replica notices the missing messages."""
+        """Disconnect. The replica notices that no more messages arrive."""
         if self._sending is not None:
             self._sending.cancel()
 
     async def _read(self) -> None:
-        """Read new entries, or wait for the first one. Raises: EngineAway."""
+        """Read new entries, and wait if there are none. Raises: EngineAway."""
         now = asyncio.get_running_loop().time()
         if self._wants_to_join and now - self._joined_at >= AGAIN_S:
             self._joined_at, self._wants_to_join = now, False
@@ -111,8 +114,8 @@ class EngineWire:
             self._last = identifier
             number = int(fields[NUMBER])
             if self._number is not None and number != self._number:
-                # State and replies may be among the missing entries. Missing frames are counted by their
-                # numbers.
+                # Join again, because state and replies may be among the missing entries. Frame numbers show
+                # how many frames are missing.
                 self._wants_to_join = True
                 self._ready.append(LOST)
             self._number = number + 1
@@ -129,7 +132,7 @@ class EngineWire:
         try:
             while self._unsent:
                 messages, self._unsent, self._unread = b"".join(self._unsent), [], 0
-                with suppress(EngineAway):  # the replica is then shown as silent
+                with suppress(EngineAway):  # the replica then counts as silent
                     await self._engine.run(partial(self._add, messages))
         finally:
             self._sending = None
@@ -143,7 +146,7 @@ class EngineWire:
 
 
 class EngineReplicas:
-    """Implements `ReplicaSource`: every replica with a lease in the engine."""
+    """Finds all replicas that have a lease in the engine (implements `ReplicaSource`)."""
 
     shares_state = True
     knows_the_ended = True
@@ -155,8 +158,7 @@ class EngineReplicas:
         self._desk = os.urandom(6).hex()
         self._engine: Engine | None = None
         self._crowded = frozenset[str]()
-        """Machines that had several replicas at once. Names of replicas there keep their port, also after
-        a restart."""
+        """Machines that have had several replicas at the same time. Replica names there include the port."""
 
     async def look(self) -> list[FoundReplica]:
         """Return the living replicas. Raises: OSError if the engine is unreachable."""
@@ -164,7 +166,7 @@ class EngineReplicas:
             self._engine = Engine(self._url, self._name)
             await self._engine.start()
         try:
-            living = [each for each in await living_replicas(self._engine) if each.url]  # those that listen
+            living = [each for each in await living_replicas(self._engine) if each.url]  # if it listens
         except StorageError as error:
             raise OSError(str(error).removeprefix(f"{self.title} cannot be used: ")) from error
         full = [each.name for each in living]
@@ -174,7 +176,7 @@ class EngineReplicas:
         return [self._found(self._engine, each, name) for each, name in zip(living, names, strict=True)]
 
     async def has_left(self, key: str) -> bool:
-        """Return True if a replica announced its end. False while the engine is unreachable."""
+        """Return True if a replica announced its end. False if the engine cannot be reached."""
         with suppress(StorageError):
             said = None if self._engine is None else await former_replica(self._engine, key)
             return said is not None and said.is_ending
@@ -205,7 +207,7 @@ class EngineReplicas:
 
 
 def short_names(names: Sequence[str], ids: Sequence[str], crowded: Collection[str]) -> list[str]:
-    """Return unique names: without the port, except on `crowded` machines."""
+    """Return unique names. They include the port only on `crowded` machines."""
     hosts = [name.partition(":")[0] for name in names]
     shorter = [name if host in crowded else host for host, name in zip(hosts, names, strict=True)]
     return [
@@ -215,19 +217,19 @@ def short_names(names: Sequence[str], ids: Sequence[str], crowded: Collection[st
 
 
 class OwnAndOtherReplicas:
-    """Implements `ReplicaSource` for the dashboard of a replica: this replica always, and the others."""
+    """Finds this replica and the others, for the dashboard of a replica (implements `ReplicaSource`)."""
 
     shares_state = True
     knows_the_ended = True
 
     def __init__(self, others: EngineReplicas, own: str, path: Callable[[], str]) -> None:
-        """`own` is the id of this replica, and `path` returns its socket."""
+        """`own` is the id of this replica. `path` returns the path of its socket."""
         self.title = others.title
         self._others, self._own, self._path = others, own, path
         self._known: list[FoundReplica] = []
 
     async def look(self) -> list[FoundReplica]:
-        """Return this replica, and the others as they were last known."""
+        """Return this replica and the others. Without the engine, the others are those last known."""
         with suppress(OSError):
             self._known = await self._others.look()
         found = [replace(each, join=self._join) if each.key == self._own else each for each in self._known]

@@ -1,9 +1,9 @@
-"""Streams between desks and replicas in the engine: two bounded streams for each replica.
+"""Streams in the engine through which desks and replicas exchange messages.
 
-One stream has the requests of the desks, which the replica reads. The other has its messages, which every
-desk reads. An entry contains messages as they would be sent over a socket, each with its length prefix.
-Entries for a single desk name the desk. All entries of a replica are numbered, so that a desk detects missing
-ones.
+The engine is the Redis-compatible store that all replicas share. Each replica has two streams of limited
+size. Desks write requests to the first, which the replica reads. The replica writes messages to the second,
+which all desks read. An entry contains messages with length prefixes, as on a socket. An entry for a single
+desk has the id of that desk. Entries of a replica are numbered, so that a desk can detect missing ones.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from mcpdesk.link.attach_messages import HEAD, length
 from mcpdesk.storage.shared.engine import Engine
 
 DESK: Final = b"desk"
-"""Field: id of the desk that sends the request, or of the only recipient."""
+"""Field with the id of a desk: the sender of the request, or the only recipient of the messages."""
 MESSAGES: Final = b"messages"
-"""Field: messages with their length prefixes."""
+"""Field with the messages and their length prefixes."""
 NUMBER: Final = b"number"
-"""Field: number of the entry."""
+"""Field with the number of the entry."""
 WELCOME: Final = b"welcome"
-"""Field: metadata of the replica, for a desk that has just joined."""
+"""Field with the metadata of the replica, sent to a desk that has just joined."""
 AGAIN: Final = b"again"
-"""Field: tells the desk to join again, because the replica does not know it."""
+"""Field that asks a desk to join again, because the replica does not know it."""
 DESK_S: Final = 6.0
-"""Seconds without a message after which a desk counts as disconnected. Desks send a ping every second."""
+"""Seconds without a message after which a desk counts as disconnected. A desk sends a ping each second."""
 KEPT_S: Final = 60
 """Seconds for which a stream is kept after its last entry."""
 KEPT_ASKS: Final = 2_000
-"""Maximum entries of desks that wait for a replica."""
+"""Maximum number of entries that wait to be read by a replica."""
 
 
 def asks_key(engine: Engine, replica: str) -> str:
-    """Return the key of the stream of requests to a replica, by its id."""
+    """Return the key of the stream with requests to a replica, given its id."""
     return engine.key("desk", replica, "asks")
 
 
 def news_key(engine: Engine, replica: str) -> str:
-    """Return the key of the stream of messages from a replica."""
+    """Return the key of the stream with messages of a replica."""
     return engine.key("desk", replica, "news")
 
 
 def separate(messages: bytes) -> Iterator[bytes]:
-    """Yield the messages of an entry without length prefixes. Raises: ValueError."""
+    """Yield the messages in an entry without their length prefixes. Raises: ValueError."""
     at = 0
     while at < len(messages):
         start = at + HEAD

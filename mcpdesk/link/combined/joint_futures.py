@@ -1,4 +1,4 @@
-"""One future for the same request to several replicas."""
+"""Combination of several futures into one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def union(results: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def all_of(asked: Sequence[Future[Result]], merge: Callable[[list[Result]], Any]) -> Future[Any]:
-    """Return one future for several; it fails if any of them fails."""
+    """Return one future for several. Its result is merged; it fails if any of them fails."""
     whole, left, lock = promise(), len(asked), threading.Lock()
     if not asked:
         whole.set_exception(ValueError("no replica is available to do it"))

@@ -1,4 +1,4 @@
-"""Several cores of this user on this machine as the replicas of one desk."""
+"""Several cores on this machine, shown as the replicas of one desk."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from mcpdesk.link.remote import RunningCore, join, running_cores
 
 
 class LocalReplicas:
-    """Implements `ReplicaSource`: the cores that a person named, and later cores with the same names."""
+    """Finds the cores that a person named (implements `ReplicaSource`).
+
+    A core that starts later under one of the names is found as well.
+    """
 
     shares_state = False
     knows_the_ended = False
 
     def __init__(self, named: Sequence[str], state: str | None = None) -> None:
-        """`named` are names of servers, and pids; `state` as for `running_cores`."""
+        """`named` has names of servers and process ids. `state` has the meaning it has in `running_cores`."""
         self.title = ", ".join(named)
         self._named = named
         self._state = state
         self._names: dict[int, str] = {}
-        """Display names of the cores, by pid."""
+        """Display names of the cores, by process id."""
 
     async def look(self) -> list[FoundReplica]:
         """Return the living cores. Raises: OSError."""
@@ -37,19 +40,21 @@ class LocalReplicas:
         ]
 
     async def has_left(self, key: str) -> bool:
-        """Always False, because a local core leaves no record of why it ended."""
+        """Return False, because a local core leaves no record of why it ended."""
         return False
 
     async def close(self) -> None:
         """Do nothing."""
 
     def _who(self, core: RunningCore) -> str | None:
-        """Return the name or pid that selects a core, or None."""
+        """Return the name or process id with which the person named a core. None if the person did not."""
         pid = str(core.welcome.pid)
         return next((who for who in self._named if who == pid or who in core.welcome.names), None)
 
     def _name(self, core: RunningCore, who: str) -> str:
-        """Return the name that selects the core, with the pid appended if several cores share it."""
+        """Return the display name of a core: the name that selected it, with the process id if it is
+        ambiguous.
+        """
         pid = core.welcome.pid
         if pid not in self._names:
             self._names[pid] = who if who not in self._names.values() else f"{who}:{pid}"

@@ -12,7 +12,7 @@ from mcpdesk.link.core_copy import CoreCopy
 from mcpdesk.link.values import ReplicaState
 
 ALARM_S: Final = 600.0
-"""Seconds for which a lost replica is reported as lost; afterwards it counts as ended."""
+"""Seconds for which a replica is shown as lost. After that it is shown as ended."""
 
 
 @dataclass(eq=False)
@@ -23,9 +23,9 @@ class Member:
     copy: CoreCopy
     following: asyncio.Task[None] | None = None
     is_paused: bool = False
-    """True if the replica was disconnected because there are no viewers."""
+    """True if the link disconnected from the replica because there are no viewers."""
     is_refused: bool = False
-    """True if the replica sent data that cannot be shown."""
+    """True if the replica sent invalid data."""
     has_left: bool = False
     """True if the replica shut down normally."""
     ended: float = 0.0
@@ -33,12 +33,12 @@ class Member:
 
     @property
     def is_over(self) -> bool:
-        """True if the replica has ended or the connection to it is closed."""
+        """True if the replica has ended or the connection is closed."""
         return bool(self.copy.view().gone)
 
     @property
     def state(self) -> ReplicaState:
-        """State to display."""
+        """State that is shown for the replica."""
         view = self.copy.view()
         if view.gone:
             is_alarm = not self.has_left and time.monotonic() - self.ended < ALARM_S

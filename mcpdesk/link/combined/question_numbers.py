@@ -1,4 +1,4 @@
-"""Numbers of questions in the combined view of several replicas."""
+"""Stable numbers for questions of several replicas."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from mcpdesk.link.combined.combined_views import merged_questions
 
 
 class QuestionNumbers:
-    """Merges the questions of all replicas; each keeps the number with which it was shown first.
+    """Merges the questions of all replicas. A question keeps the number under which it was first shown.
 
-    The copy on another replica may arrive before the question of the replica that asks, and a person may
-    already be answering it. Used on any thread.
+    This is necessary because the copy on another replica may arrive before the question itself, and a person
+    may already be answering the copy. May be used on any thread.
     """
 
     def __init__(self) -> None:
         self._shown: dict[str | int, int] = {}
-        """Shown number of each question, by its origin, or by its number without one."""
+        """Number under which each question is shown, by its origin, or by its own number if it has no
+        origin.
+        """
         self._actual: dict[int, int] = {}
-        """Numbers at the replicas that questions are answered on, by shown number."""
+        """Number of each question at the replica where it must be answered, by shown number."""
         self._lock = threading.Lock()
 
     def merged(self, own: Iterable[Question], seen: Iterable[Question]) -> tuple[Question, ...]:
-        """Return the questions without duplicates, in the order of `merged_questions`."""
+        """Merge questions as `merged_questions` does, with stable numbers."""
         with self._lock:
             found = {one.origin or one.id: one for one in merged_questions(own, seen)}
             self._shown = {key: self._shown.get(key, one.id) for key, one in found.items()}
@@ -34,5 +36,5 @@ class QuestionNumbers:
             return tuple(structs.replace(one, id=self._shown[key]) for key, one in found.items())
 
     def actual(self, shown: int) -> int:
-        """Return the number of a question at the replica on which it is to be answered."""
+        """Return the number of a shown question at the replica where it must be answered."""
         return self._actual.get(shown, shown)

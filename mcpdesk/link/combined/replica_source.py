@@ -1,4 +1,4 @@
-"""Interface through which a desk finds the cores it can join."""
+"""Interface through which a desk finds cores."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mcpdesk.link.core_copy import Wire
 
 @dataclass(frozen=True)
 class FoundReplica:
-    """A core that a desk can join."""
+    """Core to which a desk can connect."""
 
     key: str
-    """Identifier that is never reused for another core."""
+    """Identifier of the core. It is never used for another core."""
     name: str
     """Display name."""
     core: Welcome
     join: Callable[[], Awaitable[tuple[Welcome, Wire]]]
-    """Joins the core. Raises: EOFError or OSError if it cannot be joined."""
+    """Function that connects to the core. Raises: EOFError or OSError if this is impossible."""
     folders: Mapping[str, str] = field(default_factory=dict)
-    """Digest of the files of each server, by server."""
+    """Digest of each server's files, by name of the server."""
 
 
 class ReplicaSource(Protocol):
-    """Interface to find replicas."""
+    """Interface of an object that finds replicas."""
 
     @property
     def title(self) -> str:
@@ -34,17 +34,17 @@ class ReplicaSource(Protocol):
 
     @property
     def shares_state(self) -> bool:
-        """True if a decision on one replica applies to all of them."""
+        """True if the replicas share state, so that a decision on one of them applies to all."""
 
     @property
     def knows_the_ended(self) -> bool:
-        """True if a replica that is no longer found has ended."""
+        """True if a replica that is missing from the result of `look` has certainly ended."""
 
     async def look(self) -> list[FoundReplica]:
         """Return the living replicas. Raises: OSError if the source cannot be reached."""
 
     async def has_left(self, key: str) -> bool:
-        """Return True if a replica that is no longer found shut down normally. False if that is unknown."""
+        """Return True if a missing replica shut down normally. False if this is unknown."""
 
     async def close(self) -> None:
         """Release the resources of the source."""

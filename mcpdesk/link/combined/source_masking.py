@@ -1,7 +1,7 @@
-"""Masks secrets before messages leave the process for the engine, if a setting requires it.
+"""Masking of secrets in messages that a replica sends to desks through the engine.
 
-Every text keeps its place, so that a screen reads messages as usual. A held message that contains a secret
-cannot be edited.
+Masking is optional (a setting). A mask replaces each secret within its text, so that a screen can show the
+message as usual. A held message that contained a secret cannot be edited.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class SourceMask:
     """Masks messages to desks."""
 
     def __init__(self, headers: Iterable[str]) -> None:
-        """`headers` are the names of additional headers to mask."""
+        """`headers` are names of further headers whose values must be masked."""
         self._headers = frozenset(headers)
 
     def masked(self, message: Struct) -> Struct:
-        """Return the message without secrets."""
+        """Return a copy of the message without secrets."""
         match message:
             case TrafficBatch():
                 return replace(
@@ -85,7 +85,7 @@ def _remark(remark: RecordedRemark) -> RecordedRemark:
 
 
 def _bytes(data: bytes) -> bytes:
-    """Return a message, or part of one, with its secrets masked; the same object if it has none."""
+    """Mask secrets in a message or part of one. Return the same object if it contains none."""
     text = data.decode("utf-8", "replace")
     try:
         value = orjson.loads(data)
@@ -97,7 +97,7 @@ def _bytes(data: bytes) -> bytes:
 
 
 def _texts(value: Any) -> Any:
-    """Return the value with secrets in its texts masked, and without the core's key."""
+    """Mask secrets in the texts of a value, and remove the API key of the core."""
     if isinstance(value, str):
         return mask_text(value)
     if isinstance(value, bytes):
@@ -110,14 +110,14 @@ def _texts(value: Any) -> Any:
 
 
 def _questions(before: bytes, after: Any) -> tuple[Question, ...]:
-    """Return masked questions. A call with a hidden part cannot be allowed."""
+    """Return questions as masked. If a part of a call is hidden, the call cannot be allowed."""
     kind = tuple[Question, ...]
     pairs = zip(msgspec.msgpack.decode(before, type=kind), msgspec.convert(after, kind), strict=True)
     return tuple(as_masked(was, now) for was, now in pairs)
 
 
 def _seal(before: Any, after: Any) -> None:
-    """Disable editing of held messages with masked parts, because the mask would be sent instead."""
+    """Make held messages with masked parts read-only, because an edited copy would contain the mask."""
     for was, now in zip(before["messages"], after["messages"], strict=True):
         if was["text"] != now["text"]:
             now["text"] = ""
