@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import random
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -17,64 +15,33 @@ from mcpdesk.server.offer.resources import ResourceTemplate
 from mcpdesk.server.offer.server import Limits
 from mcpdesk.transports.base import Rules
 from tests.support.patience import WITHIN_S, until, within
-from tests.support.rude import connected
+from tests.support.rude import (
+    BEGIN,
+    BINARY,
+    CLOSE,
+    CONTINUED,
+    MIDDLE,
+    PING,
+    TEXT,
+    UPGRADE,
+    closing_code,
+    connected,
+    frame,
+    upgraded,
+)
 from tests.support.served import Peer
-from tests.support.site import Served, serving
+from tests.support.site import serving
 
 SEED = 20260728
-KEY = base64.b64encode(b"sixteen bytes!!!")
-UPGRADE = (
-    b"GET /mcp/sample/ws HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: " + KEY + b"\r\n\r\n"
-)
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 LIST = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}})
-TEXT, BINARY, CLOSE, PING, CONTINUED = 0x81, 0x82, 0x88, 0x89, 0x80
-BEGIN, MIDDLE = 0x01, 0x00
-
-
-def frame(kind: int, data: bytes = b"", masked: bool = True) -> bytes:
-    """One WebSocket frame."""
-    bit = 0x80 if masked else 0
-    size = len(data)
-    if size < 126:
-        head = bytes([kind, bit | size])
-    elif size < 1 << 16:
-        head = bytes([kind, bit | 126]) + struct.pack("!H", size)
-    else:
-        head = bytes([kind, bit | 127]) + struct.pack("!Q", size)
-    return head + (b"\0\0\0\0" if masked else b"") + data
-
-
-@asynccontextmanager
-async def upgraded(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A WebSocket that speaks bytes."""
-    async with connected(served) as (reader, writer):
-        writer.write(UPGRADE)
-        assert b"101" in await reader.readline()
-        while (await reader.readline()).strip():
-            pass
-        yield reader, writer
-
-
-async def closing_code(reader: asyncio.StreamReader) -> int:
-    """The code of the closing frame; 0 when the connection ends without one."""
-    async with within():
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            while True:
-                kind, size = await reader.readexactly(2)
-                size = struct.unpack("!H", await reader.readexactly(2))[0] if size == 126 else size
-                data = await reader.readexactly(size)
-                if kind == CLOSE:
-                    return int.from_bytes(data[:2], "big")
-    return 0
-
-
 BROKEN = {
-    "unmasked": (frame(TEXT, LIST, masked=False), 1000),
+    "unmasked": (frame(TEXT, LIST, masked=False), 1002),
+    "an unmasked one after a large one": (frame(TEXT, b" " * 70_000) + frame(TEXT, b"", masked=False), 1002),
+    "an unmasked ping after a masked one": (frame(PING, b"a") + frame(PING, b"a", masked=False), 1002),
     "binary": (frame(BINARY, LIST), 1003),
     "a middle without a beginning": (frame(CONTINUED, LIST), 1002),
     "two beginnings": (frame(BEGIN, b"{") + frame(BEGIN, b"{"), 1002),
@@ -84,7 +51,8 @@ BROKEN = {
     "a large ping": (frame(PING, b"p" * 126), 1002),
     "a close of one byte": (frame(CLOSE, b"\x03"), 1002),
     "a close of no meaning": (frame(CLOSE, struct.pack("!H", 999)), 1002),
-    "no text": (frame(TEXT, b"\xff\xfe"), 1000),
+    "no text": (frame(TEXT, b"\xff\xfe"), 1007),
+    "half a character": (frame(BEGIN, b"\xc3") + frame(CONTINUED, b""), 1007),
 }
 
 
@@ -94,6 +62,13 @@ async def test_a_frame_against_the_rules_ends_its_socket_or_is_answered(name: st
         broken, code = BROKEN[name]
         writer.write(broken + frame(CLOSE, struct.pack("!H", 1000)))
         assert await closing_code(reader) == code
+        assert (await served.modern("tools/list")).status == 200
+
+
+async def test_a_frame_before_the_answer_to_the_handshake_is_refused() -> None:
+    async with serving() as served, connected(served) as (reader, writer):
+        writer.write(UPGRADE + frame(TEXT, LIST))
+        assert b" 400 " in await reader.readline()
         assert (await served.modern("tools/list")).status == 200
 
 

@@ -21,9 +21,8 @@ from mcpdesk.transports import unread_answers
 from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http import connections
 from mcpdesk.transports.unread_answers import UNREAD
-from tests.interop.test_hostile_pipes import TEXT, UPGRADE, frame
 from tests.support.patience import WITHIN_S, until, within
-from tests.support.rude import posted, turn
+from tests.support.rude import TEXT, UPGRADE, frame, posted, turn
 from tests.support.served import Peer
 from tests.support.site import Served, serving
 
@@ -64,11 +63,11 @@ async def bounded() -> AsyncIterator[Served]:
 
 @asynccontextmanager
 async def unread(
-    served: Served, count: int, data: bytes, counted: int = SIZE
+    served: Served, count: int, data: bytes, counted: int = SIZE, *, upgrade: bytes = b""
 ) -> AsyncIterator[list[asyncio.StreamReader]]:
     """Clients that ask and read no more than their own buffers take; their answers are begun.
 
-    `counted` are the bytes that count of each, at least.
+    `counted` are the bytes that count of each, at least. An `upgrade` is answered first.
     """
     place, opened = urlsplit(served.url), []
     try:
@@ -77,6 +76,9 @@ async def unread(
             sock.setblocking(False)
             reader, writer = await asyncio.open_connection(sock=sock, limit=64 << 10)
             opened.append((reader, writer))
+            if upgrade:
+                writer.write(upgrade)
+                await reader.readuntil(b"\r\n\r\n")
             writer.write(data)
             await until(lambda: UNREAD.held >= (number + 1) * counted)
         yield [reader for reader, _ in opened]
@@ -189,8 +191,8 @@ async def test_a_slow_reader_gets_its_whole_answer(monkeypatch: pytest.MonkeyPat
 
 
 async def test_websockets_wait_for_the_same_room() -> None:
-    asked = UPGRADE + frame(TEXT, orjson.dumps(modern_call()))
-    async with bounded() as served, unread(served, 5, asked, SIZE // 2 - (256 << 10)):
+    asked, counted = frame(TEXT, orjson.dumps(modern_call())), SIZE // 2 - (256 << 10)
+    async with bounded() as served, unread(served, 5, asked, counted, upgrade=UPGRADE):
         answer = await served.post(CALL)
         assert answer.status == 503
         # On a new socket an error frame says so, and the socket stays open.

@@ -32,6 +32,7 @@ from mcpdesk.transports.http.dashboard.sign_in import SignIn, require_own_page
 from mcpdesk.transports.http.request_guard import RequestGuard
 from mcpdesk.transports.http.request_head import head_of
 from mcpdesk.transports.http.responses import RequestRefused, json_answer, no_method, plain_error
+from mcpdesk.transports.http.socket_upgrade import upgraded
 
 INSTALL = "pip install 'mcpdesk[web]'"
 MOST_TABS = 12
@@ -186,8 +187,6 @@ class BrowserDesk:
 
     async def _screen(self, request: web.BaseRequest, page_key: str) -> web.StreamResponse:
         is_signed_in = self._sign_in.admit(request, page_key)
-        if request.headers.get("Upgrade", "").lower() != "websocket":
-            return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
         if len(self._tabs) >= MOST_TABS:
             return plain_error(503, f"{MOST_TABS} screens are already open", hint="close one")
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=LARGEST_MESSAGE, timeout=CLOSE_S)
@@ -200,15 +199,14 @@ class BrowserDesk:
             tab.leave()
 
         try:
-            await socket.prepare(request)
+            if refusal := await upgraded(request, socket):
+                return refusal
             watch = asyncio.create_task(leave_when_signed_out())
             try:
                 width, height = _number(request, "width", 80, WIDEST), _number(request, "height", 24, HIGHEST)
                 await _show(tab, socket, width, height)
             finally:
                 watch.cancel()
-        except web.HTTPException as refusal:
-            return plain_error(400, refusal.text or "no valid WebSocket handshake")
         finally:
             self._tabs.discard(tab)
         return socket

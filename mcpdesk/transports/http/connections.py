@@ -112,8 +112,11 @@ class HttpConnection(asyncio.Protocol):
         self._request_size: int | None = 0
         """Size of the latest request in bytes. None after the first request of unknown size or that was
         pipelined."""
+        self._head_size: int | None = 0
+        """Size of the head of the current request in bytes, or None if it is unknown."""
         self._received = 0
         """Bytes received since the first byte of the latest request."""
+        self._inspect: Callable[[bytes], bytes] | None = None
         self._least_unread = 0
         self._read_at = 0.0
         self._reserved_at = 0.0
@@ -134,6 +137,15 @@ class HttpConnection(asyncio.Protocol):
     def body_limit(self) -> int:
         """Maximum bytes of request bodies of all clients together."""
         return self._pool.budget.limit()
+
+    @property
+    def has_early_data(self) -> bool:
+        """True if the client has sent more than the head of the current request, as far as is known."""
+        return self._head_size is not None and self._received > self._head_size
+
+    def inspect(self, function: Callable[[bytes], bytes] | None) -> None:
+        """Pass data through a function that returns the part for aiohttp; None ends that."""
+        self._inspect = function
 
     def hold(self, size: int) -> bool:
         """Reserve bytes for a body until it is answered.
@@ -259,7 +271,7 @@ class HttpConnection(asyncio.Protocol):
                 return
         else:
             self._received += len(data)
-        self._inner.data_received(data)
+        self._inner.data_received(data if self._inspect is None else self._inspect(data))
 
     def eof_received(self) -> None:
         """Forward the end of the client's data. The event loop then closes the connection."""
@@ -342,6 +354,7 @@ class HttpConnection(asyncio.Protocol):
         self._request = request
         self._body = request.content
         self._head_since = None
+        self._head_size = self._request_size
         if self._request_size is not None:
             self._request_size = None if body_size is None else self._request_size + body_size
 

@@ -34,7 +34,8 @@ from mcpdesk.transports.http.responses import (
     plain_error,
 )
 from mcpdesk.transports.http.sending_on import RETRY_AFTER, holder_of_job, send_on, sent_headers, try_again
-from mcpdesk.transports.http.websocket import EXPIRED, FAREWELL_S, HEARTBEAT_S
+from mcpdesk.transports.http.socket_upgrade import FAREWELL_S, HEARTBEAT_S, upgraded
+from mcpdesk.transports.http.websocket import EXPIRED
 
 if TYPE_CHECKING:
     from mcpdesk.hosting.hosted_jobs import HostedJob, RecordedJob
@@ -223,7 +224,7 @@ async def _socket(request: web.BaseRequest, job: AsyncCall, caller: Principal) -
     unknown = [each for each in kinds if each not in KINDS]
     if unknown:
         return plain_error(400, f"stream: {unknown[0][:80]!r} is not allowed; use {', '.join(KINDS)}")
-    return await _serve(request, await _upgraded(request), _news(job, kinds), caller)
+    return await _serve(request, await _opened(request), _news(job, kinds), caller)
 
 
 async def _relay(
@@ -239,7 +240,7 @@ async def _relay(
     answer: web.StreamResponse | None = None
     try:
         async with replicas.socket_of(replica, request.raw_path, headers) as texts:
-            answer = await _upgraded(request)
+            answer = await _opened(request)
             return await _serve(request, answer, texts, caller)
     except NotTaken as refused:
         if may_move and replicas.is_alive(refused.moved):
@@ -252,18 +253,12 @@ async def _relay(
         return answer
 
 
-async def _upgraded(request: web.BaseRequest) -> Socket | web.Response:
+async def _opened(request: web.BaseRequest) -> Socket | web.Response:
     """Upgrade the connection to a WebSocket, or return an error response."""
-    if request.headers.get("Upgrade", "").lower() != "websocket":
-        return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
     socket: Socket = web.WebSocketResponse(
         heartbeat=HEARTBEAT_S, timeout=FAREWELL_S, compress=False, max_msg_size=MESSAGE_BYTES
     )
-    try:
-        await socket.prepare(request)
-    except web.HTTPException as refusal:
-        return plain_error(400, refusal.text or "no valid WebSocket handshake")
-    return socket
+    return await upgraded(request, socket) or socket
 
 
 async def _serve(

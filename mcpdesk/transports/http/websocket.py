@@ -20,7 +20,7 @@ from mcpdesk.protocol import codec
 from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token, unreadable
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.request_head import head_of, peer_of
-from mcpdesk.transports.http.responses import plain_error
+from mcpdesk.transports.http.socket_upgrade import FAREWELL_S, HEARTBEAT_S, dismiss, upgraded
 from mcpdesk.transports.pipe import HIGH_WATER
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
@@ -28,14 +28,11 @@ if TYPE_CHECKING:
     from mcpdesk.hosting.channel import FrameChannel
     from mcpdesk.transports.http.site import Endpoint, Site
 
-HEARTBEAT_S = 30.0
-"""Time between two pings. A peer that does not answer within half of it is disconnected."""
-FAREWELL_S = 1.0
-"""Time a peer may take to answer our closing frame."""
 SUBPROTOCOL = "mcp"
 STOPPING = b"the server stops"
 HUNG_UP = b"disconnected at the desk"
 EXPIRED = b"the token has expired"
+NO_TEXT = b"text frames must be UTF-8"
 
 T = TypeVar("T")
 Socket: TypeAlias = "web.WebSocketResponse[Literal[False]]"
@@ -56,8 +53,6 @@ class SocketRoutes:
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
     ) -> web.StreamResponse:
         """Upgrade the connection and serve it until one side closes it, or its token expires."""
-        if request.headers.get("Upgrade", "").lower() != "websocket":
-            return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
         # aiohttp rejects a message of exactly its limit.
         limit = self._site.rules.max_body_bytes + 1
         socket: Socket = web.WebSocketResponse(
@@ -69,10 +64,8 @@ class SocketRoutes:
             writer_limit=WRITE_LIMIT,  # `SocketWriter` waits for slow readers itself
             decode_text=False,
         )
-        try:
-            await socket.prepare(request)
-        except web.HTTPException as refusal:
-            return plain_error(400, refusal.text or "no valid WebSocket handshake")
+        if refusal := await upgraded(request, socket):
+            return refusal
         self._open[socket] = connection_of(request)
         try:
             await self._serve(request, endpoint, socket, caller or OPEN)
@@ -85,14 +78,14 @@ class SocketRoutes:
         socket = self._served.get(connection)
         if socket is None:
             return False
-        farewell_aio = asyncio.create_task(_dismiss(socket, self._open[socket], HUNG_UP))
+        farewell_aio = asyncio.create_task(dismiss(socket, self._open[socket], HUNG_UP))
         self._farewells.add(farewell_aio)
         farewell_aio.add_done_callback(self._farewells.discard)
         return True
 
     async def close(self) -> None:
         """Close all sockets."""
-        await asyncio.gather(*(_dismiss(*each, STOPPING) for each in self._open.items()))
+        await asyncio.gather(*(dismiss(*each, STOPPING) for each in self._open.items()))
 
     async def _serve(
         self, request: web.BaseRequest, endpoint: Endpoint, socket: Socket, caller: Principal
@@ -105,7 +98,7 @@ class SocketRoutes:
             async with until_expired(caller):
                 await self._read(request, socket, line, channel, _Names(endpoint, caller))
             if caller.has_expired(time.time()):
-                await _dismiss(socket, connection_of(request), EXPIRED, WSCloseCode.POLICY_VIOLATION)
+                await dismiss(socket, connection_of(request), EXPIRED, WSCloseCode.POLICY_VIOLATION)
         finally:
             del self._served[channel.connection]
             channel.close("the client disconnected")
@@ -127,13 +120,27 @@ class SocketRoutes:
                 await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=refusal)
             if message.type is not WSMsgType.TEXT:
                 return
-            text, sender = await names.sender(bytes(message.data))
+            data = bytes(message.data)
+            if not _is_utf8(data):
+                await socket.close(code=WSCloseCode.INVALID_TEXT, message=NO_TEXT)
+                return
+            text, sender = await names.sender(data)
             if is_first:
                 is_first = False
                 await line.answer(partial(channel.take, text, sender, head_of(request).said))
             else:
                 await line.answer(partial(channel.take_all, (text,), sender))
             await line.caught_up()
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 class _Names:
@@ -162,19 +169,6 @@ class _Names:
 def _may_hold_token(frame: bytes) -> bool:
     # Letters may be escaped, too.
     return b'"jwt"' in frame or b"\\u00" in frame
-
-
-async def _dismiss(
-    socket: Socket,
-    connection: HttpConnection,
-    reason: bytes,
-    code: WSCloseCode = WSCloseCode.GOING_AWAY,
-) -> None:
-    try:
-        async with asyncio.timeout(FAREWELL_S):
-            await socket.close(code=code, message=reason)
-    except TimeoutError:
-        connection.abort()
 
 
 class SocketWriter:

@@ -26,6 +26,7 @@ from mcpdesk.transports.base import Rules
 from mcpdesk.transports.http.job_routes import disposition, send, wanted
 from tests.support.gateway import gateway, sent
 from tests.support.patience import WITHIN_S, until, within
+from tests.support.rude import PING, closing_code, frame, upgraded
 from tests.transports.http.listening import listening
 
 KEYED = Rules(api_key="open-sesame")
@@ -393,6 +394,10 @@ async def test_a_listener_that_leaves_ends_nothing() -> None:
         await ws.close()
         stream.close()
         (kept,) = gate.served.peer.services.jobs._jobs.values()
+        await until(lambda: not kept.listeners)
+        async with upgraded(gate.served, job["ws"]) as (reader, writer):
+            writer.write(frame(PING, b"a", masked=False))
+            assert await closing_code(reader) == 1002
         await until(lambda: not kept.listeners)
         assert (await gate.get(job["poll"]))["status"] == "running"
 

@@ -1,0 +1,103 @@
+"""Upgrade of an HTTP connection to a WebSocket, and the rules of RFC 6455 that aiohttp does not check."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import WSCloseCode, web
+
+from mcpdesk.transports.http.connections import HttpConnection, connection_of
+from mcpdesk.transports.http.responses import plain_error
+
+HEARTBEAT_S = 30.0
+"""Time between two pings. A peer that does not answer within half of it is disconnected."""
+FAREWELL_S = 1.0
+"""Time a peer may take to answer our closing frame."""
+UNMASKED = b"frames of a client must be masked"
+FIXED_PART = 2
+"""Size of the fixed part of a frame head."""
+MASK = 0x80
+"""Bit of the second byte of a frame: the payload is masked."""
+MASK_SIZE = 4
+EXTENDED_SIZES = {126: 2, 127: 8}
+"""Bytes of the size that follow the fixed part, by its seven bits of size."""
+
+
+async def upgraded(request: web.BaseRequest, socket: web.WebSocketResponse[Any]) -> web.Response | None:
+    """Upgrade the connection of a request; return an error response if that is impossible.
+
+    An unmasked frame of the client then closes the socket with 1002.
+    """
+    if request.headers.get("Upgrade", "").lower() != "websocket":
+        return plain_error(426, "This endpoint speaks WebSocket", {"Upgrade": "websocket"})
+    connection = connection_of(request)
+    if connection.has_early_data:  # section 4.1; it also hides where the first frame starts
+        return plain_error(400, "Frames must not be sent before the answer to the handshake")
+    connection.inspect(MaskedFrames(socket, connection).accepted)
+    try:
+        await socket.prepare(request)
+    except web.HTTPException as refusal:
+        connection.inspect(None)
+        return plain_error(400, refusal.text or "no valid WebSocket handshake")
+    return None
+
+
+async def dismiss(
+    socket: web.WebSocketResponse[Any],
+    connection: HttpConnection,
+    reason: bytes,
+    code: WSCloseCode = WSCloseCode.GOING_AWAY,
+) -> None:
+    """Close a socket. A peer that does not read the closing frame in time is disconnected."""
+    try:
+        async with asyncio.timeout(FAREWELL_S):
+            await socket.close(code=code, message=reason)
+    except TimeoutError:
+        connection.abort()
+
+
+class MaskedFrames:
+    """Frames of a client as they arrive. The first unmasked one closes the socket (section 5.1)."""
+
+    def __init__(self, socket: web.WebSocketResponse[Any], connection: HttpConnection) -> None:
+        self._socket = socket
+        self._connection = connection
+        self._head = b""
+        """Bytes of an incomplete frame head."""
+        self._left = 0
+        """Bytes of the current frame that have not arrived."""
+        self._closing_aio: asyncio.Task[None] | None = None
+
+    def accepted(self, data: bytes) -> bytes:
+        """Return received data up to the first unmasked frame. Nothing after that frame is accepted."""
+        if self._closing_aio is not None:
+            return b""
+        position = 0
+        while position < len(data):
+            if self._left:
+                step = min(self._left, len(data) - position)
+                self._left -= step
+                position += step
+                continue
+            start = position
+            position += _head_size(self._head) - len(self._head)
+            self._head += data[start:position]
+            if len(self._head) == FIXED_PART and not self._head[1] & MASK:
+                self._closing_aio = asyncio.create_task(
+                    dismiss(self._socket, self._connection, UNMASKED, WSCloseCode.PROTOCOL_ERROR)
+                )
+                return data[:start]
+            if len(self._head) == _head_size(self._head):
+                self._left = MASK_SIZE + _payload_size(self._head)
+                self._head = b""
+        return data
+
+
+def _head_size(head: bytes) -> int:
+    """Size of a frame head without its mask, as far as the bytes that have arrived show it."""
+    return FIXED_PART + (EXTENDED_SIZES.get(head[1] & ~MASK, 0) if len(head) >= FIXED_PART else 0)
+
+
+def _payload_size(head: bytes) -> int:
+    return int.from_bytes(head[FIXED_PART:]) if len(head) > FIXED_PART else head[1] & ~MASK
