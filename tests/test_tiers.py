@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.driven import PatientPilot
 from tests.support.frame import running_frame
 from tests.support.patience import in_time, until, wait_until, within
 
@@ -150,7 +151,12 @@ async def test_a_wait_for_a_screen_shows_the_screen() -> None:
     async with running_frame() as (app, pilot):
         with pytest.raises(AssertionError) as caught:
             await until(lambda: app.theme == "none", pilot, within_s=0.01)
-    assert "quit" in str(caught.value).lower(), caught.value
+        assert "quit" in str(caught.value).lower(), caught.value
+        assert isinstance(pilot, PatientPilot)
+        pilot.key_s, app.keys.is_busy = 0.01, True  # as with a dialog that never opens
+        with pytest.raises(AssertionError, match="has_taken_effect") as caught:
+            await pilot.press("j")
+    assert "pressed 'j'" in str(caught.value) and "quit" in str(caught.value).lower(), caught.value
 
 
 async def test_a_value_of_a_condition_is_returned() -> None:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 LOOK_S = 0.01
 IDLE_S = LOOK_S / 10
 MOST_S = 1.0
-MOST_KEY_S = 10.0
+KEY_LOOKS = 20
 
 
 class CountingExecutor(ThreadPoolExecutor):
@@ -49,11 +49,13 @@ class PatientPilot(Pilot[T]):
     def __init__(self, app: App[T], threads: CountingExecutor) -> None:
         super().__init__(app)
         self._threads = threads
+        # Time limit of a key's effect; None is the limit of `until`.
+        self.key_s: float | None = None
 
     async def press(self, *keys: str) -> None:
         for key in keys:
             self.app.post_message(_pressed(key))
-            await self._taken()
+            await self._taken(key)
             await self._idle()
             await self.app.animator.wait_until_complete()
         await self._handle()
@@ -71,15 +73,20 @@ class PatientPilot(Pilot[T]):
         if self.app.is_running and self.app.screen_stack:
             await super().pause(0)
 
-    async def _taken(self) -> None:
+    async def _taken(self, key: str) -> None:
         """Wait until a key has taken effect. The desk holds keys back while a dialog or form may open."""
-        came = asyncio.Event()
-        self.app.call_later(came.set)
-        end = monotonic() + MOST_KEY_S
-        while self.app.is_running and monotonic() < end:
-            if came.is_set() and not (isinstance(self.app, DeskApp) and self.app.keys.is_busy):
+        reached = asyncio.Event()
+        self.app.call_later(reached.set)
+
+        def has_taken_effect() -> bool:
+            is_held = isinstance(self.app, DeskApp) and self.app.keys.is_busy
+            return not self.app.is_running or (reached.is_set() and not is_held)
+
+        for _ in range(KEY_LOOKS):
+            if has_taken_effect():
                 return
             await asyncio.sleep(IDLE_S)
+        await until(has_taken_effect, f"pressed {key!r}", within_s=self.key_s)
 
     async def _idle(self) -> None:
         """Wait until the loop and its threads have nothing to do, at most about a second."""
