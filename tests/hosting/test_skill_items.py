@@ -21,7 +21,7 @@ from mcpdesk.testing.connected_server import hosted, isolated_host
 from mcpdesk.tools.skills import files_of
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save
-from tests.support.official import HANDSHAKES, Heard, place_of, session
+from tests.support.official import HANDSHAKES, Heard, place_of, session, text_of
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ async def test_a_skill_with_broken_front_matter_is_left_out_and_told_with_its_li
         async with session(place, HANDSHAKES[-1]) as client:
             assert "broken" not in await described(client)
             refused = await client.call_tool("InvokeSkill", {"skill_name": "broken"})
-            assert refused.is_error and "skills/broken/SKILL.md" in refused.content[0].text  # type: ignore[union-attr]
+            assert refused.is_error and "skills/broken/SKILL.md" in text_of(refused)
             works = await client.call_tool("InvokeSkill", {"skill_name": "review", "arguments": "a.py"})
             assert not works.is_error
 

@@ -25,9 +25,9 @@ from mcpdesk.tui.workbench.catalogue_list import CatalogueList
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.driven import OnScreen
 from tests.support.frame import running_frame
-from tests.support.official import ALL, Answers, Heard, answering, session, stdio
+from tests.support.official import ALL, Answers, Heard, answering, session, stdio, text_of
 from tests.support.patience import until, within
-from tests.support.person import Person, place, said
+from tests.support.person import Person, place
 from tests.support.workshop import workshop
 
 APPROVALS = {"say": "ask", "lines": "ask", "who": "deny"}
@@ -96,7 +96,7 @@ async def test_a_call_waits_for_its_approval_however_long_that_takes(
         await heard.sees(lambda: len(heard.progress) >= 10)
         desk.answer(question.id, [Answer((Approval.ONCE,))])
         result = await calling
-    assert not result.is_error and said(result) == "hello"
+    assert not result.is_error and text_of(result) == "hello"
     if revision != "2024-11-05":
         assert heard.progress[0][2] == "waiting for approval on the desk"
 
@@ -111,7 +111,7 @@ async def test_who_approves_sees_every_character_of_what_runs(desk: RunningDesk,
         question = await person.sees()
         assert question.pages[0].detail == f"text: {HIDING}"
         desk.answer(question.id, [Answer((Approval.ONCE,))])
-        assert said(await calling) == HIDING
+        assert text_of(await calling) == HIDING
 
 
 @pytest.mark.process
@@ -126,10 +126,10 @@ async def test_what_is_denied_comes_with_its_reason(
         desk.decline((await person.sees()).id, "not on Fridays")
         result = await calling
         assert result.is_error
-        assert said(result) == "The person at the desk denied this call of say: not on Fridays."
+        assert text_of(result) == "The person at the desk denied this call of say: not on Fridays."
         never = await client.call_tool("who", {})
         assert never.is_error
-        assert said(never) == "who must not be called: its policy is deny (mcp.json)."
+        assert text_of(never) == "who must not be called: its policy is deny (mcp.json)."
 
 
 @pytest.mark.process
@@ -254,8 +254,8 @@ async def test_without_a_desk_the_refusal_says_what_to_do_even_if_the_client_cou
     async with answering(stdio(folder, "--alone"), revision, answers) as client:
         result = await client.call_tool("say", {"text": "hello"})
         assert result.is_error and answers.asked == []
-        assert "needs the approval of a person (policy ask, mcp.json), and no desk is open" in said(result)
-        assert f"`mcpdesk {folder}`" in said(result)
+        assert "needs the approval of a person (policy ask, mcp.json), and no desk is open" in text_of(result)
+        assert f"`mcpdesk {folder}`" in text_of(result)
         assert not (await client.call_tool("weigh", {"weight": 1})).is_error
 
 
@@ -265,17 +265,17 @@ async def test_keys_on_the_screen_allow_and_deny(desk: RunningDesk, folder: Path
     async with screen(desk) as shown, session(place(desk, folder, "http"), revision) as client:
         calling = call(client, "first")
         await shown.answers("1", "enter")
-        assert said(await calling) == "first"
+        assert text_of(await calling) == "first"
         calling = call(client, "second")
         await shown.answers("d", *"no", "enter")
-        assert said(await calling) == "The person at the desk denied this call of say: no."
+        assert text_of(await calling) == "The person at the desk denied this call of say: no."
         calling = call(client, "third")
         await shown.answers("3", "enter", "enter")
-        assert said(await calling) == "The person at the desk denied this call of say."
+        assert text_of(await calling) == "The person at the desk denied this call of say."
         calling = call(client, "fourth")
         await shown.answers("2", "enter")
-        assert said(await calling) == "fourth"
-        assert said(await call(client, "fifth")) == "fifth"
+        assert text_of(await calling) == "fourth"
+        assert text_of(await call(client, "fifth")) == "fifth"
 
 
 @pytest.mark.process
@@ -291,7 +291,7 @@ async def test_two_clients_ask_at_once_and_each_gets_its_own_answer(desk: Runnin
         two = await person.sees()
         desk.decline(two.id, "b not")
         desk.answer(one.id, [Answer((Approval.ONCE,))])
-        assert [said(each) for each in await asyncio.gather(*calls)] == [
+        assert [text_of(each) for each in await asyncio.gather(*calls)] == [
             "a", "The person at the desk denied this call of say: b not.",
         ]  # fmt: skip
 
@@ -307,27 +307,27 @@ async def test_keys_change_a_policy_and_end_an_approval_and_a_restart_forgets_ne
             calling = call(client, text)
             if text == "first":
                 await shown.answers("2", "enter")
-            assert said(await calling) == text
+            assert text_of(await calling) == text
         weigh = {item.name: item for item in desk.catalogue("workshop").items}["weigh"]
         shown.app.main.query_one(CatalogueList).select(weigh.kind, weigh.name)
         await shown.pilot.press("p", "3")
         await shown.until(lambda: "deny (chosen at the desk)" in shown.shown())
         refused = await client.call_tool("weigh", {"weight": 1})
-        assert said(refused) == "weigh must not be called: its policy is deny (chosen at the desk)."
+        assert text_of(refused) == "weigh must not be called: its policy is deny (chosen at the desk)."
     async with (
         running_desk(folder, http=True) as desk,
         screen(desk) as shown,
         session(place(desk, folder, "http"), "2026-07-28") as client,
     ):
         assert (await client.call_tool("weigh", {"weight": 1})).is_error
-        assert said(await call(client, "third")) == "third"
+        assert text_of(await call(client, "third")) == "third"
         await shown.pilot.press("A")
         await shown.until(lambda: "say for official 2" in shown.shown())
         await shown.pilot.press("enter")
         await until(lambda: not desk.grants())
         calling = call(client, "fourth")
         await shown.answers("3", "enter", "enter")
-        assert "denied" in said(await calling)
+        assert "denied" in text_of(await calling)
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from typing import Any
 
 import aiohttp
 import httpx2
-import mcp_types as types
 import pytest
 from aiohttp import web
 from mcp import Client
@@ -24,9 +23,9 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from mcpdesk.paths import sample_servers
 from tests.cli.conftest import Service, started_services
+from tests.support import messages, official
 from tests.support.curl import JSON, Fetched, fetch
 from tests.support.folders import write
-from tests.support.official import stdio
 from tests.support.patience import WITHIN_S
 from tests.support.tokens import SECRET, jwk, jwks, token
 
@@ -47,15 +46,12 @@ def url_of(service: Service, name: str) -> str:
 
 
 async def call(url: str, tool: str, bearer: str = "", **arguments: Any) -> Fetched:
-    params = {"name": tool, "arguments": arguments}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    return await fetch(
-        url, json.dumps(message), JSON | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
-    )
+    headers = JSON | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+    return await fetch(url, json.dumps(messages.call(tool, **arguments)), headers)
 
 
 def text_of(answer: Fetched) -> str:
-    return str(answer.json["result"]["content"][0]["text"])
+    return messages.text_of(answer.json)
 
 
 @pytest.mark.process
@@ -105,7 +101,7 @@ def test_the_wallet_passes_check_and_its_program_makes_tokens() -> None:
 
 
 @asynccontextmanager
-async def official(url: str, **how: Any) -> AsyncIterator[Client]:
+async def connected(url: str, **how: Any) -> AsyncIterator[Client]:
     """The SDK's client, with headers or with a sign-in."""
     async with (
         httpx2.AsyncClient(**how) as http,
@@ -115,15 +111,13 @@ async def official(url: str, **how: Any) -> AsyncIterator[Client]:
 
 
 async def called(client: Client, tool: str, **arguments: Any) -> str:
-    result = await client.call_tool(tool, arguments)
-    assert isinstance(result.content[0], types.TextContent)
-    return result.content[0].text
+    return official.text_of(await client.call_tool(tool, arguments))
 
 
 @pytest.mark.process
 async def test_the_official_client_brings_a_token(wallet: str) -> None:
     headers = {"Authorization": f"Bearer {ISSUE(SECRET, 'eve', 'wallet')}"}
-    async with official(wallet, headers=headers) as client:
+    async with connected(wallet, headers=headers) as client:
         assert "send" in [tool.name for tool in (await client.list_tools()).tools]
         assert await called(client, "balance") == "eve has 100.00 EUR."
         assert await called(client, "send", to="zoe", cents=5) == "eve sent 0.05 EUR to zoe."
@@ -134,7 +128,7 @@ async def test_the_official_client_brings_a_token(wallet: str) -> None:
 async def test_over_a_pipe_the_token_is_in_the_environment(wallet: str, is_alone: bool) -> None:
     from mcp.client.stdio import stdio_client
 
-    started = stdio(WALLET, *["--alone"] * is_alone)
+    started = official.stdio(WALLET, *["--alone"] * is_alone)
     # The service began without a state folder of this test, and alone the keys are needed here.
     usual = {name: value for name, value in (started.env or {}).items() if name != "MCPDESK_STATE_DIR"}
     usual |= {"WALLET_SECRET": SECRET} if is_alone else {}
@@ -306,7 +300,7 @@ async def test_the_official_client_finds_who_gives_tokens_and_gets_one(tmp_path:
         login = ClientCredentialsOAuthProvider(
             url, Kept(), "robot", "word", "client_secret_post", issuer=giver.url
         )
-        async with official(url, auth=login) as client:
+        async with connected(url, auth=login) as client:
             assert await called(client, "look") == "robot looked"
             assert [each["scope"] for each in giver.asked] == ["read"]
             assert giver.asked[0]["resource"] == url

@@ -20,9 +20,8 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from tests.support.official import stdio
+from tests.support.official import stdio, text_of
 from tests.support.patience import within
-from tests.support.person import said
 from tests.support.terminal import Desk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -111,7 +110,7 @@ class Caller:
             while not self._leaves.is_set():
                 number += 1
                 result = await client.call_tool("tick", {"who": self.name, "number": number})
-                self.took(number, said(result))
+                self.took(number, text_of(result))
                 await asyncio.sleep(PAUSE_S)
         # The client reports a stray or second answer as an exception.
         self.wrong += [each for each in heard if isinstance(each, Exception)]

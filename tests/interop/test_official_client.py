@@ -14,8 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcpdesk.protocol.revisions import LATEST
 from tests.support.desk import running_desk
-from tests.support.official import ROOT, WAYS, Heard, Place, session, stdio, transport
-from tests.support.person import said
+from tests.support.official import ROOT, WAYS, Heard, Place, session, stdio, text_of, transport
 
 pytestmark = pytest.mark.process
 
@@ -47,7 +46,7 @@ async def test_two_clients_at_once_hear_only_what_is_theirs(served: str, folder:
             client.call_tool("say", {"text": str(number)}) for client in (one, two) for number in range(20)
         ]
         _, _, *answers = await asyncio.gather(*walks, *echoes)
-        assert [said(each) for each in answers] == [str(number) for number in range(20)] * 2
+        assert [text_of(each) for each in answers] == [str(number) for number in range(20)] * 2
         await first.sees(lambda: len(first.progress) == 40)
         await second.sees(lambda: len(second.progress) == 25)
         assert {total for _, total, _ in first.progress} == {40}

@@ -19,9 +19,9 @@ from mcpdesk.tui.screens.main_screen import PANES
 from tests.support.desk import RunningDesk, running_desk
 from tests.support.folders import save
 from tests.support.frame import running_frame
-from tests.support.official import ALL, Heard, session
+from tests.support.official import ALL, Heard, session, text_of
 from tests.support.patience import until
-from tests.support.person import Person, place, said
+from tests.support.person import Person, place
 from tests.support.workshop import workshop
 
 QUESTIONS = json.dumps(
@@ -77,7 +77,7 @@ async def test_the_answer_arrives_however_long_the_person_took(
         desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "ok")])
         result = await asking
     assert not result.is_error
-    assert "Which database?\n-> SQLite" in said(result)
+    assert "Which database?\n-> SQLite" in text_of(result)
     if revision not in ("2024-11-05", "2025-03-26"):
         assert result.structured_content == ANSWERED
     amounts = [amount for amount, _, _ in heard.progress]
@@ -99,7 +99,7 @@ async def test_declined_is_an_outcome_and_not_an_error(
         result = await asking
     assert not result.is_error and result.structured_content is not None
     assert result.structured_content["status"] == "declined"
-    assert said(result) == "The person declined to answer: ask me tomorrow."
+    assert text_of(result) == "The person declined to answer: ask me tomorrow."
 
 
 @both_eras
@@ -110,7 +110,7 @@ async def test_a_question_nobody_answers_times_out(folder: Path, revision: str) 
     ):
         result = await ask(client)
         assert desk.questions()[0].state is QuestionState.TIMED_OUT
-    assert result.is_error and "No person answered" in said(result)
+    assert result.is_error and "No person answered" in text_of(result)
 
 
 @pytest.mark.process
@@ -126,7 +126,7 @@ async def test_a_question_survives_the_saving_of_files(folder: Path, way: str) -
         question = await person.sees()
         save(folder / "tools" / "more.py", "async def more() -> str:\n    return 'more'\n")
         await heard.sees(lambda: heard.has(types.ToolListChangedNotification))
-        assert said(await client.call_tool("more", {})) == "more"
+        assert text_of(await client.call_tool("more", {})) == "more"
         desk.answer(question.id, [Answer(("SQLite",)), Answer(("tests", "lint"), "ok")])
         assert (await asking).structured_content == ANSWERED
 

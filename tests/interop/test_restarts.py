@@ -24,7 +24,7 @@ from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.transports.http.session_records import FILE, FOLDER, hashed
 from tests.cli.conftest import Service, started_services
 from tests.interop.test_meeting import TICK, typescript  # noqa: F401 (a fixture)
-from tests.support.official import session
+from tests.support.official import session, text_of
 from tests.support.patience import in_time, until, within
 from tests.support.ports import free_port
 from tests.support.tokens import SECRET
@@ -191,7 +191,7 @@ async def test_the_python_client_goes_on_without_noticing(folder: Path, ending: 
             answers = []
             for number in (1, 2):
                 result = await client.call_tool("tick", {"who": "python", "number": number})
-                answers.append(result.content[0].text.split())  # type: ignore[union-attr]
+                answers.append(text_of(result).split())
                 if number == 1:
                     await until(lambda: on_disk("SELECT id FROM sessions"))
                     await place.restart(ending)

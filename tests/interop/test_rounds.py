@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from mcpdesk.protocol.revisions import LATEST
 from tests.support.folders import write
-from tests.support.official import Answers, session, stdio
+from tests.support.official import Answers, session, stdio, text_of
 from tests.support.patience import WITHIN_S
 
 TOOLS = '''
@@ -118,12 +118,6 @@ async def connected(place: Any, answers: Answers, mode: str) -> AsyncIterator[Cl
         yield client
 
 
-def said(result: Any) -> str:
-    (block,) = result.content
-    assert isinstance(block, types.TextContent) and not result.is_error, result
-    return block.text
-
-
 both_ways = pytest.mark.parametrize("place", ["json", "stdio"], indirect=True)
 both_eras = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 
@@ -134,8 +128,8 @@ both_eras = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_a_form_is_answered_and_the_tool_ran_once(place: Any, mode: str) -> None:
     answers = Answers()
     async with connected(place, answers, mode) as client:
-        before = int(said(await client.call_tool("count", {})))
-        assert said(await client.call_tool("greet", {})) == f"Hello, Ada (36), {before + 1}"
+        before = int(text_of(await client.call_tool("count", {})))
+        assert text_of(await client.call_tool("greet", {})) == f"Hello, Ada (36), {before + 1}"
         assert answers.asked == ["Who are you?"]
 
 
@@ -145,7 +139,7 @@ async def test_a_form_is_answered_and_the_tool_ran_once(place: Any, mode: str) -
 async def test_everything_is_asked_at_once(place: Any, mode: str) -> None:
     answers = Answers()
     async with connected(place, answers, mode) as client:
-        assert said(await client.call_tool("everything", {})) == "Ada: Good day from ['file:///home/ada']"
+        assert text_of(await client.call_tool("everything", {})) == "Ada: Good day from ['file:///home/ada']"
         assert sorted(answers.asked) == ["Who?", "roots", "sample"]
 
 
@@ -160,7 +154,7 @@ async def test_each_round_may_come_to_another_process(folder: Path) -> None:
         answer = types.ElicitResult(action="accept", content={"name": name})
         carried = {"input_responses": {question: answer}, "request_state": asked.request_state}
     async with session(stdio(folder, "--alone"), LATEST.name, answers=Answers()) as client:
-        assert said(await client.call_tool("pair", {}, **carried)) == "Ada and Tom"
+        assert text_of(await client.call_tool("pair", {}, **carried)) == "Ada and Tom"
 
 
 @pytest.mark.process
@@ -169,7 +163,7 @@ async def test_each_round_may_come_to_another_process(folder: Path) -> None:
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_refusing_is_an_answer(place: Any, mode: str, action: Literal["decline", "cancel"]) -> None:
     async with connected(place, Answers(action), mode) as client:
-        assert said(await client.call_tool("greet", {})) == action
+        assert text_of(await client.call_tool("greet", {})) == action
 
 
 @pytest.mark.process
@@ -190,7 +184,7 @@ async def test_ask_user_question_asks_the_client_where_no_desk_is_open(place: An
     questions = '[{"question": "Tea?", "options": ["green", "black"]}]'
     async with connected(place, Answers("decline"), mode) as client:
         result = await client.call_tool("AskUserQuestion", {"questions_json": questions})
-        assert "declined" in said(result)
+        assert "declined" in text_of(result)
 
 
 @pytest.mark.process

@@ -22,10 +22,9 @@ from mcpdesk.protocol.stateless import CAPABILITIES_KEY, request_meta
 from mcpdesk.protocol.task_shapes import EXTENSION
 from tests.support.asked_client import ADA, EVERYTHING
 from tests.support.desk import running_desk
-from tests.support.official import stdio
+from tests.support.official import stdio, text_of
 from tests.support.official_schema import problems
 from tests.support.patience import in_time
-from tests.support.person import said
 from tests.support.site import Served, events, serving
 from tests.support.stdio_server import Server
 from tests.support.task_server import EXTENDED, FINAL, TaskServer, become
@@ -321,15 +320,15 @@ async def test_the_official_client_runs_tasks_as_an_extension(transport: str) ->
         Client(place, mode=V2026_07_28.name, extensions=[tasks], elicitation_callback=fill) as client,
     ):
         done = await client.call_tool("slow_compute", {"seconds": 0.01, "label": "x"})
-        assert said(done) == "Computed x in 0.01 s"
+        assert text_of(done) == "Computed x in 0.01 s"
         assert tasks.seen[-1] == "completed"
         both = await client.call_tool("multi_input", {})
-        assert said(both) == "Ada lives with Ada."
+        assert text_of(both) == "Ada lives with Ada."
         assert "input_required" in tasks.seen
         first = await client.call_tool("test_tool_with_task", {})
-        assert said(first) == "Hello, Ada! The work is done."
+        assert text_of(first) == "Hello, Ada! The work is done."
         failed = await client.call_tool("failing_job", {})
         assert failed.is_error
         greeted = len(tasks.seen)
-        assert said(await client.call_tool("greet", {"name": "Eve"})) == "Hello, Eve!"
+        assert text_of(await client.call_tool("greet", {"name": "Eve"})) == "Hello, Eve!"
         assert len(tasks.seen) == greeted

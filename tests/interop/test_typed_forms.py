@@ -15,6 +15,7 @@ from mcp import Client
 
 from tests.support import typed_forms
 from tests.support.folders import write
+from tests.support.official import text_of
 from tests.support.patience import WITHIN_S
 
 both_ways = pytest.mark.parametrize("place", ["json", "stdio"], indirect=True)
@@ -46,9 +47,7 @@ async def call(place: Any, mode: str, tool: str, filler: Filler) -> str:
         place, mode=mode, read_timeout_seconds=WITHIN_S, elicitation_callback=filler
     ) as client:  # fmt: skip
         result = await client.call_tool(tool, {})
-    (block,) = result.content
-    assert isinstance(block, types.TextContent)
-    return block.text
+    return text_of(result)
 
 
 @pytest.mark.process

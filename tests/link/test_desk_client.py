@@ -190,23 +190,15 @@ async def test_several_questions_wait_side_by_side(revision: Revision) -> None:
 
 
 @both_eras
-async def test_cancelling_the_call_withdraws_its_question(revision: Revision) -> None:
-    desk = Desk(revision)
-    call = desk.call("greet")
-    await desk.question()
-    call.cancel()
-    assert (await desk.question("withdrawn")).reason == "the call is over"
-    assert call.outcome.result().cancelled and desk.client.running == 0
-    desk.peer.services.rounds.close()
-
-
-@both_eras
-async def test_only_a_request_under_way_is_cancelled_on_the_wire(revision: Revision) -> None:
+async def test_cancelling_withdraws_the_question_and_on_the_wire_only_a_request_under_way(
+    revision: Revision,
+) -> None:
     desk = Desk(revision)
     asking = desk.call("greet")
     await desk.question()
     asking.cancel()
-    await desk.question("withdrawn")
+    assert (await desk.question("withdrawn")).reason == "the call is over"
+    assert asking.outcome.result().cancelled and desk.client.running == 0
     for _ in range(10):
         await asyncio.sleep(0)
     settle(desk.peer.recording)

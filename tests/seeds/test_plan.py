@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from mcp.client.session import ClientSession
 
+from tests.support.official import text_of
 from tests.support.toolbox import KEY, toolbox
 
 REFUSED: dict[str, dict[str, Any]] = {
@@ -30,7 +31,7 @@ ALLOWED: dict[str, dict[str, Any]] = {
 async def use(client: ClientSession, name: str, arguments: dict[str, Any]) -> tuple[str, Any]:
     """Text and structured content of a result; of a refusal, only the text."""
     result = await client.call_tool(name, arguments)
-    return result.content[0].text, None if result.is_error else result.structured_content  # type: ignore[union-attr]
+    return text_of(result), None if result.is_error else result.structured_content
 
 
 async def plan(client: ClientSession, **arguments: Any) -> Any:

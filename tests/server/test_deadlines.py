@@ -303,15 +303,6 @@ async def test_a_swallowed_cancellation_does_not_reach_the_calls_after_it() -> N
     assert "ExceptionGroup" in await said(peer, fail_in_a_group)
 
 
-async def test_a_cancelled_call_that_goes_on_is_not_answered() -> None:
-    peer = peer_with(swallow_the_limit)
-    peer.modern(1, "tools/call", {"name": "swallow_the_limit"})
-    peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
-    async with within():
-        await peer.channel.drained()
-    assert peer.received == []
-
-
 async def test_a_prompt_that_hangs_or_exits_is_an_error() -> None:
     async def render(arguments: dict[str, str], context: Context) -> Any:
         await (exit_at_once() if "now" in arguments else hang())

@@ -35,16 +35,6 @@ async def test_progress_increases_and_needs_a_token() -> None:
     assert sent[0] == {"progressToken": "t", "progress": 1, "total": 3, "message": "step 1"}
 
 
-async def test_the_oldest_revision_gets_the_text_of_progress_as_well() -> None:
-    peer = Peer()
-    await peer.shake_hands("2024-11-05")
-    peer.request(1, "tools/call", {"name": "steps", "_meta": {"progressToken": 0}})
-    await peer.response(1)
-    sent = [m["params"] for m in peer.received if m.get("method") == "notifications/progress"]
-    assert len(sent) == 3
-    assert [each["message"] for each in sent] == ["step 1", "step 2", "step 3"]
-
-
 @pytest.mark.requirement("6.3")
 @pytest.mark.parametrize(
     ("method", "params"),

@@ -1,10 +1,8 @@
-"""A person at a desk who answers real clients, and the clients' side of it."""
+"""A person at a desk who answers real clients."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import mcp_types as types
 
 from tests.support.desk import RunningDesk
 from tests.support.official import Place, stdio
@@ -21,9 +19,3 @@ class Person(WatchedInbox):
 def place(desk: RunningDesk, folder: Path, way: str) -> Place:
     """Place a client connects to: the desk's URL, or the command that the client starts."""
     return desk.view().servers[0].url if way == "http" else stdio(folder)
-
-
-def said(result: types.CallToolResult) -> str:
-    """The first text of a result."""
-    assert isinstance(result.content[0], types.TextContent)
-    return result.content[0].text

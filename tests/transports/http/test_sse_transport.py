@@ -9,8 +9,6 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from mcp.client.session import ClientSession
-from mcp.client.sse import sse_client
 
 from mcpdesk.transports.base import Rules
 from tests.support.patience import until, within
@@ -167,15 +165,3 @@ async def test_the_key_is_asked_for_on_every_request() -> None:
             ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
             assert await stream.post(ping) == 403
             assert await stream.post(ping, X_API_Key="secret") == 202
-
-
-async def test_the_official_client_speaks_it() -> None:
-    async with serving() as served:
-        async with (
-            sse_client(f"{served.url}/mcp/sample/sse") as (read, write),
-            ClientSession(read, write) as session,
-        ):
-            await session.initialize()
-            result = await session.call_tool("echo", {"text": "hi"})
-            assert result.model_dump()["content"][0]["text"] == "hi"
-        await until(lambda: not served.hosted.dialogues)
