@@ -293,6 +293,8 @@ async def test_a_program_that_ends_late_on_the_first_request_gets_a_handshake(
         ({"error": "it broke"}, r"it broke \(0\)"),
         ({"error": {"message": "it broke"}}, r"it broke \(0\)"),
         ({"error": {"code": "E_X", "message": "it broke"}}, r"it broke \(E_X\) \(0\)"),
+        ({"error": {"code": 1.5, "message": "it broke"}}, r"it broke \(1\.5\) \(0\)"),
+        ({"error": {"code": [], "message": "it broke"}}, r"it broke \(\[\]\) \(0\)"),
         ({"error": {"code": -7.0, "message": "it broke"}}, r"it broke \(-7\)"),
         ({"error": {"code": "-7", "message": None, "data": {"detail": "why"}}}, r"why \(-7\)"),
         ({"error": [1], "result": {}}, r"\[1\] \(0\)"),
