@@ -73,6 +73,7 @@ async def test_of_long_texts_the_lines_are_shown_that_changed() -> None:
 async def test_in_a_wide_terminal_both_values_stand_side_by_side_and_are_never_cut() -> None:
     before = {"response": {"text": "first\nthe price of tea is 2\nlast", "long": "日本" * 60, "gone": 1}}
     after = {"response": {"text": "first\nthe price of tea is 3\nlast\nnew", "long": "日本" * 59 + "x"}}
+    before["response"]["start"], after["response"]["start"] = "a 2" + "b" * 100, "a 3" + "b" * 100
     app = App[None]()
     async with driven(app, size=(140, 40)) as pilot:
         screen = CompareScreen(("one", "two"), before, after)
@@ -96,10 +97,10 @@ async def test_in_a_wide_terminal_both_values_stand_side_by_side_and_are_never_c
         assert ["1", ""] in said
         left = "".join(row[0] for row in said[said.index(["response long"]) + 1 :] if len(row) == 2)
         assert left.count("日本") == 60
-        ends = {
-            sum(cell_len(text) for text, _ in row[: row.index((" │ ", "lines--muted"))]) for row in rows[2:6]
-        }
-        assert len(ends) == 1
+        between = (" │ ", "lines--muted")
+        sides = [(row[: row.index(between)], row[row.index(between) + 1 :]) for row in rows if between in row]
+        widths = [[sum(cell_len(text) for text, _ in side) for side in pair] for pair in sides]
+        assert len({left for left, _ in widths}) == 1 and all(right <= left for left, right in widths)
         await pilot.resize_terminal(100, 40)
         await pilot.pause()
         assert "  - 1" in shown(screen)
