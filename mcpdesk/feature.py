@@ -7,12 +7,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     import click
 
     from mcpdesk.hosting.host_part import HostPart, StartedCore
+    from mcpdesk.recorder.exchange_text import Logged
+    from mcpdesk.recorder.index.traffic_index import Index
 
 
 class FeatureCommand(NamedTuple):
@@ -22,6 +24,8 @@ class FeatureCommand(NamedTuple):
     """Module that defines `<name>_command`."""
     group: str
     """Group of the help that lists the command: a key of `OWN_GROUPS` in `cli.main`."""
+    before: str = ""
+    """Command of that group before which it is listed. It is listed last if that command is missing."""
 
 
 class BuiltinTool(NamedTuple):
@@ -46,6 +50,50 @@ class FolderSource(NamedTuple):
     """
 
 
+class MenuLine(NamedTuple):
+    """Line of a menu of the screen."""
+
+    title: str
+    use: str
+    key: str
+
+
+class Exporter(NamedTuple):
+    """Format in which the screen writes exchanges to a file."""
+
+    name: str
+    ending: str
+    """End of the file's name, after the time."""
+    menu: MenuLine
+    write: Callable[[Index, Sequence[int], Logged], Iterator[bytes]]
+    """Returns the content, from the exchanges with their parts, in ascending order."""
+    requests: Callable[[Index, Iterable[int]], list[int]] | None = None
+    """Selects the exchanges that the format can contain: those over HTTP. None if it can contain all."""
+    menu_of_one: MenuLine | None = None
+    """Line that writes only the selected exchange."""
+
+
+class ExchangeFacts(NamedTuple):
+    """Facts about an exchange that its messages do not contain."""
+
+    logged: Logged
+    url: str = ""
+    """URL of its server, used if the exchange did not use HTTP."""
+    headers: Mapping[str, str] = MappingProxyType({})
+    """Headers that this URL requires, with secrets masked."""
+    schema: Any = None
+    """Input schema of the called tool. Values that it marks as secret are masked."""
+
+
+class ExchangeCopy(NamedTuple):
+    """Text of one exchange for the clipboard."""
+
+    menu: MenuLine
+    make: Callable[[Index, int, ExchangeFacts], str]
+    is_command: bool = False
+    """True if the text is a shell command that repeats the request."""
+
+
 class Feature:
     """An optional capability. A subclass overrides the members for what it offers.
 
@@ -63,4 +111,12 @@ class Feature:
 
     def host_parts(self, core: StartedCore) -> Sequence[HostPart]:
         """Parts of a core that starts. Called on its loop."""
+        return ()
+
+    def exporters(self) -> Sequence[Exporter]:
+        """Formats for exchanges of the traffic, in the order of the menu."""
+        return ()
+
+    def exchange_copies(self) -> Sequence[ExchangeCopy]:
+        """Texts of one exchange, in the order of the menu."""
         return ()

@@ -48,9 +48,11 @@ ALLOWED: dict[str, set[str]] = {
     },
     "link": {
         "client", "upstream", "hosting", "recorder", "inbox", "jobs", "server", "protocol",
-        "transports.rendezvous", "storage.shared",
+        "transports.rendezvous", "storage.shared", "feature", "features",
     },
-    "tui": {"link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths"},
+    "tui": {
+        "link", "recorder", "inbox.question", "inbox.answers", "protocol", "paths", "feature", "features",
+    },
     "testing": {"client", "upstream", "protocol", "recorder", "server", "hosting", "bridge", "settings"},
     "bridge": {"client", "protocol", "auth", "server", "hosting", "recorder.record"},
     "cli": {

@@ -52,7 +52,6 @@ OWN_GROUPS: dict[str, dict[str, str]] = {
         "wrap": "wrap",
         "unwrap": "wrap",
         "trust": "wrap",
-        "export": "captures",
         "diff": "captures",
         "prune": "captures",
     },
@@ -75,7 +74,10 @@ def _groups() -> dict[str, dict[str, str]]:
     }
     for feature in offering("commands"):
         for name, command in feature.commands.items():
-            groups[command.group][name] = command.module
+            listed = list(groups[command.group].items())
+            place = next((at for at, (other, _) in enumerate(listed) if other == command.before), len(listed))
+            listed.insert(place, (name, command.module))
+            groups[command.group] = dict(listed)
     return groups
 
 

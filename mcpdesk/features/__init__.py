@@ -11,6 +11,7 @@ from pathlib import Path
 from mcpdesk.feature import Feature
 
 FEATURES: dict[str, frozenset[str]] = {
+    "exports": frozenset({"commands", "exporters", "exchange_copies"}),
     "openapi": frozenset({"folder_sources"}),
     "packaging": frozenset({"commands"}),
     "telemetry": frozenset({"host_parts"}),

@@ -18,6 +18,8 @@ import orjson
 from msgspec import to_builtins
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.feature import ExchangeFacts
+from mcpdesk.features import offering
 from mcpdesk.inbox.answers import problem
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, oddities
 from mcpdesk.link.definition_costs import DefinitionCosts
@@ -38,7 +40,7 @@ from mcpdesk.link.values import (
 from mcpdesk.link.waiting import result_of
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.revisions import with_era
-from mcpdesk.recorder.export import curl
+from mcpdesk.recorder.exchange_text import nothing_logged
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind, Status
 from mcpdesk.recorder.index.phase_spans import phase_spans
 from mcpdesk.recorder.index.query import parse
@@ -119,8 +121,15 @@ def exchange_json(index: Index, number: int, schema: Any = None) -> Mapping[str,
         "events": [_event(index, exchange, frame) for frame in exchange.notifications[-CAME_ALONG:]],
         "events_count": len(exchange.notifications),
         "parts": [row_json(index, part) for part in exchange.parts[-CAME_ALONG:]],
-        "curl": curl(index, number, schema=schema),
+        "curl": _command(index, number, schema),
     }
+
+
+def _command(index: Index, number: int, schema: Any) -> str:
+    """Return a shell command that repeats the request; empty if no feature offers one."""
+    facts = ExchangeFacts(nothing_logged, schema=schema)
+    copies = (each for feature in offering("exchange_copies") for each in feature.exchange_copies())
+    return next((each.make(index, number, facts) for each in copies if each.is_command), "")
 
 
 def _side(index: Index, exchange: Exchange, frame: int | None, schema: Any) -> Mapping[str, Any] | None:

@@ -1,8 +1,7 @@
-"""`mcpdesk export`, `diff` and `prune` on captures that real servers wrote."""
+"""`mcpdesk diff` and `prune` on captures that real servers wrote."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import signal
@@ -13,72 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.record import HttpNote
-from tests.support.traffic import IN, OUT, call, connection, error, request, text
+from tests.support.captures import recorded
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Run, Service
-
-
-def recorded(path: Path, *calls: tuple[str, str, str, float], is_secret: bool = False) -> Path:
-    """A capture of calls of a tool: name, argument, what it said (`!`: an error), seconds it took."""
-    recording = Recording(path)
-    recording.start()
-    recording.connect(connection())
-    now = time.time()
-    for number, (name, argument, said, took) in enumerate(calls):
-        asked = call(number, name, {"text": argument, **({"password": "hunter2"} if is_secret else {})})
-        headers = (("Host", "a.test"), ("Authorization", "Bearer s3cret-token"))
-        note = HttpNote("POST /mcp/profiles HTTP/1.1", headers)
-        recording.frame(1, IN, asked, note=note, at=now)
-        answer = error(number, -32602, said) if said.startswith("!") else text(number, said)
-        recording.frame(1, OUT, answer, at=now + took)
-    recording.frame(1, IN, request(99, "tools/list"), at=now)
-    recording.close()
-    return path
-
-
-@pytest.mark.slow
-def test_a_capture_is_exported_in_every_format_with_secrets_masked(mcpdesk: Run, tmp_path: Path) -> None:
-    capture = recorded(tmp_path / "a.jsonl", ("greet", "Ada", "hello", 0.1), is_secret=True)
-    har = json.loads(mcpdesk("export", str(capture), "--as", "har").stdout)
-    assert har["log"]["entries"][0]["request"]["url"] == "http://a.test/mcp/profiles"
-    assert "tools/call greet" in mcpdesk("export", str(capture), "--as", "mermaid").stdout
-    for ending in ("har", "jsonl", "md", "curl"):
-        masked = mcpdesk("export", str(capture), "--as", ending).stdout
-        shown = mcpdesk("export", str(capture), "--as", ending, "--with-secrets").stdout
-        assert ("hello" in masked or ending == "curl") and "s3cret" not in masked and "hunter2" not in masked
-        assert "Bearer s3cret-token" in shown and "hunter2" in shown
-    commands = mcpdesk("export", str(capture), "--as", "curl").stdout
-    assert commands.count("\ncurl -X POST ") == 2 and commands.startswith("# 0. ")
-    out = tmp_path / "calls.jsonl"
-    filtered = ("export", str(capture), "--as", "jsonl", "--filter", "tool:greet", "--output", str(out))
-    assert "1 exchanges" in mcpdesk(*filtered).stderr
-    assert json.loads(out.read_text())["name"] == "greet"
-    assert "already exists" in mcpdesk(*filtered).stderr
-    bad = mcpdesk("export", str(tmp_path / "none.jsonl"), "--as", "md")
-    assert bad.returncode == 2 and "cannot be read" in bad.stderr
-
-
-@pytest.mark.process
-def test_the_statistics_of_a_capture_are_exported(mcpdesk: Run, tmp_path: Path) -> None:
-    capture = recorded(tmp_path / "a.jsonl", ("greet", "Ada", "hello", 0.1), ("greet", "Eve", "!no", 0.3))
-    rows = list(csv.DictReader(mcpdesk("export", str(capture), "--as", "csv").stdout.splitlines()))
-    assert [(row["by"], row["name"], row["calls"], row["errors"]) for row in rows] == [
-        ("tool", "all calls", "2", "1"),
-        ("tool", "greet", "2", "1"),
-        ("client", "all calls", "2", "1"),
-        ("client", "claude-code 2.1", "2", "1"),
-        ("method", "all requests", "3", "2"),
-        ("method", "tools/call", "2", "1"),
-        ("method", "tools/list", "1", "1"),
-    ]
-    out = tmp_path / "calls.json"
-    assert mcpdesk("export", str(capture), "--as", "json", "--output", str(out)).returncode == 0
-    assert [row["p99_s"] for row in json.loads(out.read_text())][1] == pytest.approx(0.3, rel=0.1)
-    refused = mcpdesk("export", str(capture), "--as", "csv", "--filter", "tool:greet")
-    assert refused.returncode == 2 and "--filter cannot be used with --as csv" in refused.stderr
 
 
 @pytest.mark.process

@@ -11,7 +11,7 @@ from mcpdesk.errors import DeskUserError
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.capture_lines import run_pieces
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.export import har
+from mcpdesk.recorder.exchange_text import as_text
 from mcpdesk.recorder.index.query import parse
 from mcpdesk.recorder.index.view import View
 from mcpdesk.recorder.record import Frame, FrameRun, HttpNote
@@ -70,7 +70,7 @@ def test_a_frame_of_a_time_no_calendar_has_is_damage(tmp_path: Path, moment: str
     while archive.index.catch_up(1):
         pass
     assert (archive.count, archive.unreadable) == (2, 1)
-    assert b"".join(har(archive.index, range(1))).count(b"startedDateTime") == 1
+    assert "tools/call echo" in as_text(archive.index, 0)
     archive.close()
 
 

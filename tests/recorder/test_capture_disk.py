@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import orjson
 import pytest
 
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture import recording as capture
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.export import json_lines
-from mcpdesk.recorder.record import HttpNote
+from mcpdesk.recorder.index.traffic_index import with_gaps
+from mcpdesk.recorder.record import Gap, HttpNote
 from tests.support.patience import WITHIN_S, wait_until
 from tests.support.traffic import IN, connection
 
@@ -147,9 +146,9 @@ def test_frames_left_out_while_the_disk_refused_are_stated_in_the_file(
     for index in (archive.index, recording.index):
         while index.catch_up(1):
             pass
-        exported = [orjson.loads(line) for line in json_lines(index, range(len(index.exchanges)))]
-        (told,) = [one for one in exported if one["kind"] == "gap"]
-        assert told["frames"] == index.gone and index.gone <= gap.frames
+        exported = list(with_gaps(index, range(len(index.exchanges))))
+        (stated_gap,) = [one for one in exported if isinstance(one, Gap)]
+        assert stated_gap.frames == index.gone and index.gone <= gap.frames
         assert len(exported) - 1 + index.gone == 20_300
     archive.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 
@@ -13,20 +13,21 @@ import orjson
 import pytest
 
 from mcpdesk.errors import DeskUserError
+from mcpdesk.feature import ExchangeFacts
+from mcpdesk.features import offering
 from mcpdesk.recorder import archive as archives
 from mcpdesk.recorder.archive import Archive
-from mcpdesk.recorder.capture.capture_lines import header_line, lost_line
+from mcpdesk.recorder.capture.capture_lines import lost_line
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.export import as_json, as_text, curl, har, json_lines, report
+from mcpdesk.recorder.exchange_text import as_text, nothing_logged
 from mcpdesk.recorder.index.exchange import STATUSES, Status
 from mcpdesk.recorder.index.query import parse
-from mcpdesk.recorder.index.traffic_index import Index
+from mcpdesk.recorder.index.traffic_index import Index, with_gaps
 from mcpdesk.recorder.index.view import View
-from mcpdesk.recorder.record import HttpNote
+from mcpdesk.recorder.record import Gap, HttpNote
+from tests.support.damaged_captures import HEADER, numbered, opened, read_all
 from tests.support.traffic import IN, OUT, call, connection, error, notification, request, result, text
 
-HEADER = header_line(1, 0, 1.0)
-CALLED = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}'
 FILTERS = ["echo", "id:1 or status:error", ">1ms not peer:x", ">1kb", "x since:1h", "is:held"]
 WORDS = [
     b"99999999999999999999", b"-1", b"9007199254740993", b"1e308", b"1e999", b"-0.0", b"253402214399",
@@ -101,46 +102,29 @@ def mutated(original: bytes, chance: random.Random) -> bytes:
     return bytes(data)
 
 
-def read_all(archive: Archive) -> Index:
-    index = archive.index
-    while index.catch_up(1):
-        pass
-    return index
-
-
-def as_json_lines(index: Index, numbers: range) -> None:
-    for line in b"".join(json_lines(index, numbers)).splitlines():
-        orjson.loads(line)
-
-
-def as_report(index: Index, numbers: range) -> None:
-    b"".join(report(index, numbers)).decode()
-
-
-def as_har(index: Index, numbers: range) -> None:
-    orjson.loads(b"".join(har(index, numbers)))
-
-
-def as_copies(index: Index, numbers: range) -> None:
+def export_everything(index: Index, numbers: range) -> None:
+    """Write all formats, each of which must be valid."""
+    for feature in offering("exporters"):
+        for exporter in feature.exporters():
+            written = b"".join(exporter.write(index, numbers, nothing_logged)).decode()
+            if exporter.ending.endswith(".jsonl"):
+                [orjson.loads(line) for line in written.splitlines()]
+            elif exporter.ending == ".har":
+                orjson.loads(written)
+    copies = [copy for feature in offering("exchange_copies") for copy in feature.exchange_copies()]
     for number in numbers[::4]:
-        as_json(index, number)
         as_text(index, number)
-        curl(index, number)
+        for copy in copies:
+            copy.make(index, number, ExchangeFacts(nothing_logged))
 
 
-EXPORTS = (as_json_lines, as_report, as_har, as_copies)
-
-
-def look_at_everything(
-    archive: Archive, chance: random.Random, exports: Sequence[Callable[[Index, range], None]] = EXPORTS
-) -> None:
-    """Use a capture as the screen and exports do; every export must have a valid format."""
+def look_at_everything(archive: Archive, chance: random.Random) -> None:
+    """Use a capture as the screen and exports do."""
     index = read_all(archive)
     view = View(index, parse(chance.choice(FILTERS), 1_764_000_000.0), raw=chance.random() < 0.2)
     while view.advance(1):
         pass
-    for export in exports:
-        export(index, range(len(index.exchanges)))
+    export_everything(index, range(len(index.exchanges)))
     for number in range(archive.count):
         archive.note(number)
 
@@ -178,15 +162,6 @@ def test_two_thousand_damaged_captures_are_read_looked_at_and_exported(tmp_path:
     assert attack(tmp_path, 2, 2_000) > 1_500
 
 
-def numbered(number: int, at: str = "1.0", connection: str = "1", frame: bytes = CALLED) -> bytes:
-    return b'{"n":%d,"t":%b,"c":%b,"d":"in","json":%b}\n' % (number, at.encode(), connection.encode(), frame)
-
-
-def opened(path: Path, lines: Iterator[bytes] | list[bytes]) -> Archive:
-    path.write_bytes(HEADER + b"".join(lines))
-    return Archive(path)
-
-
 def peak_of(function: Callable[[], object]) -> int:
     """Bytes of memory a function takes at most."""
     tracemalloc.start()
@@ -209,11 +184,9 @@ def test_gaps_cost_nothing_and_are_stated(tmp_path: Path) -> None:
         assert archive.gaps[-1].why == "No space left on device"
         assert index.gone == (1 << 50) + 1 - 51
         assert [frame.number for frame in archive.frames(0, 51) if frame] == [*range(51)]
-        exported = [orjson.loads(line) for line in json_lines(index, range(51))]
-        assert [one["kind"] for one in exported] == ["request", *["gap", "request"] * 50]
-        assert exported[-2] == {"kind": "gap", "frames": archive.gaps[-1].frames, "why": archive.gaps[-1].why}
-        assert b"9,899,999 frames are missing in the capture" in b"".join(report(index, range(51)))
-        assert "missing in the capture" in orjson.loads(b"".join(har(index, range(51))))["log"]["comment"]
+        passed = list(with_gaps(index, range(51)))
+        assert passed[-2:] == [archive.gaps[-1], 50] and len(passed) == 101
+        assert [isinstance(one, Gap) for one in passed[:4]] == [False, True, False, True]
         archive.close()
 
     assert peak_of(read) < 4 << 20
@@ -280,17 +253,6 @@ def test_a_message_of_any_shape_is_shown_and_exported(tmp_path: Path, frame: byt
     archive.close()
 
 
-@pytest.mark.parametrize("status", ["9" * 5_000, "-1", "٤٠٤", "", "20 0", "²²²"])
-def test_a_status_line_of_any_shape_is_exported(tmp_path: Path, status: str) -> None:
-    answer = b'{"n":1,"t":0.5,"c":1,"d":"out","json":{"jsonrpc":"2.0","id":1,"result":{}}}\n'
-    notes = [(0, "POST /mcp?" + "a&" * 999 + " HTTP/1.1"), (1, f"HTTP/1.1 {status} Word")]
-    said = [orjson.dumps({"note": {"frame": at, "line": line, "headers": []}}) + b"\n" for at, line in notes]
-    archive = opened(tmp_path / "a.jsonl", [numbered(0), answer, *said])
-    (entry,) = orjson.loads(b"".join(har(read_all(archive), range(1))))["log"]["entries"]
-    assert entry["time"] == 0 and 0 <= entry["response"]["status"] < 1_000
-    archive.close()
-
-
 @pytest.mark.slow
 def test_a_line_of_a_hundred_megabytes_takes_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
@@ -313,7 +275,7 @@ def test_a_line_of_a_hundred_megabytes_takes_no_memory(tmp_path: Path) -> None:
         frame = archive.frame(1)
         assert frame is not None and frame.size == size + len(start) + len(end)
         assert frame.data.startswith(start) and frame.end.endswith(end)
-        b"".join(json_lines(index, range(2)))
+        export_everything(index, range(2))
         archive.close()
 
     assert peak_of(read) < 4 << 20

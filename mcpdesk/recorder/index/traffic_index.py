@@ -550,6 +550,11 @@ def with_gaps(index: Index, numbers: Iterable[int]) -> Iterator[int | Gap]:
         gap = next(gaps, None)
 
 
+def with_parts(index: Index, numbers: Iterable[int]) -> list[int]:
+    """Return the exchanges and their parts, in ascending order."""
+    return sorted({row for number in numbers for row in (number, *index.exchange(number).parts)})
+
+
 def is_round(one: Exchange, whole: Exchange) -> bool:
     """Return True if an exchange is a round of an operation: a request with the same method and direction."""
     return one.direction is whole.direction and one.method == whole.method

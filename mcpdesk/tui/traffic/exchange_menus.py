@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -13,14 +13,16 @@ from typing import Any
 
 from msgspec import structs
 
+from mcpdesk.feature import ExchangeCopy, ExchangeFacts, Exporter, MenuLine
+from mcpdesk.features import offering
 from mcpdesk.inbox.question import Question, QuestionKind
 from mcpdesk.link.link import Link
 from mcpdesk.link.values import LogLine
 from mcpdesk.paths import state_folder
-from mcpdesk.recorder import export
+from mcpdesk.recorder.exchange_text import as_text, heading
 from mcpdesk.recorder.index.call_lookup import CLOSE_S, logs_by_call
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
-from mcpdesk.recorder.index.traffic_index import Index, last_round
+from mcpdesk.recorder.index.traffic_index import Index, last_round, with_parts
 from mcpdesk.recorder.masking import MASK
 from mcpdesk.recorder.readable_message import message, unmasked
 from mcpdesk.recorder.record import CallLog, Direction
@@ -34,20 +36,18 @@ from mcpdesk.tui.widgets.menu import Choice, Menu
 from mcpdesk.tui.workbench.item_requests import Request, repeated, shell_command
 from mcpdesk.tui.workbench.past_calls import KeptFile
 
-_WITH_LOGS: dict[str, Callable[[Index, Iterable[int], export.Logged], Iterator[bytes]]] = {
-    "jsonl": export.json_lines,
-    "md": export.report,
-}
-_FORMATS = (
-    ("capture", "capture", "opens again: mcpdesk open", "o"),
-    ("md", "Markdown report", "to read", "m"),
-    ("jsonl", "JSON Lines", "for programs", "j"),
-    ("har", "HTTP archive", "for browser tools", "h"),
-    ("cases", "test cases", "for mcpdesk test", "c"),
-)
-"""Suffix, name, purpose and key."""
-_NAMES = {"capture": "mcpdesk-{}.jsonl", "jsonl": "mcpdesk-{}-exchanges.jsonl"}
-"""Name patterns of files whose suffix is not specific enough."""
+_CAPTURE = MenuLine("capture", "opens again: mcpdesk open", "o")
+_CASES = MenuLine("test cases", "for mcpdesk test", "c")
+
+
+def _exporters() -> list[Exporter]:
+    return [each for feature in offering("exporters") for each in feature.exporters()]
+
+
+def _formats() -> list[tuple[str, MenuLine]]:
+    """Return names of formats, with their lines in the menu."""
+    contributed = [(each.name, each.menu) for each in _exporters()]
+    return [("capture", _CAPTURE), *contributed, ("cases", _CASES)]
 
 
 def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
@@ -56,67 +56,63 @@ def copy_menu(link: Link, number: int, frame: int | None = None) -> Menu:
     `frame` is the selected raw frame of it, which then is the first choice.
     """
     index = link.traffic
-    texts = (
-        ("text", export.as_text, "messages with a heading, and its log", "t"),
-        ("Markdown", export.as_markdown, "the same as a section of an issue", "r"),
-        ("JSON", export.as_json, "everything known about it", "j"),
-    )
-    choices = [
-        Choice(name, (partial(make, index, number, logs_of(link)), name), hint, key)
-        for name, make, hint, key in texts
-    ]
+    text = (partial(as_text, index, number, logs_of(link)), "text")
+    choices = [Choice("text", text, "messages with a heading, and its log", "t")]
     if frame is not None:
         raw = (partial(frame_text, index, frame), "its frame")
         choices.insert(0, Choice("frame", raw, "as it passed, secrets masked", "f"))
-    if index.exchange(number).kind is ExchangeKind.REQUEST:
-        choices.append(
-            Choice("curl", (partial(_curl, link, number), "curl"), "its request, to run again", "c")
-        )
+    is_request = index.exchange(number).kind is ExchangeKind.REQUEST
+    for copy in (each for feature in offering("exchange_copies") for each in feature.exchange_copies()):
+        if is_request or not copy.is_command:
+            title, use, key = copy.menu
+            choices.append(Choice(title, (partial(_copied, link, number, copy), title), use, key))
     if command := _command(link, number):
         choices.append(Choice("mcpdesk", (lambda: command, "mcpdesk command"), "the same from a shell", "m"))
     return Menu("Copy exchange", choices)
 
 
 def export_menu(shown: Sequence[int], marked: Sequence[int], chosen: int | None = None) -> Menu:
-    """Return a menu whose value is exchanges and a file suffix; capital letters are for marked exchanges."""
+    """Return a menu whose value is exchanges and a format; capital letters are for marked exchanges."""
+    formats = _formats()
     choices = [
-        Choice(f"{len(shown):,} shown, {words}", (shown, ending), use, key)
-        for ending, words, use, key in _FORMATS
+        Choice(f"{len(shown):,} shown, {line.title}", (shown, name), line.use, line.key)
+        for name, line in formats
     ]
     if marked:
         choices += [
-            Choice(f"{len(marked):,} marked, {words}", (marked, ending), use, key.upper())
-            for ending, words, use, key in _FORMATS
+            Choice(f"{len(marked):,} marked, {line.title}", (marked, name), line.use, line.key.upper())
+            for name, line in formats
         ]
     if chosen is not None:
-        choices.append(Choice("this one, Markdown", ([chosen], "md"), "with its log", "r"))
+        for name, line in ((each.name, each.menu_of_one) for each in _exporters()):
+            if line is not None:
+                choices.append(Choice(f"this one, {line.title}", ([chosen], name), line.use, line.key))
         choices.append(Choice("this one, test case", ([chosen], "cases"), "", "t"))
     return Menu("Export, secrets masked", choices)
 
 
-def write(link: Link, numbers: Sequence[int], ending: str) -> str:
+def write(link: Link, numbers: Sequence[int], format_name: str) -> str:
     """Write exchanges with their parts to a new private file in the working folder; return a message.
 
     Test cases are written to one file per server. Raises: OSError.
     """
     index = link.traffic
-    whole = export.with_parts(index, numbers)
-    if ending == "cases":
+    whole = with_parts(index, numbers)
+    if format_name == "cases":
         return _write_cases(link, recordable(index, whole))
-    path = Path.cwd() / _NAMES.get(ending, f"mcpdesk-{{}}.{ending}").format(strftime("%Y%m%d-%H%M%S"))
+    exporter = next((each for each in _exporters() if each.name == format_name), None)
+    path = Path.cwd() / f"mcpdesk-{strftime('%Y%m%d-%H%M%S')}{exporter.ending if exporter else '.jsonl'}"
     with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
-        if ending == "har":
-            file.writelines(export.har(index, whole))
-        elif ending == "capture":
-            file.writelines(redacted(index, _call_logs(link), _redactor(link), whole))
+        if exporter is not None:
+            file.writelines(exporter.write(index, whole, logs_of(link)))
         else:
-            file.writelines(_WITH_LOGS[ending](index, whole, logs_of(link)))
-    if ending == "har":
-        written = len(export.posted(index, whole))
+            file.writelines(redacted(index, _call_logs(link), _redactor(link), whole))
+    if exporter is not None and exporter.requests is not None:
+        written = len(exporter.requests(index, whole))
         left = f"; {len(whole) - written:,} did not use HTTP" if written < len(whole) else ""
         return f"{counted(written, 'request')} written to {path}{left}"
     parts = f" ({len(whole):,} with their parts)" if len(whole) > len(numbers) else ""
-    where = f" · mcpdesk open {shlex.quote(str(path))}" if ending == "capture" else f" to {path}"
+    where = f" to {path}" if exporter is not None else f" · mcpdesk open {shlex.quote(str(path))}"
     return f"{counted(len(numbers), 'exchange')}{parts} written{where}"
 
 
@@ -229,7 +225,7 @@ def comparison(index: Index, first: int, second: int) -> CompareScreen:
         last = last_round(index, one)
         sides = (("request", one, one.request), ("response", last, last.response))
         said.append({side: message(index, of, frame).value for side, of, frame in sides if frame is not None})
-    return CompareScreen((export.summary(ones[0]), export.summary(ones[1])), *said)
+    return CompareScreen((heading(ones[0]), heading(ones[1])), *said)
 
 
 def repeatable(link: Link, number: int) -> tuple[str, Request]:
@@ -249,11 +245,12 @@ def repeatable(link: Link, number: int) -> tuple[str, Request]:
     return exchange.server, repeated(unmasked(link.traffic, exchange, exchange.request))
 
 
-def _curl(link: Link, number: int) -> str:
+def _copied(link: Link, number: int, copy: ExchangeCopy) -> str:
     view = link.view()
     server = link.traffic.exchange(number).server
     url = next((one.url for one in view.servers if one.name == server), "")
-    return export.curl(link.traffic, number, url, {view.api_key_header: MASK} if view.api_key else {})
+    headers = {view.api_key_header: MASK} if view.api_key else {}
+    return copy.make(link.traffic, number, ExchangeFacts(logs_of(link), url, headers))
 
 
 def _command(link: Link, number: int) -> str:

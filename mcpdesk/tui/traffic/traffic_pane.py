@@ -21,7 +21,7 @@ from mcpdesk.link.link import Link
 from mcpdesk.link.values import CannedCall, CoreView, ItemKind
 from mcpdesk.paths import config_folder
 from mcpdesk.plain_text import from_field, to_field
-from mcpdesk.recorder.export import as_text
+from mcpdesk.recorder.exchange_text import as_text
 from mcpdesk.recorder.index.exchange import Exchange
 from mcpdesk.recorder.index.query import EVERYTHING, QueryError, parse, quoted
 from mcpdesk.recorder.index.traffic_index import last_round
@@ -283,10 +283,10 @@ class TrafficPane(FilterPane, Pane):
             self._write(*chosen)
 
     @work(thread=True, exclusive=True, group="traffic-export")
-    def _write(self, numbers: Sequence[int], ending: str) -> None:
+    def _write(self, numbers: Sequence[int], format_name: str) -> None:
         """Write a file into the working folder, on another thread."""
         try:
-            message, severity = write(self.link, numbers, ending), "information"
+            message, severity = write(self.link, numbers, format_name), "information"
         except OSError as error:
             message, severity = f"Not exported: {error.strerror} ({error.filename})", "error"
         self.app.call_from_thread(self.notify, message, severity=severity, markup=False)

@@ -11,12 +11,16 @@ import orjson
 import pytest
 
 from mcpdesk.cli.printing import JUnitCase, junit_report
+from mcpdesk.features.exports.curl_command import curl, curl_commands
+from mcpdesk.features.exports.http_archive import har
+from mcpdesk.features.exports.json_export import as_json, json_lines
+from mcpdesk.features.exports.markdown_report import as_markdown, report
+from mcpdesk.features.exports.sequence_diagram import mermaid
 from mcpdesk.plain_text import harmless
-from mcpdesk.recorder import export
 from mcpdesk.recorder.capture.recording import Recording
+from mcpdesk.recorder.exchange_text import as_text, heading
 from mcpdesk.recorder.record import HttpNote
 from mcpdesk.recorder.recorded_cases import case_file, cases
-from mcpdesk.recorder.sequence_diagram import mermaid
 from tests.support.hostile import hostile
 from tests.support.traffic import IN, OUT, call, connection, settle, text
 
@@ -59,19 +63,19 @@ def _joined(make: Callable[[], Iterable[bytes]]) -> str:
 def _formats(recording: Recording) -> Mapping[str, Callable[[], str]]:
     index, every = recording.index, list(EXCHANGES)
     several: dict[str, Callable[[], Iterable[bytes]]] = {
-        "JSON Lines": partial(export.json_lines, index, every, _logged),
-        "Markdown report": partial(export.report, index, every, _logged),
-        "HTTP archive": partial(export.har, index, every),
-        "curl commands": partial(export.curl_commands, index, every),
+        "JSON Lines": partial(json_lines, index, every, _logged),
+        "Markdown report": partial(report, index, every, _logged),
+        "HTTP archive": partial(har, index, every),
+        "curl commands": partial(curl_commands, index, every),
         "Mermaid": partial(mermaid, index, every),
         "cases": lambda: case_file(cases(index, every)),
     }
     single: dict[str, Callable[[int], str]] = {
-        "text": lambda one: export.as_text(index, one, _logged),
-        "Markdown": lambda one: export.as_markdown(index, one, _logged),
-        "JSON": lambda one: export.as_json(index, one, _logged),
-        "curl": lambda one: export.curl(index, one, headers={"X-B": hostile("header")}),
-        "summary": lambda one: export.summary(index.exchange(one)),
+        "text": lambda one: as_text(index, one, _logged),
+        "Markdown": lambda one: as_markdown(index, one, _logged),
+        "JSON": lambda one: as_json(index, one, _logged),
+        "curl": lambda one: curl(index, one, headers={"X-B": hostile("header")}),
+        "heading": lambda one: heading(index.exchange(one)),
     }
     made = {name: partial(_joined, make) for name, make in several.items()}
     return made | {name: partial(_each, make) for name, make in single.items()}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from mcpdesk.features.exports.sequence_diagram import MOST_EXCHANGES, mermaid
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.record import HeldMark
-from mcpdesk.recorder.sequence_diagram import MOST_EXCHANGES, mermaid
 from tests.support.traffic import (
     IN,
     OPENED,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 
-from mcpdesk.cli.captures import export_command
+from mcpdesk.features.exports.export_command import export_command
 from mcpdesk.hosting.journal import logging_to
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.recorder.archive import Archive

@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
+from mcpdesk.features.exports.http_archive import har, posted
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.recorder.export import har, posted
 from mcpdesk.recorder.record import HttpNote
 from tests.support.traffic import IN, asking_recording, busy_recording, call, settle
 

@@ -7,9 +7,14 @@ import shlex
 
 import orjson
 
-from mcpdesk.recorder import export, recorded_cases
+from mcpdesk.features.exports.curl_command import curl, curl_commands
+from mcpdesk.features.exports.http_archive import har
+from mcpdesk.features.exports.json_export import as_json, json_lines
+from mcpdesk.features.exports.markdown_report import report
+from mcpdesk.recorder import recorded_cases
 from mcpdesk.recorder.capture.recording import Recording
 from mcpdesk.recorder.exchange_summary import summary
+from mcpdesk.recorder.exchange_text import as_text
 from mcpdesk.recorder.record import BY_HAND, HeldMark, HttpNote
 from tests.support.traffic import IN, OUT, busy_recording, call, connection, settle, text
 
@@ -22,23 +27,21 @@ def number_of(recording: Recording, name: str) -> int:
 
 def test_json_lines_have_one_object_an_exchange() -> None:
     index = busy_recording().index
-    lines = list(export.json_lines(index, range(len(index.exchanges))))
+    lines = list(json_lines(index, range(len(index.exchanges))))
     records = [orjson.loads(line) for line in lines]
     assert len(records) == len(index.exchanges) and all(line.endswith(b"\n") for line in lines)
     first = records[0]
     assert (first["method"], first["status"], first["direction"]) == ("initialize", "ok", "in")
     assert first["request"]["http"]["line"].startswith("POST /mcp/profiles")
-    report = next(one for one in records if one["name"] == "slow-report")
-    assert [one["params"]["progress"] for one in report["notifications"]] == [3, 7]
+    slow = next(one for one in records if one["name"] == "slow-report")
+    assert [one["params"]["progress"] for one in slow["notifications"]] == [3, 7]
 
 
 def test_nothing_exported_holds_a_secret() -> None:
     index = busy_recording().index
     every = range(len(index.exchanges))
-    exported = b"".join([*export.json_lines(index, every), *export.report(index, every)]).decode()
-    exported += "".join(
-        export.as_text(index, n) + export.as_json(index, n) + export.curl(index, n) for n in every
-    )
+    exported = b"".join([*json_lines(index, every), *report(index, every)]).decode()
+    exported += "".join(as_text(index, n) + as_json(index, n) + curl(index, n) for n in every)
     assert not any(secret in exported for secret in SECRETS)
 
 
@@ -53,7 +56,7 @@ def test_sessions_keys_and_named_values_are_masked_in_every_format() -> None:
         recording.frame(1, OUT, text(number, told))
     settle(recording)
     index = recording.index
-    for writer in (export.json_lines, export.report, export.har, export.curl_commands):
+    for writer in (json_lines, report, har, curl_commands):
         exported = b"".join(writer(index, range(3))).decode()
         assert "planted" not in exported and "user: ada" in exported
         shown = re.findall(r"••••[0-9a-f]{6}", exported)
@@ -70,8 +73,8 @@ def test_a_call_that_a_person_held_and_answered_is_not_what_took_longest() -> No
     recording.frame(1, IN, call(1, "price"), at=began + 40)
     recording.frame(1, OUT, text(1, "9 EUR"), at=began + 40.5)
     settle(recording)
-    report = b"".join(export.report(recording.index, range(2))).decode()
-    table = report.partition("## Slowest exchanges")[2].partition("## Exchanges")[0]
+    written = b"".join(report(recording.index, range(2))).decode()
+    table = written.partition("## Slowest exchanges")[2].partition("## Exchanges")[0]
     assert table.index("price") < table.index("Bash") and "30,000" not in table
 
 
@@ -87,7 +90,7 @@ def test_a_report_begins_with_what_failed_and_what_took_long() -> None:
         recording.frame(client, OUT, failure if client == 2 else text(number, "9 EUR"), at=at + took)
         at += 1
     settle(recording)
-    lines = b"".join(export.report(recording.index, range(4))).decode().splitlines()
+    lines = b"".join(report(recording.index, range(4))).decode().splitlines()
     assert lines[2].startswith("4 exchanges, 2 failed, from 2025-11-24T16:00:00.000+00:00 to ")
     assert lines[2].endswith("Clients: cursor 1.9, nightly 0.3. Servers: profiles.")
     errors, slow, table = (
@@ -110,16 +113,16 @@ def test_a_report_cannot_be_broken_by_what_it_reports() -> None:
     recording.frame(1, IN, call(1, "a|b", {"x": "```\n# heading"}))
     recording.frame(1, OUT, text(1, "fine"))
     settle(recording)
-    report = b"".join(export.report(recording.index, [0])).decode()
-    row = next(line for line in report.splitlines() if line.startswith("| 0"))
+    written = b"".join(report(recording.index, [0])).decode()
+    row = next(line for line in written.splitlines() if line.startswith("| 0"))
     assert row.replace("\\|", "").count("|") == 9
-    assert "````json" in report or "\\n# heading" in report
+    assert "````json" in written or "\\n# heading" in written
     assert "<b>" not in row
 
 
 def test_curl_repeats_what_passed_over_http() -> None:
     recording = busy_recording()
-    words = shlex.split(export.curl(recording.index, 0).replace("\\\n", " "))
+    words = shlex.split(curl(recording.index, 0).replace("\\\n", " "))
     assert words[:4] == ["curl", "-X", "POST", "http://127.0.0.1:3333/mcp/profiles?api_key=••••"]
     assert "Authorization: Bearer ••••" in words and "Host: 127.0.0.1:3333" not in words
     assert orjson.loads(words[words.index("--data") + 1])["method"] == "initialize"
@@ -128,7 +131,7 @@ def test_curl_repeats_what_passed_over_http() -> None:
 def test_curl_of_what_passed_otherwise_uses_the_url_given() -> None:
     recording = busy_recording()
     number = number_of(recording, "user-profile")
-    command = export.curl(recording.index, number, "http://h:1/mcp/p", {"X-API-Key": "••••"})
+    command = curl(recording.index, number, "http://h:1/mcp/p", {"X-API-Key": "••••"})
     words = shlex.split(command.replace("\\\n", " "))
     assert words[3] == "http://h:1/mcp/p" and "X-API-Key: ••••" in words
     assert "MCP-Protocol-Version: 2026-07-28" in words and "Mcp-Name: user-profile" in words
@@ -136,7 +139,7 @@ def test_curl_of_what_passed_otherwise_uses_the_url_given() -> None:
 
 def test_text_has_a_heading_and_both_messages() -> None:
     recording = busy_recording()
-    told = export.as_text(recording.index, number_of(recording, "slow-report"))
+    told = as_text(recording.index, number_of(recording, "slow-report"))
     assert "claude-code 2.1 → profiles  tools/call slow-report  tool-error" in told
     assert "request:" in told and "the oven is cold" in told
 
@@ -153,10 +156,10 @@ def test_a_message_that_was_changed_at_the_desk_is_exported_as_what_it_was_and_b
     recording.mark(HeldMark(1, IN, 1, at, 0.0, "changed", was.decode(), now.decode()))
 
     assert summary(index, index.exchange(0)).asked == '✎ command="echo after"'
-    report = b"".join(export.report(index, [0])).decode()
-    assert "At the desk the request was held for 0.0 s: changed" in report and "echo after" in report
-    assert "changed" in export.as_text(index, 0) and "echo after" in export.as_text(index, 0)
-    [line] = [orjson.loads(line) for line in export.json_lines(index, [0])]
+    written = b"".join(report(index, [0])).decode()
+    assert "At the desk the request was held for 0.0 s: changed" in written and "echo after" in written
+    assert "changed" in as_text(index, 0) and "echo after" in as_text(index, 0)
+    [line] = [orjson.loads(line) for line in json_lines(index, [0])]
     assert line["held"][0]["was"]["params"]["arguments"] == {"command": "echo before"}
     assert line["held"][0]["now"]["params"]["arguments"] == {"command": "echo after"}
     [case] = map(orjson.loads, recorded_cases.cases(index, [0]))

@@ -1,0 +1,203 @@
+"""The command `export`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+
+from mcpdesk.cli.captures import opened
+from mcpdesk.cli.printing import print_message
+from mcpdesk.errors import DeskUserError
+from mcpdesk.plain_text import clean
+
+if TYPE_CHECKING:
+    from mcpdesk.recorder.redaction import Redactor
+
+EXPORT_EXAMPLES = """\b
+Examples:
+  mcpdesk export capture.jsonl --as md --output report.md
+  mcpdesk export capture.jsonl --as jsonl --filter 'tool:greet status:error'
+  mcpdesk export capture.jsonl --as har > traffic.har
+  mcpdesk export capture.jsonl --as csv > calls-by-tool-and-client.csv
+  mcpdesk export capture.jsonl --as mermaid --filter 'peer:cursor'
+  mcpdesk export capture.jsonl --redact --output to-share.jsonl
+
+`mcpdesk settings` prints the folder of the captures.
+"""
+FORMATS = ("capture", "har", "jsonl", "md", "mermaid", "curl", "cases", "csv", "json")
+
+
+@click.command(name="export", epilog=EXPORT_EXAMPLES, short_help="Write a capture in another format.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--as", "ending", type=click.Choice(FORMATS), help="Format. With --redact the default is capture."
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write, which must not exist; by default stdout.",
+)
+@click.option(
+    "--filter",
+    "query",
+    default="",
+    metavar="QUERY",
+    help="Only exchanges that match this filter, as in Traffic.",
+)
+@click.option(
+    "--with-secrets", is_flag=True, help="Do not mask secrets: tokens, keys and passwords appear as sent."
+)
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="For sharing: mask secrets wherever they occur, also in texts and base64.",
+)
+def export_command(
+    file: Path, ending: str | None, output: Path | None, query: str, with_secrets: bool, redact: bool
+) -> None:
+    """Write the capture FILE as an HTTP archive, JSON Lines or a Markdown report. Secrets are masked.
+
+    Reports and JSON Lines contain the log of each call, with the traceback of a failed one.
+
+    `capture` is a redacted capture for `mcpdesk open` and `--mock`.
+
+    `mermaid` is a sequence diagram of its first 200 exchanges, `curl` its requests as commands.
+
+    `cases` are its calls as test cases: arguments, answers to questions, results.
+
+    `csv` and `json` are its statistics: calls, errors, times, bytes and tokens by tool and by client, and
+    those of all requests by method.
+    """
+    from mcpdesk.features.exports.curl_command import curl_commands
+    from mcpdesk.features.exports.formats import EXPORTERS
+    from mcpdesk.features.exports.sequence_diagram import mermaid
+    from mcpdesk.recorder import recorded_cases
+    from mcpdesk.recorder.index.call_lookup import logs_by_call
+    from mcpdesk.recorder.index.query import parse
+    from mcpdesk.recorder.index.traffic_index import with_parts
+    from mcpdesk.recorder.index.view import View
+    from mcpdesk.recorder.redaction import redacted
+
+    if ending is None and not redact:
+        raise DeskUserError("Which format?", f"Use --as {', '.join(FORMATS[:-1])} or {FORMATS[-1]}.")
+    if with_secrets and (redact or ending == "capture"):
+        raise DeskUserError("--with-secrets and --redact cannot be used together.", "Copy the file as it is.")
+    exporters = {each.name: each for each in EXPORTERS}
+    printers = {"mermaid": mermaid, "curl": curl_commands}
+    ending = ending or "capture"
+    if ending in ("csv", "json") and query:
+        raise DeskUserError(
+            f"--filter cannot be used with --as {ending}.", "Statistics always include all calls."
+        )
+    with _redacted_copy(file) if redact and ending != "capture" else nullcontext(file) as source:
+        if ending in ("csv", "json"):
+            return _export_statistics(source, ending, output)
+        with opened(source) as archive:
+            index = archive.index
+            index.reveals_secrets = with_secrets
+            view = View(index, parse(query, time.time()))
+            view.advance(float("inf"))
+            numbers = with_parts(index, view.lines)
+            if ending == "cases":
+                numbers = recorded_cases.recordable(index, numbers)
+                _tell_of_servers({index.exchange(number).server for number in numbers})
+                found = recorded_cases.cases(index, numbers)
+                _write(recorded_cases.case_file(found), output)
+                return print_message(f"{len(found):,} test cases of {len(numbers):,} calls")
+            if ending == "capture":
+                pieces = redacted(index, archive.call_logs, _redactor(), numbers if query else None)
+            elif ending in printers:
+                pieces = printers[ending](index, numbers)
+            else:
+                pieces = exporters[ending].write(index, numbers, logs_by_call(archive.call_logs))
+            _write(pieces, output)
+            selects = exporters[ending].requests if ending in exporters else None
+            left = len(numbers) - len(selects(index, numbers)) if selects else 0
+            print_message(
+                f"{len(numbers) - left:,} exchanges{f'; {left:,} did not use HTTP' if left else ''}"
+            )
+
+
+def _tell_of_servers(names: set[str]) -> None:
+    if len(names) > 1:
+        told = ", ".join(sorted(names))
+        print_message(f"These are calls of {told}; --filter server:NAME selects one server.")
+
+
+@contextmanager
+def _redacted_copy(file: Path) -> Iterator[Path]:
+    """Yield a fully redacted copy of a capture, as the source for other formats."""
+    from mcpdesk.recorder.redaction import redacted
+
+    with TemporaryDirectory(prefix="mcpdesk-") as folder:
+        copy = Path(folder) / file.name
+        with opened(file) as archive:
+            _to_file(copy, redacted(archive.index, archive.call_logs, _redactor()))
+        yield copy
+
+
+def _redactor() -> Redactor:
+    """Return a redactor that knows the keys of this desk and the secrets in its environment."""
+    from mcpdesk.recorder.redaction import Redactor, secrets_here
+    from mcpdesk.settings import resolve
+
+    settings = resolve({}, os.environ).settings
+    known = secrets_here(os.environ, settings.state_dir)
+    known += [
+        settings.api_key,
+        settings.operator_key,
+        settings.token,
+        *settings.request_state_secret.split(","),
+    ]
+    return Redactor(known, [settings.api_key_header])
+
+
+def _export_statistics(file: Path, ending: str, output: Path | None) -> None:
+    from mcpdesk.recorder.index.statistics import Subject
+    from mcpdesk.recorder.index.statistics_rows import as_csv, as_json, rows_of
+
+    with opened(file) as archive:
+        counted = archive.index.statistics
+        counted.update(float("inf"))
+        definitions = counted.definitions()
+        rows = [row for subject in Subject for row in rows_of(counted, subject, definitions)]
+    text = as_csv(rows) if ending == "csv" else as_json(rows)
+    _write(iter([text.encode()]), output)
+
+
+def _write(pieces: Iterator[bytes], output: Path | None) -> None:
+    if output is None:
+        _to_stdout(pieces)
+    else:
+        _to_file(output.expanduser(), pieces)
+
+
+def _to_stdout(pieces: Iterator[bytes]) -> None:
+    if sys.stdout is None:
+        raise DeskUserError("The output cannot be written: stdout is closed.")
+    is_terminal = sys.stdout.isatty()
+    for piece in pieces:
+        shown = clean(piece.decode("utf-8", "replace")).encode() if is_terminal else piece
+        sys.stdout.buffer.write(shown)
+    sys.stdout.flush()
+
+
+def _to_file(path: Path, pieces: Iterator[bytes]) -> None:
+    """Write a new file. Raises: DeskUserError if it exists or cannot be written."""
+    from mcpdesk import private_files
+
+    try:
+        with os.fdopen(private_files.create(path), "wb") as file:
+            file.writelines(pieces)
+    except FileExistsError:
+        raise DeskUserError(f"{path} already exists.", "Choose another name, or remove it first.") from None
+    except OSError as error:
+        raise DeskUserError(f"{path} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,47 @@
+"""Tables of the formats: of files, and of texts for the clipboard."""
+
+from __future__ import annotations
+
+from mcpdesk.feature import ExchangeCopy, ExchangeFacts, Exporter, MenuLine
+from mcpdesk.features.exports import curl_command
+from mcpdesk.features.exports.http_archive import har, posted
+from mcpdesk.features.exports.json_export import as_json, json_lines
+from mcpdesk.features.exports.markdown_report import as_markdown, report
+from mcpdesk.recorder.index.traffic_index import Index
+
+EXPORTERS = (
+    Exporter(
+        "md",
+        ".md",
+        MenuLine("Markdown report", "to read", "m"),
+        report,
+        menu_of_one=MenuLine("Markdown", "with its log", "r"),
+    ),
+    Exporter("jsonl", "-exchanges.jsonl", MenuLine("JSON Lines", "for programs", "j"), json_lines),
+    Exporter(
+        "har",
+        ".har",
+        MenuLine("HTTP archive", "for browser tools", "h"),
+        lambda index, numbers, _: har(index, numbers),
+        requests=posted,
+    ),
+)
+
+
+def _markdown(index: Index, number: int, facts: ExchangeFacts) -> str:
+    return as_markdown(index, number, facts.logged)
+
+
+def _json(index: Index, number: int, facts: ExchangeFacts) -> str:
+    return as_json(index, number, facts.logged)
+
+
+def _curl(index: Index, number: int, facts: ExchangeFacts) -> str:
+    return curl_command.curl(index, number, facts.url, facts.headers, facts.schema)
+
+
+COPIES = (
+    ExchangeCopy(MenuLine("Markdown", "the same as a section of an issue", "r"), _markdown),
+    ExchangeCopy(MenuLine("JSON", "everything known about it", "j"), _json),
+    ExchangeCopy(MenuLine("curl", "its request, to run again", "c"), _curl, is_command=True),
+)

@@ -1,0 +1,121 @@
+"""HTTP archives of exchanges. Source: HAR 1.2.
+
+Values that the recorder does not know are written as the format requires: -1 for sizes, 0 for phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
+
+from mcpdesk.features.exports.json_export import escaped
+from mcpdesk.protocol import codec
+from mcpdesk.recorder.exchange_text import held_line, moment_of
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.traffic_index import Index, gaps_in_words
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.readable_message import held_messages, http, message
+from mcpdesk.version import __version__
+
+Pairs: TypeAlias = tuple[tuple[str, str], ...]
+
+_HAR_START = b'{"log":{"version":"1.2","creator":{"name":"mcpdesk","version":"%b"},"comment":%b,"entries":['
+
+
+def posted(index: Index, numbers: Iterable[int]) -> list[int]:
+    """Return the numbers of exchanges whose request came over HTTP."""
+    asked = ((number, index.exchange(number).request) for number in numbers)
+    return [number for number, frame in asked if frame is not None and index.note(frame) is not None]
+
+
+def har(index: Index, numbers: Iterable[int]) -> Iterator[bytes]:
+    """Yield an HTTP archive with one entry for each exchange that passed over HTTP."""
+    yield _HAR_START % (__version__.encode(), escaped(codec.dumps(gaps_in_words(index))))
+    comma = b"\n"
+    for number in posted(index, numbers):
+        exchange = index.exchange(number)
+        yield comma + escaped(codec.dumps(_har_entry(index, exchange), default=str))
+        comma = b",\n"
+    yield b"\n]}}\n"
+
+
+def _har_entry(index: Index, exchange: Exchange) -> dict[str, Any]:
+    kept = None if exchange.response is None else index.frame(exchange.response)
+    ended = kept.time if kept else exchange.ended
+    took_ms = 0.0 if ended is None else max(0.0, round((ended - exchange.started) * 1000, 3))
+    return {
+        "startedDateTime": moment_of(exchange),
+        "time": took_ms,
+        "request": _har_request(index, exchange),
+        "response": _har_response(index, exchange),
+        "cache": {},
+        "timings": {"send": 0, "wait": took_ms, "receive": 0},
+        "comment": "; ".join(
+            [
+                f"{exchange.peer}: {exchange.method} {mask_text(exchange.name)}".strip(),
+                *map(held_line, held_messages(index, exchange)),
+            ]
+        ),
+    }
+
+
+def _har_request(index: Index, exchange: Exchange) -> dict[str, Any]:
+    assert exchange.request is not None
+    line, headers = http(index, exchange, exchange.request) or ("", ())
+    method, _, rest = line.partition(" ")
+    path, _, version = rest.rpartition(" ")
+    body, said = _har_body(index, exchange, exchange.request)
+    return {
+        "method": method,
+        "url": f"http://{_header(headers, 'host') or 'localhost'}{path}",
+        "httpVersion": version,
+        **_har_common(headers, body, said),
+        "queryString": [{"name": name, "value": value} for name, value in parse_qsl(_query(path), True)],
+        "postData": {"mimeType": _header(headers, "content-type"), "text": body},
+    }
+
+
+def _har_response(index: Index, exchange: Exchange) -> dict[str, Any]:
+    """Return the response; its status is 0, as in browsers, if the response is missing or unknown."""
+    frame = exchange.response
+    line, headers = (http(index, exchange, frame) if frame is not None else None) or ("", ())
+    version, _, rest = line.partition(" ")
+    status, _, words = rest.partition(" ")
+    body, said = ("", "") if frame is None else _har_body(index, exchange, frame)
+    content = {"size": len(body.encode("utf-8", "replace")), "text": body}
+    return {
+        "status": int(status) if len(status) == 3 and status.isdecimal() else 0,
+        "statusText": words,
+        "httpVersion": version,
+        **_har_common(headers, body, said),
+        "content": {**content, "mimeType": _header(headers, "content-type") or "application/json"},
+        "redirectURL": "",
+    }
+
+
+def _har_common(headers: Pairs, body: str, comment: str) -> dict[str, Any]:
+    return {
+        **({"comment": comment} if comment else {}),
+        "cookies": [],
+        "headers": [{"name": name, "value": value} for name, value in headers],
+        "headersSize": -1,
+        "bodySize": len(body.encode("utf-8", "replace")),
+    }
+
+
+def _har_body(index: Index, exchange: Exchange, frame: int) -> tuple[str, str]:
+    """Return the body as far as it was kept, and a comment on missing parts."""
+    value, problem = message(index, exchange, frame)
+    return value if isinstance(value, str) else codec.dumps(value, default=str).decode(), problem
+
+
+def _header(headers: Pairs, wanted: str) -> str:
+    return next((value for name, value in headers if name.lower() == wanted), "")
+
+
+def _query(path: str) -> str:
+    try:
+        return urlsplit(path).query
+    except ValueError:
+        return ""

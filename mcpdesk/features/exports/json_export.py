@@ -1,0 +1,101 @@
+"""Exchanges as JSON: JSON Lines for programs, and one exchange with everything that is known about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import orjson
+
+from mcpdesk.plain_text import json_escaped
+from mcpdesk.protocol import codec
+from mcpdesk.recorder.exchange_text import MOST_LOGGED, Logged, logged_text, nothing_logged
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.traffic_index import Index, with_gaps
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.readable_message import held_messages, http, message
+from mcpdesk.recorder.record import Gap
+
+_MOST_NOTIFICATIONS = 1_000
+"""Maximum notifications that are written with one exchange."""
+
+
+def json_lines(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
+    """Yield one line per exchange and per gap, including the newline."""
+    for one in with_gaps(index, numbers):
+        record = _gap(one) if isinstance(one, Gap) else as_dict(index, one, logged)
+        yield escaped(codec.dumps(record, option=orjson.OPT_APPEND_NEWLINE, default=str))
+
+
+def as_json(index: Index, number: int, logged: Logged = nothing_logged) -> str:
+    """Return one exchange as indented JSON, including its parts."""
+    record = as_dict(index, number, logged)
+    if parts := index.exchange(number).parts:
+        record["parts"] = [as_dict(index, part, logged) for part in parts]
+    return escaped(codec.dumps(record, option=orjson.OPT_INDENT_2, default=str)).decode()
+
+
+def as_dict(index: Index, number: int, logged: Logged = nothing_logged) -> dict[str, Any]:
+    """Return all data of an exchange as a JSON object; times are Unix seconds, `took_ms` milliseconds."""
+    exchange = index.exchange(number)
+    record: dict[str, Any] = {
+        "number": number,
+        "time": exchange.started,
+        "kind": exchange.kind.value,
+        "server": exchange.server,
+        "peer": exchange.peer,
+        "direction": exchange.direction.name.lower(),
+        "method": exchange.method,
+        "name": exchange.name if index.reveals_secrets else mask_text(exchange.name),
+        "id": exchange.id,
+        "status": exchange.status.value,
+        "took_ms": None if exchange.ended is None else round(exchange.elapsed(0) * 1000, 3),
+        "size": exchange.size,
+        "revision": exchange.revision,
+    }
+    if exchange.whole is not None:
+        record["part_of"] = exchange.whole
+    for side, frame in (("request", exchange.request), ("response", exchange.response)):
+        if frame is not None:
+            record[side] = _side(index, exchange, frame)
+    if held := held_messages(index, exchange):
+        record["held"] = [
+            {
+                "side": one.side,
+                "how": one.how,
+                "seconds": round(one.held_s, 3),
+                "was": one.was,
+                "now": one.now,
+            }
+            for one in held
+        ]
+    if lines := logged(exchange):
+        record["log"] = [
+            {"time": line.time, "level": line.level, "text": logged_text(index, line), "where": line.where}
+            for line in lines[-MOST_LOGGED:]
+        ]
+    if exchange.notifications:
+        shown = exchange.notifications[:_MOST_NOTIFICATIONS]
+        record["notifications"] = [message(index, exchange, frame).value for frame in shown]
+        if more := len(exchange.notifications) - len(shown):
+            record["notifications_left_out"] = more
+    return record
+
+
+def _side(index: Index, exchange: Exchange, frame: int) -> dict[str, Any]:
+    value, problem = message(index, exchange, frame)
+    side: dict[str, Any] = {"message": value}
+    if problem:
+        side["problem"] = problem
+    if said := http(index, exchange, frame):
+        side["http"] = {"line": said[0], "headers": said[1]}
+    return side
+
+
+def _gap(gap: Gap) -> dict[str, Any]:
+    return {"kind": "gap", "frames": gap.frames, "why": gap.why}
+
+
+def escaped(data: bytes) -> bytes:
+    """Return JSON with characters that are unsafe on a terminal escaped."""
+    return data if data.isascii() and b"\x7f" not in data else json_escaped(data.decode()).encode()

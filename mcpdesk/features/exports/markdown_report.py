@@ -1,0 +1,219 @@
+"""Exchanges as a Markdown report: errors, slow calls, a table, then each exchange."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from statistics import median
+from typing import Any
+
+from mcpdesk.plain_text import clean
+from mcpdesk.recorder.exchange_summary import summary
+from mcpdesk.recorder.exchange_text import (
+    Logged,
+    heading,
+    held_line,
+    log_text,
+    moment_of,
+    nothing_logged,
+    pretty,
+    time_text,
+    title_of,
+)
+from mcpdesk.recorder.index.exchange import FAILED, Exchange, ExchangeKind
+from mcpdesk.recorder.index.traffic_index import Index, gap_in_words, with_gaps, with_parts
+from mcpdesk.recorder.readable_message import held_messages, http, message
+from mcpdesk.recorder.record import Gap
+from mcpdesk.recorder.varying_values import pattern_of
+
+_LONGEST = 4000
+"""Maximum characters of one message in a report."""
+_LONGEST_CELL = 120
+"""Maximum characters of arguments, results and errors in a table of a report."""
+_MOST_ROWS = 20
+"""Maximum rows of the tables of errors and of slow calls in a report."""
+_MOST_NAMES = 5
+
+
+def report(index: Index, numbers: Iterable[int], logged: Logged = nothing_logged) -> Iterator[bytes]:
+    """Yield a Markdown report: errors, slow calls, a table of the exchanges, then each exchange."""
+    return (piece.encode("utf-8", "replace") for piece in _report(index, numbers, logged))
+
+
+def as_markdown(index: Index, number: int, logged: Logged = nothing_logged) -> str:
+    """Return one exchange and its parts as Markdown sections, for an issue."""
+    parts = (_section_of(index, index.exchange(one), logged) for one in with_parts(index, [number]))
+    return "\n".join("".join(pieces).strip() + "\n" for pieces in parts)
+
+
+def _report(index: Index, numbers: Iterable[int], logged: Logged) -> Iterator[str]:
+    chosen = list(with_gaps(index, numbers))
+    yield "# MCP traffic\n\n"
+    yield from _overview(index, [one for one in chosen if isinstance(one, int)])
+    yield "## Exchanges\n\n| # | time | peer | message | id | status | took | bytes |\n"
+    yield "| --: | --- | --- | --- | --- | --- | --: | --: |\n"
+    for one in chosen:
+        yield _gap_row(one) if isinstance(one, Gap) else _row(index, index.exchange(one))
+    for one in chosen:
+        if isinstance(one, Gap):
+            yield f"\n**{_plain(gap_in_words(one))}**\n"
+        else:
+            yield from _section_of(index, index.exchange(one), logged)
+
+
+def _overview(index: Index, numbers: Sequence[int]) -> Iterator[str]:
+    """Yield counts and names, then the most frequent errors and the slowest calls."""
+    failures: dict[tuple[str, str], _Failure] = {}
+    times: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    peers, servers, whole = dict[str, None](), dict[str, None](), 0
+    began, ended = inf, 0.0
+    for one in map(index.exchange, numbers):
+        peers[one.peer], servers[one.server] = None, None
+        began, ended = min(began, one.started), max(ended, one.ended or one.started)
+        if one.whole is not None:
+            continue
+        whole += 1
+        title = title_of(one)
+        if one.kind is ExchangeKind.REQUEST and one.ended is not None:
+            seconds = one.elapsed(0) if one.response is None else index.table.pace[one.number]
+            times.setdefault((title, one.peer), []).append((seconds, one.number))
+        if one.status in FAILED:
+            message = summary(index, one).answered or one.status.value
+            kind = (title, str(pattern_of(message, frozenset())))
+            failures.setdefault(kind, _Failure(one, message)).add(one)
+    if not numbers:
+        return
+    failed = sum(one.count for one in failures.values())
+    counts = f"{whole:,} exchange{'' if whole == 1 else 's'}, {failed:,} failed"
+    yield f"{counts}, from {time_text(began)} to {time_text(ended)}. "
+    yield f"Clients: {_plain(_some(peers))}. Servers: {_plain(_some(servers))}.\n\n"
+    if failures:
+        yield "## Errors\n\n| message | error | count | first # | clients |\n"
+        yield "| --- | --- | --: | --- | --- |\n"
+        ranked = sorted(failures.items(), key=lambda item: -item[1].count)
+        for (title, _), found in ranked[:_MOST_ROWS]:
+            first = f"{found.first.number} at {moment_of(found.first)}"
+            cells = [title, _shortened(found.message), f"{found.count:,}", first, _some(found.peers)]
+            yield _cells(cells)
+        yield _left_out(len(ranked))
+    if times:
+        yield "## Slowest exchanges, without waiting for people and clients\n\n"
+        yield "| message | client | count | median | longest | # |\n"
+        yield "| --- | --- | --: | --: | --: | --: |\n"
+        slowest = sorted(times.items(), key=lambda item: max(item[1]), reverse=True)
+        for (title, peer), took in slowest[:_MOST_ROWS]:
+            longest, number = max(took)
+            middle = median(seconds for seconds, _ in took)
+            yield _cells([title, peer, f"{len(took):,}", _ms(middle), _ms(longest), str(number)])
+        yield _left_out(len(slowest))
+
+
+class _Failure:
+    """Exchanges that failed in the same way."""
+
+    def __init__(self, first: Exchange, message: str) -> None:
+        self.first = first
+        self.message = message
+        self.count = 0
+        self.peers: dict[str, None] = {}
+
+    def add(self, one: Exchange) -> None:
+        self.count += 1
+        self.peers[one.peer] = None
+
+
+def _some(names: Iterable[str]) -> str:
+    shown = [name for name in names if name]
+    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
+    return ", ".join(shown[:_MOST_NAMES]) + more
+
+
+def _left_out(rows: int) -> str:
+    more = f"\n{rows - _MOST_ROWS:,} more are left out.\n" if rows > _MOST_ROWS else ""
+    return f"{more}\n"
+
+
+def _shortened(text: str) -> str:
+    text = clean(text, newlines=False)
+    return text if len(text) <= _LONGEST_CELL else f"{text[: _LONGEST_CELL - 1]}…"
+
+
+def _section_of(index: Index, exchange: Exchange, logged: Logged) -> Iterator[str]:
+    """Yield the section of one exchange: messages, outcomes at the desk, and log lines of its code."""
+    yield f"\n## {exchange.number}. {_plain(title_of(exchange))}\n\n{_plain(heading(exchange))}\n"
+    for title, frame in (("Request", exchange.request), ("Response", exchange.response)):
+        if frame is not None:
+            yield from _section(index, exchange, title, frame)
+    for held in held_messages(index, exchange):
+        yield f"\n{_plain(held_line(held))}\n"
+        for title, value in (("It was", held.was), ("Changed to", held.now)):
+            if value is not None:
+                yield f"\n{title}:\n\n{_fenced(value)}"
+    if lines := logged(exchange):
+        text = log_text(index, lines)
+        fence = _fence(text)
+        yield f"\nLog of the call:\n\n{fence}text\n{text}\n{fence}\n"
+
+
+def _section(index: Index, exchange: Exchange, title: str, frame: int) -> Iterator[str]:
+    value, problem = message(index, exchange, frame)
+    yield f"\n{title}{f' ({_plain(problem)})' if problem else ''}:\n\n"
+    if said := http(index, exchange, frame):
+        lines = "\n".join(clean(line) for line in (said[0], *(f"{name}: {value}" for name, value in said[1])))
+        fence = _fence(lines)
+        yield f"{fence}http\n{lines}\n{fence}\n\n"
+    yield _fenced(value)
+
+
+def _fenced(value: Any) -> str:
+    """Return a value as a code block, shortened."""
+    text = pretty(value)
+    if len(text) > _LONGEST:
+        text = f"{text[:_LONGEST]}\n… {len(text) - _LONGEST:,} more characters"
+    fence = _fence(text)
+    return f"{fence}json\n{text}\n{fence}\n"
+
+
+def _fence(text: str) -> str:
+    return "`" * max(3, _longest_run(text) + 1)
+
+
+def _gap_row(gap: Gap) -> str:
+    return f"| | | | {_plain(gap_in_words(gap))} | | | | |\n"
+
+
+def _row(index: Index, exchange: Exchange) -> str:
+    took = "" if exchange.ended is None else _ms(exchange.elapsed(0))
+    said = summary(index, exchange)
+    answered = f"→ {_shortened(said.answered)}" if said.answered else ""
+    cells = [
+        str(exchange.number),
+        moment_of(exchange),
+        exchange.peer,
+        " ".join(filter(None, (title_of(exchange), _shortened(said.asked), answered))),
+        "" if exchange.id is None else str(exchange.id),
+        exchange.status.value,
+        took,
+        str(exchange.size),
+    ]
+    return _cells(cells)
+
+
+def _cells(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(_plain(cell) for cell in cells) + " |\n"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.1f} ms"
+
+
+def _plain(text: str) -> str:
+    """Return text that cannot break out of a Markdown table or heading."""
+    words = clean(" ".join(text.split()), newlines=False)
+    return words.replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+
+
+def _longest_run(text: str) -> int:
+    """Return the length of the longest run of backticks."""
+    return max(map(len, re.findall("`+", text)), default=0)

@@ -1,0 +1,106 @@
+"""Text of exchanges for people: a heading, the messages as JSON, outcomes at the desk, and log lines.
+
+Secrets are masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import orjson
+
+from mcpdesk.plain_text import clean, harmless
+from mcpdesk.protocol import codec
+from mcpdesk.recorder.index.call_lookup import SaidLine
+from mcpdesk.recorder.index.exchange import Exchange
+from mcpdesk.recorder.index.traffic_index import Index, with_parts
+from mcpdesk.recorder.masking import mask_text
+from mcpdesk.recorder.readable_message import HoldOutcome, held_messages, message
+from mcpdesk.recorder.record import Direction
+
+MOST_LOGGED = 200
+"""Maximum log lines of one call; the last ones are written."""
+
+Logged: TypeAlias = Callable[[Exchange], Sequence[SaidLine]]
+"""Returns the log lines that the code of a call wrote."""
+
+
+def nothing_logged(_: Exchange) -> Sequence[SaidLine]:
+    """Return no log lines."""
+    return ()
+
+
+def as_text(index: Index, number: int, logged: Logged = nothing_logged) -> str:
+    """Return one exchange and its parts as text, each with a heading, for a chat or an email."""
+    pieces = []
+    for one in map(index.exchange, with_parts(index, [number])):
+        pieces.append(heading(one))
+        for title, frame in (("request", one.request), ("response", one.response)):
+            if frame is not None:
+                value, problem = message(index, one, frame)
+                pieces.append(f"{title}{f' ({_in_one_line(problem)})' if problem else ''}:\n{pretty(value)}")
+        for held in held_messages(index, one):
+            changed = f":\n{pretty(held.now)}" if held.now is not None else ""
+            pieces.append(f"{held_line(held)}{changed}")
+        if lines := logged(one):
+            pieces.append(f"log of the call:\n{log_text(index, lines)}")
+    return "\n\n".join(pieces)
+
+
+def heading(exchange: Exchange) -> str:
+    """Return one line with peer, server, message, status and duration."""
+    arrow = "→" if exchange.direction is Direction.IN else "←"
+    took = "" if exchange.ended is None else f", {exchange.elapsed(0) * 1000:.1f} ms"
+    revision = f", {exchange.revision}" if exchange.revision else ""
+    ends = f"{exchange.peer} {arrow} {exchange.server or 'server'}"
+    title = f"{ends}  {title_of(exchange)}"
+    return clean(f"{moment_of(exchange)}  {title}  {exchange.status}{took}{revision}", newlines=False)
+
+
+def title_of(exchange: Exchange) -> str:
+    """Return method and name."""
+    return f"{exchange.method or exchange.kind} {mask_text(exchange.name)}".strip()
+
+
+def moment_of(exchange: Exchange) -> str:
+    """Return the start of an exchange in ISO 8601."""
+    return time_text(exchange.started)
+
+
+def time_text(moment: float) -> str:
+    """Return a Unix time in ISO 8601."""
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+
+
+def pretty(value: Any) -> str:
+    """Return a message as text, with unsafe characters escaped in JSON."""
+    text = value if isinstance(value, str) else codec.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    return harmless(text)
+
+
+def held_line(held: HoldOutcome) -> str:
+    """Return a sentence about the outcome of a held message."""
+    return clean(f"At the desk the {held.side} was held for {held.held_s:.1f} s: {held.how}", newlines=False)
+
+
+def log_text(index: Index, lines: Sequence[SaidLine]) -> str:
+    """Return the last lines, each below a heading with time, level and location."""
+    shown = lines[-MOST_LOGGED:]
+    left = [f"… {len(lines) - len(shown):,} lines before these"] if len(shown) < len(lines) else []
+    told = []
+    for line in shown:
+        heading = "  ".join(filter(None, (time_text(line.time), line.level, line.where)))
+        told.append(f"{clean(heading)}\n{logged_text(index, line)}")
+    return "\n".join([*left, *told])
+
+
+def logged_text(index: Index, line: SaidLine) -> str:
+    """Return the text of a log line."""
+    text = clean(line.text)
+    return text if index.reveals_secrets else mask_text(text)
+
+
+def _in_one_line(text: str) -> str:
+    return clean(" ".join(text.split()), newlines=False)

@@ -1,0 +1,3 @@
+"""Fixtures of the command line."""
+
+from tests.cli.conftest import mcpdesk as mcpdesk
