@@ -92,9 +92,9 @@ SEARCH_ENGINES = (
 """Engines of WebSearch. Repeated here so that reading a setting does not import the search code."""
 
 
-WEB_PLACE = r"((?:(\[[0-9a-fA-F:]+\]|[^:\s/]+)?:)?(\d{1,5}))?"
+WEB_ADDRESS = r"((?:(\[[0-9a-fA-F:]+\]|[^:\s/]+)?:)?(\d{1,5}))?"
 """Pattern of `HOST:PORT`; the host is optional."""
-USUAL_WEB_PLACE = "127.0.0.1:3334"
+DEFAULT_WEB_ADDRESS = "127.0.0.1:3334"
 
 
 class Settings(Struct, frozen=True):
@@ -348,7 +348,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Poll for changed files, for network and container mounts.", folder=FolderMay.SET),
     Setting("web", SettingKind.TEXT, "", ("MCPDESK_WEB",),
             "Address of the desk in a browser; without a value, 127.0.0.1:3334. Needs the extra web.",
-            pattern=WEB_PLACE, allowed="HOST:PORT, or a port alone"),
+            pattern=WEB_ADDRESS, allowed="HOST:PORT, or a port alone"),
     Setting("log_format", SettingKind.TEXT, "text", ("MCPDESK_LOG_FORMAT",),
             "Format of logs on stderr of serve and stdio: text, or one JSON object a line.",
             pattern="text|json", allowed="text or json"),

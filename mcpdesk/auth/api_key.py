@@ -39,7 +39,7 @@ def load_or_create(state: Path, file_name: str = FILE_NAME) -> str:
         return kept
     key = secrets.token_urlsafe(KEY_BYTES)
     try:
-        return _keep(path, key)
+        return _store(path, key)
     except OSError as error:
         log.warning(
             "the key cannot be stored, so each start creates a new one: %s (%s)", error.strerror, path
@@ -60,7 +60,7 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _keep(path: Path, key: str) -> str:
+def _store(path: Path, key: str) -> str:
     """Write the key and return the stored one, because another process may have been first."""
     data = f"{key}\n".encode()
     try:

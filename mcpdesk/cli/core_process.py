@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MOST_LINES = 1_000
 """Limit of queued lines. The oldest are dropped beyond it, and a note states how many."""
-PATIENCE_S = 1.0
+JOIN_TIMEOUT_S = 1.0
 """Seconds to wait at exit until stderr has been written."""
 FOLLOW_S = 0.2
 """Seconds between two reads of the journal."""
@@ -152,7 +152,7 @@ class JournalPrinter:
         self.follow()
         if self._thread is not None:
             self._put(None)
-            self._thread.join(PATIENCE_S)
+            self._thread.join(JOIN_TIMEOUT_S)
 
     async def keep_following(self) -> None:
         """Print lines as they are added, until cancelled."""

@@ -143,9 +143,9 @@ class Commands(click.Group):
         if ctx.resilient_parsing and not args:
             return super().parse_args(ctx, args)
         if "--web" in args:
-            from mcpdesk.cli.options import with_web_place
+            from mcpdesk.cli.options import with_web_address
 
-            args = with_web_place(args)
+            args = with_web_address(args)
         args = with_command(args)
         if args[0] == "check" and "--lock" in args:
             from mcpdesk.cli.options import with_lock_file
@@ -185,14 +185,14 @@ def with_command(arguments: list[str]) -> list[str]:
         return arguments if first in ON_A_DESK else ["desk", *arguments]
     if first in COMMANDS or first in ("--help", "-h", "--version"):
         return arguments
-    if first and not first.startswith("-") and not _is_place(first):
+    if first and not first.startswith("-") and not _is_path(first):
         near = difflib.get_close_matches(first, COMMANDS, n=1)
         hint = f"Did you mean `mcpdesk {near[0]}`?" if near else "See `mcpdesk --help`."
         raise DeskUserError(f"Unknown command or folder {first!r}.", hint)
     return ["desk", *arguments]
 
 
-def _is_place(word: str) -> bool:
+def _is_path(word: str) -> bool:
     return "://" in word or os.sep in word or Path(word).exists()
 
 

@@ -17,9 +17,9 @@ from mcpdesk.cli.printing import aligned, print_message, print_text
 from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import (
+    DEFAULT_WEB_ADDRESS,
     SETTINGS,
-    USUAL_WEB_PLACE,
-    WEB_PLACE,
+    WEB_ADDRESS,
     Setting,
     SettingKind,
     allowed,
@@ -58,21 +58,21 @@ def setting_options(function: Command) -> Command:
 def _option(setting: Setting) -> Callable[[Command], Command]:
     if setting.name == "no_auth":
         return click.option(setting.flag, setting.name, is_flag=True, default=None, help=setting.help)
-    if setting.name == "web":  # its value is optional, see `with_web_place`
+    if setting.name == "web":  # its value is optional, see `with_web_address`
         return click.option(setting.flag, setting.name, metavar="[HOST:PORT]", help=setting.help)
     text = f"{setting.help} [{value_text(setting, setting.default)}]"
     return click.option(setting.flag, setting.name, metavar=METAVARS[setting.kind], help=text)
 
 
-def with_web_place(arguments: list[str]) -> list[str]:
+def with_web_address(arguments: list[str]) -> list[str]:
     """Return the arguments with the default value after a `--web` without one."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     if "--web" not in arguments[:end]:
         return arguments
     after = arguments.index("--web") + 1
-    if after < end and arguments[after] and re.fullmatch(WEB_PLACE, arguments[after]):
+    if after < end and arguments[after] and re.fullmatch(WEB_ADDRESS, arguments[after]):
         return arguments
-    return [*arguments[:after], USUAL_WEB_PLACE, *arguments[after:]]
+    return [*arguments[:after], DEFAULT_WEB_ADDRESS, *arguments[after:]]
 
 
 def with_lock_file(arguments: list[str]) -> list[str]:

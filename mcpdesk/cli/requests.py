@@ -459,10 +459,10 @@ def notification_line(one: Notification, as_json: bool) -> str:
     if as_json:
         return json_escaped(json.dumps(one._asdict()))
     moment = time.strftime("%H:%M:%S", time.localtime(one.time))
-    return f"{moment}  {one.method.removeprefix('notifications/')}  {_told(one)}".rstrip()
+    return f"{moment}  {one.method.removeprefix('notifications/')}  {_notification_text(one)}".rstrip()
 
 
-def _told(one: Notification) -> str:
+def _notification_text(one: Notification) -> str:
     """Format the parameters of a notification as one line."""
     params = {key: value for key, value in one.params.items() if key != "_meta"}
     if one.method == "notifications/message":

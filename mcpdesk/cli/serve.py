@@ -30,7 +30,7 @@ from mcpdesk.cli.core_process import (
 from mcpdesk.cli.desk_targets import DeskTargets, desk_targets, typed_targets, untrusted_file
 from mcpdesk.cli.options import fault_rules, faults_option, given_flags, setting_options
 from mcpdesk.cli.reach import agreement, reach_options, server_folder
-from mcpdesk.settings import USUAL_WEB_PLACE
+from mcpdesk.settings import DEFAULT_WEB_ADDRESS
 from mcpdesk.transports.clean_terminal import is_terminal
 from mcpdesk.upstream.target_transport import Reach
 
@@ -200,7 +200,7 @@ def _require_free_addresses(plan: HostPlan) -> None:
         require_free_socket(settings.socket)
     elif plan.http and settings.port and not plan.may_move:
         require_free_port(settings.host, settings.port)
-    if settings.web and settings.web != USUAL_WEB_PLACE:
+    if settings.web and settings.web != DEFAULT_WEB_ADDRESS:
         from mcpdesk.transports.browser_desk.desk_pages import listening_socket
 
         listening_socket(*_web_address(settings.web), may_move=False).close()
@@ -238,7 +238,7 @@ def browser_desk(host: Host, theme: str | None = None) -> Iterator[list[str]]:
             [sys.executable, "-m", "mcpdesk", "attach", str(os.getpid()), *worn],
             host.services.environment() | chosen,
             rules_of(settings, ""),
-            may_move=settings.web == USUAL_WEB_PLACE,
+            may_move=settings.web == DEFAULT_WEB_ADDRESS,
         )
     )
     try:

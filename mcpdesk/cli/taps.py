@@ -102,7 +102,7 @@ def write_capture(argv: Sequence[str], traffic: TapTraffic) -> None:
     try:
         _write(argv, traffic)
     except (DeskUserError, OSError) as error:
-        _tell(str(error))
+        _print_problem(str(error))
     except Exception:
         from mcpdesk.cli.printing import report_crash
 
@@ -115,7 +115,7 @@ def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
 
     settings = resolve({}, os.environ).settings
     if not settings.capture:
-        _tell("the setting `capture` is off")
+        _print_problem("the setting `capture` is off")
         return
     name, client = program_name(argv)[:MOST_OF_A_NAME], rendezvous.process_name(traffic.client)
     started = traffic.started
@@ -131,7 +131,7 @@ def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
     recording.start()
     try:
         if recording.failing:
-            _tell(recording.failing)
+            _print_problem(recording.failing)
         conversation = TapConversation(recording, ConnectionInfo(TAPPED, name, "stdio", client, "", started))
         with _open_door(traffic, recording) as door:
             tap = RunningTap(
@@ -143,7 +143,7 @@ def _write(argv: Sequence[str], traffic: TapTraffic) -> None:
         recording.close()
 
 
-def _tell(problem: str) -> None:
+def _print_problem(problem: str) -> None:
     from mcpdesk.cli.printing import print_message
 
     print_message(f"mcpdesk: messages are not recorded: {problem}")

@@ -112,7 +112,7 @@ def test_command(
     --over names another transport.
     """
     folder = Path(target).expanduser()
-    ways = _ways(over, folder.is_dir())
+    ways = _transports(over, folder.is_dir())
     if folder.is_dir() and reach._replace(revision="").is_remote:
         hint = "With a folder, use --mode, --token-env and --revision only."
         raise DeskUserError("These flags are for servers that are not a folder.", hint)
@@ -129,7 +129,7 @@ def test_command(
     return _run_all(target, ways, place, only, junit, reach, told())
 
 
-def _ways(over: str, is_folder: bool) -> list[str]:
+def _transports(over: str, is_folder: bool) -> list[str]:
     """Parse `--over`. Raises: DeskUserError for an unknown transport."""
     ways = list(dict.fromkeys(over.split(",")))
     if not set(ways) <= set(TRANSPORTS):
@@ -354,7 +354,7 @@ def load_command(
     given, texts = parse_arguments(arguments)
     found = dict[str, dict[str, Any]]()
 
-    for way in _ways(over, is_folder):
+    for way in _transports(over, is_folder):
 
         async def run(server: ConnectedServer, way: str = way) -> None:
             tools = server.connection.tools

@@ -207,12 +207,12 @@ def trust_command(file: str | None, yes: bool, lists: bool, forget: str | None) 
     if lists:
         _list_trusted(store)
     elif forget is not None:
-        place = _place(forget)
+        place = _config_file(forget)
         if not store.forget(place):
             raise DeskUserError(f"{place} is not trusted.", "See `mcpdesk trust --list`.")
         print_text(f"{place} is no longer trusted.")
     elif file is not None:
-        _trust(store, _place(file), yes)
+        _trust(store, _config_file(file), yes)
 
 
 def _trust(store: TrustStore, path: Path, is_agreed: bool) -> None:
@@ -244,7 +244,7 @@ def _list_trusted(store: TrustStore) -> None:
         print_message(f"{found.dropped} older entries were dropped.")
 
 
-def _place(client: str) -> Path:
+def _config_file(client: str) -> Path:
     """Return a client's file, preferably one with servers, or the file with that path."""
     wanted = places(client, Path.home(), Path.cwd(), os.environ)
     found = [place for place in wanted if place.is_file()]

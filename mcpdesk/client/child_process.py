@@ -44,7 +44,7 @@ LINGER_S = 0.5
 """Time for which output is still read after a program ended, because its own children may keep the pipe
 open.
 """
-PATIENCE_S = 2.0
+EXIT_TIMEOUT_S = 2.0
 """Time that a program has to end after its stdin is closed, and again after SIGTERM."""
 PROBE_S = 1.5
 """Time limit for the answer to the first request. Without one, an older revision is assumed."""
@@ -224,7 +224,7 @@ class ProgramRun(asyncio.SubprocessProtocol):
             if number is not None:
                 _signal_group(self.pid, number)
             with suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(EXIT_TIMEOUT_S):
                     await self.is_over.wait()
                 return
 

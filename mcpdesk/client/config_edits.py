@@ -75,7 +75,7 @@ def unwrapped(text: str) -> ConfigEdit:
     edits: list[_Edit] = []
     changed: list[str] = []
     for name, server in _servers(plain):
-        if not (at := _place_of_command(server)):
+        if not (at := _command_position(server)):
             continue
         if isinstance(server["command"].value, list):
             elements = _elements(plain, server["command"].start)
@@ -84,7 +84,7 @@ def unwrapped(text: str) -> ConfigEdit:
         else:
             elements = _elements(plain, server["args"].start)
             own = elements[at]
-            edits.append(_take_out(text, server, elements, at))
+            edits.append(_remove(text, server, elements, at))
             edits.append(_Edit(server["command"].start, server["command"].stop, text[own.start : own.stop]))
             changed.append(name)
     return ConfigEdit(_applied(text, edits), tuple(changed), {})
@@ -129,7 +129,7 @@ def server_names(text: str) -> list[str]:
 
 def _reason(server: Mapping[str, _Value]) -> str:
     """Reason for leaving a server unchanged, or an empty text."""
-    if _place_of_command(server):
+    if _command_position(server):
         return "it is already behind the tap"
     if "command" not in server:
         return "it is reached by a URL, so no program is started"
@@ -145,7 +145,7 @@ def _reason(server: Mapping[str, _Value]) -> str:
     return ""
 
 
-def _place_of_command(server: Mapping[str, _Value]) -> int:
+def _command_position(server: Mapping[str, _Value]) -> int:
     """Index of the server's own command, which follows the tap, in the arguments; 0 without a tap.
 
     If the entry's command is a list, this is an index of that list.
@@ -194,7 +194,7 @@ _EMPTY = " "
 """Marks a list that was empty before the insertion, as opposed to missing."""
 
 
-def _take_out(text: str, server: Mapping[str, _Value], elements: Sequence[_Value], at: int) -> _Edit:
+def _remove(text: str, server: Mapping[str, _Value], elements: Sequence[_Value], at: int) -> _Edit:
     """Edit that removes the arguments up to the server's own command, or the whole list if it was
     inserted.
     """

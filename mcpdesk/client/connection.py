@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from mcpdesk.client.answer_checks import checked_result, question_fault
-from mcpdesk.client.answers.refusal_words import mended_error, newest_named
+from mcpdesk.client.answers.refusal_words import newest_named, repaired_error
 from mcpdesk.client.flows import CallObserver, ClientCall, RequestFlows, Send
 from mcpdesk.client.negotiation import Agreement, discovered, is_contradiction, shaken
 from mcpdesk.client.published_skills import PublishedSkills
@@ -276,7 +276,7 @@ class ServerConnection:
         reply = await transport.exchange(message, headers, receive)
         self._tell(reply.remarks, message["id"])
         if isinstance(reply.message, dict) and (reply.status < 400 or "jsonrpc" in reply.message):
-            mended, fault = mended_error(reply.message)
+            mended, fault = repaired_error(reply.message)
             if fault:
                 self.remark(Remark(RemarkKind.ERROR_SHAPE, fault), message["id"])
                 reply = replace(reply, message=mended)

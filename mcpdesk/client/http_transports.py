@@ -27,7 +27,7 @@ from mcpdesk.client.answers.pending_replies import PendingReplies
 from mcpdesk.client.answers.redirects import redirect_target
 from mcpdesk.client.answers.refusal_words import is_lost_session
 from mcpdesk.client.oauth.named_addresses import AddressRefused, ServerAddresses, refusal
-from mcpdesk.client.timing import FAREWELL_S, within
+from mcpdesk.client.timing import CLOSE_TIMEOUT_S, within
 from mcpdesk.client.transport import (
     REFUSED,
     ClientTransport,
@@ -465,7 +465,7 @@ class StreamableHttp(ClientTransport):
     async def close(self) -> None:
         """End the session, waiting only briefly for the server."""
         if SESSION in self._session:
-            await within(FAREWELL_S, lambda: self._requests.delete(self._session))
+            await within(CLOSE_TIMEOUT_S, lambda: self._requests.delete(self._session))
         await self._requests.close()
 
     def _headers_of(self, request: JSONObject) -> dict[str, str]:

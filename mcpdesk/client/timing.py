@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 
 from mcpdesk.errors import CallError, CallTimeout
 
-FAREWELL_S = 2.0
+CLOSE_TIMEOUT_S = 2.0
 """Time limit, in seconds, for ending a session and for messages without a reply."""
 
 
@@ -66,14 +66,14 @@ class Farewells:
 
     def begin(self, send: Callable[[], Awaitable[object]]) -> None:
         """Send a message in the background."""
-        task = asyncio.get_running_loop().create_task(within(FAREWELL_S, send))
+        task = asyncio.get_running_loop().create_task(within(CLOSE_TIMEOUT_S, send))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
     async def end(self) -> None:
         """Wait for the messages that are being sent."""
         if self._running:
-            await asyncio.wait(self._running, timeout=FAREWELL_S)
+            await asyncio.wait(self._running, timeout=CLOSE_TIMEOUT_S)
 
 
 async def within(seconds: float, work: Callable[[], Awaitable[object]]) -> None:

@@ -632,11 +632,11 @@ class Host:
             self.start_chore(self._tell_missed(subscriber, home.callbacks, subscriber.peer()))
 
     async def _tell_missed(self, subscriber: Subscriber, callbacks: CallbackTimers, peer: str) -> None:
-        from mcpdesk.server.state.callback_timers import said
+        from mcpdesk.server.state.callback_timers import fired_data
 
         try:
             for callback in await callbacks.missed(peer):
-                subscriber.log("notice", "callback", said(callback))
+                subscriber.log("notice", "callback", fired_data(callback))
         except StorageError as error:
             self.journal.log("error", "callback", str(error), "", subscriber.server)
 

@@ -195,9 +195,9 @@ class HostedFolder:
         for mode in sorted(self.modes.lost - lost):
             told = f"the mode {mode} no longer exists; clients that use it now receive no tools"
             self._journal.notify(f"{name}: {told}", Severity.WARNING)
-        known = {_without_place(warning) for warning in warnings}
+        known = {_without_location(warning) for warning in warnings}
         for warning in self.warnings:
-            if _without_place(warning) not in known:
+            if _without_location(warning) not in known:
                 self._journal.notify(f"{name}: {warning}", Severity.WARNING, "logs")
         for each in self._unavailable():
             if each.name in changes.broken and not each.is_logged:
@@ -561,7 +561,7 @@ def _shelves(server: Server) -> dict[str, Registry[Any]]:
     }
 
 
-def _without_place(warning: str) -> str:
+def _without_location(warning: str) -> str:
     """Return a warning without its file and line, because the line number may have changed."""
     return warning.partition(": ")[2]
 
@@ -608,7 +608,7 @@ def _limits(settings: Settings) -> Limits:
 @cache
 def built_in(name: str) -> Tool:
     """Return the built-in tool of that name. Raises: KeyError."""
-    for function, note in _noted(import_module(BUILTINS[name].module)):
+    for function, note in _functions_with_notes(import_module(BUILTINS[name].module)):
         if note.kind == "tool" and note.name == name:
             return typed_tool(BuiltIn(), function, note, name)
     raise KeyError(f"{BUILTINS[name].module} has no tool {name}")
@@ -627,7 +627,7 @@ def resources_of(names: Iterable[str]) -> list[Resource | ResourceTemplate]:
 def _resources(module: str) -> tuple[Resource | ResourceTemplate, ...]:
     from mcpdesk.hosting.folder.module_items import typed_resource
 
-    noted = _noted(import_module(module))
+    noted = _functions_with_notes(import_module(module))
     return tuple(
         typed_resource(BuiltIn(), function, note, note.uri)
         for function, note in noted
@@ -635,7 +635,7 @@ def _resources(module: str) -> tuple[Resource | ResourceTemplate, ...]:
     )
 
 
-def _noted(module: ModuleType) -> Iterator[tuple[Function, Note]]:
+def _functions_with_notes(module: ModuleType) -> Iterator[tuple[Function, Note]]:
     for function in vars(module).values():
         note = note_of(function) if inspect.isfunction(function) else None
         if note is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcpdesk.jobs.downloads import ProducedFile
     from mcpdesk.jobs.feed import CallFeed
 
-HEED_S, TURNS = 0.2, 3
+CANCEL_WAIT_S, TURNS = 0.2, 3
 """Maximum time that the response to a cancellation waits for the work: seconds, then loop iterations."""
 STILL_RUNS = "stopped waiting: its code still runs"
 MESSAGE_LENGTH = 200
@@ -37,7 +37,7 @@ SWEEP_S = 5.0
 """Interval of removing expired jobs. An expired job is never returned, even before its removal."""
 KEPT_BYTES = 64 << 20
 """Maximum bytes of arguments and results kept per server."""
-LET_GO_S = 3.0
+SHUTDOWN_WAIT_S = 3.0
 """Maximum time for calls to end their programs when the core stops."""
 TAKEN_OVER = "another machine continues it"
 SHARE = 2
@@ -339,7 +339,7 @@ class JobStore:
         """Wait briefly for the work of a cancelled job to end."""
         work = self._work_of.get(job.id)
         if work is not None:
-            await asyncio.wait({work}, timeout=HEED_S)
+            await asyncio.wait({work}, timeout=CANCEL_WAIT_S)
         for _ in range(TURNS):
             await asyncio.sleep(0)
 
@@ -474,7 +474,7 @@ class JobStore:
         """Cancel all jobs, and wait until their programs have ended."""
         self.close()
         if self._works:
-            await asyncio.wait(set(self._works), timeout=LET_GO_S)
+            await asyncio.wait(set(self._works), timeout=SHUTDOWN_WAIT_S)
 
     def _check_room(self, server: str, owner: str, most: int) -> None:
         if self._has_room(server, owner, most):

@@ -281,7 +281,7 @@ class Output:
         return self._folder is not None and size > self._given
 
 
-def kept_text(folder: Path, text: str, budget: OutputBudget | None = None) -> Path:
+def stored_text(folder: Path, text: str, budget: OutputBudget | None = None) -> Path:
     """Write a text that is too long for a reader to a new file. Raises: OSError."""
     data = text.encode("utf-8", "replace")
     path = _new_path(folder)

@@ -131,12 +131,12 @@ PARTS: Final[dict[str, Any]] = {
     **{name: _RESULTS[name]["return"] for name in SNAPSHOTS},
 }
 """Types of the parts in a `State`, by name of the part."""
-TOLD: Final = (
+NO_RESULT: Final = (
     "reload", "drop_token", "watch", "unwatch", "choose_policy", "revoke", "kill_job", "fire_callback",
     "cancel_callback", "end_plan", "disconnect", "log_in", "remove_server", "speak",
 )  # fmt: skip
 """Methods of `Link` without a result."""
-ASKED: Final = (
+ASYNC: Final = (
     "hold",
     "set_faults",
     "let_go",
@@ -155,7 +155,7 @@ ASKED: Final = (
     "client_config",
 )
 """Methods of `Link` that return a future."""
-WAITED: Final = ("usage", "output", "plan_text")
+BLOCKING: Final = ("usage", "output", "plan_text")
 """Methods of `Link` that wait a short time for the core. Call them on a worker thread."""
 
 
@@ -172,11 +172,11 @@ def _method(name: str) -> LinkMethod:
     hints = dict(_RESULTS[name])
     result = hints.pop("return")
     types = tuple.__class_getitem__(tuple(hints.values()))
-    return LinkMethod(types, result.__args__[0] if name in ASKED else result)
+    return LinkMethod(types, result.__args__[0] if name in ASYNC else result)
 
 
 METHODS: Final[dict[str, LinkMethod]] = {
-    **{name: _method(name) for name in (*TOLD, *ASKED, *WAITED)},
+    **{name: _method(name) for name in (*NO_RESULT, *ASYNC, *BLOCKING)},
     "request": LinkMethod(tuple[str, str, dict[str, Any]], None),
     "cancel": LinkMethod(tuple[int], None),  # `int`: id of a request
     "look": LinkMethod(tuple[int], None),  # `int`: connection of a client

@@ -27,12 +27,12 @@ from mcpdesk.hosting.changes import Changes
 from mcpdesk.hosting.journal import Journal
 from mcpdesk.inbox.question import Question, QuestionState
 from mcpdesk.link.attach_messages import (
-    ASKED,
+    ASYNC,
+    BLOCKING,
     METHODS,
+    NO_RESULT,
     PARTS,
     SNAPSHOTS,
-    TOLD,
-    WAITED,
     Ask,
     CallNews,
     FromCore,
@@ -74,7 +74,7 @@ SILENT_S = 3.0
 """Seconds without a message after which a core counts as silent."""
 LOOK_S = 2.0
 """Seconds between two requests for the details of the client that the screen shows."""
-TELL_S = 2.0
+REPORT_INTERVAL_S = 2.0
 """Minimum number of seconds between two log lines about missing frames."""
 PAIR_S, PAIR_REST_S = 0.003, 0.001
 """Seconds of one slice of pairing, and seconds of the pause before each slice."""
@@ -403,10 +403,10 @@ class CoreCopy(Link):
             call.fail(why)
         if done is None:
             return
-        if method in TOLD:
+        if method in NO_RESULT:
             self.note(f"{method.replace('_', ' ')}: {why}", Severity.ERROR)
         # Callers of these methods expect ValueError, as for invalid answers.
-        done.set_exception(ValueError(why) if method in ASKED else DeskUserError(why))
+        done.set_exception(ValueError(why) if method in ASYNC else DeskUserError(why))
 
     def _fail_all(self, why: str) -> None:
         for id in [*self._asked, *self._calls]:
@@ -485,9 +485,9 @@ class CoreCopy(Link):
                     call.end(news.outcome)
 
     def _tell_missing(self, missing: int) -> None:
-        """Log the number of missing frames, at most once in `TELL_S`."""
+        """Log the number of missing frames, at most once in `REPORT_INTERVAL_S`."""
         self._missing += missing
-        if (now := time.monotonic()) - self._told_missing > TELL_S:
+        if (now := time.monotonic()) - self._told_missing > REPORT_INTERVAL_S:
             left_out = f"{self._missing:,} frames of {self.title} are left out"
             self.journal.log(
                 "warning", "server", f"{left_out}: they arrived faster than this desk reads them"
@@ -500,9 +500,9 @@ class CoreCopy(Link):
             if (call := self._calls.pop(id, None)) is not None:
                 call.fail(reply.error)
             if done is not None:
-                is_value = reply.is_value_error or method in ASKED
+                is_value = reply.is_value_error or method in ASYNC
                 done.set_exception(ValueError(reply.error) if is_value else DeskUserError(reply.error))
-            if method in TOLD:
+            if method in NO_RESULT:
                 self.note(f"{method.replace('_', ' ')}: {reply.error}", Severity.ERROR)
         elif id in self._asked:
             method, done = self._asked.pop(id)
@@ -601,15 +601,15 @@ def _asking(name: str) -> Callable[..., Any]:
         bound = signature.bind(link, *given, **named)
         bound.apply_defaults()
         arguments = link._own_numbers(name, bound.args[1:])
-        if name in WAITED:
+        if name in BLOCKING:
             found = link._wait(name, arguments)
             return plain(link, *given, **named) if found is None else found
         done = link._ask(name, arguments)
-        return done if name in ASKED else None
+        return done if name in ASYNC else None
 
     return ask
 
 
-for _names, _make in ((SNAPSHOTS, _snapshot), ((*TOLD, *ASKED, *WAITED), _asking)):
+for _names, _make in ((SNAPSHOTS, _snapshot), ((*NO_RESULT, *ASYNC, *BLOCKING), _asking)):
     for _name in _names:
         setattr(CoreCopy, _name, _make(_name))

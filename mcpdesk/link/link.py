@@ -26,6 +26,7 @@ from mcpdesk.link.values import (
     ClientDetail,
     CoreView,
     GrantView,
+    HeldDirections,
     HoldView,
     JobOutput,
     JobUse,
@@ -38,7 +39,6 @@ from mcpdesk.link.values import (
     TodoView,
     UntrustedFile,
     Verdict,
-    Ways,
 )
 from mcpdesk.recorder.index.traffic_index import Index
 
@@ -294,7 +294,7 @@ class HoldFacet:
         """Return the hold rule, and the held messages, oldest first."""
         return HoldView()
 
-    def hold(self, rule: str, ways: Ways) -> Future[bool]:
+    def hold(self, rule: str, ways: HeldDirections) -> Future[bool]:
         """Hold messages that match a traffic filter. An empty filter releases all and holds none.
 
         The future fails with ValueError for an invalid filter.

@@ -25,7 +25,7 @@ from msgspec import Struct, structs
 
 from mcpdesk.errors import DeskError
 from mcpdesk.link.attach_messages import (
-    ASKED,
+    ASYNC,
     METHODS,
     SNAPSHOTS,
     Ask,
@@ -274,7 +274,7 @@ class ScreenVisit:
         except Exception as error:
             self._refuse(ask, error)
         else:
-            if ask.method in ASKED:
+            if ask.method in ASYNC:
                 value.add_done_callback(partial(self._reply_later, ask))
             else:
                 self._reply(Reply(ask.id, pack(value)))

@@ -27,6 +27,7 @@ from mcpdesk.link.values import (
     ClientView,
     CoreView,
     GrantView,
+    HeldDirections,
     HoldView,
     LogLine,
     Notice,
@@ -37,7 +38,6 @@ from mcpdesk.link.values import (
     ServerView,
     SessionView,
     Verdict,
-    Ways,
     connected,
 )
 from mcpdesk.protocol.revisions import BY_NAME
@@ -305,7 +305,7 @@ class LocalLink(LocalServers, LocalWork, LocalClients, Link):
         """Return the hold rule and the held messages."""
         return self._host.holds.view
 
-    def hold(self, rule: str, ways: Ways) -> Future[bool]:
+    def hold(self, rule: str, ways: HeldDirections) -> Future[bool]:
         """Hold messages that match a traffic filter."""
 
         def hold() -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from mcpdesk.link.attach_messages import METHODS, PARTS, Ask, Join, Reply, State, framed, pack, read_message
 from mcpdesk.link.capture_link import CaptureLink
 from mcpdesk.link.link import promise
-from mcpdesk.link.values import CannedCall, CoreView, HoldView, Severity, Verdict, Ways
+from mcpdesk.link.values import CannedCall, CoreView, HeldDirections, HoldView, Severity, Verdict
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.version import __version__
 
@@ -69,7 +69,7 @@ class TapLink(CaptureLink):
         """Return the hold rule and the held messages."""
         return self._held
 
-    def hold(self, rule: str, ways: Ways) -> Future[bool]:
+    def hold(self, rule: str, ways: HeldDirections) -> Future[bool]:
         """Hold messages that match a traffic filter."""
         return self._ask("hold", rule, ways)
 

@@ -19,7 +19,7 @@ from mcpdesk.link.attach_messages import TrafficBatch
 from mcpdesk.link.values import OWN_BITS
 from mcpdesk.link.waiting import is_on_event_loop, result_of
 from mcpdesk.recorder.capture.ring import FRAME_COST, SEGMENT_BITS, SEGMENT_MASK, Store
-from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, keep_gap, room_for
+from mcpdesk.recorder.record import MOST_CONNECTIONS, MOST_REMARKS, Gap, add_gap, room_for
 
 HELD_BYTES = 64 << 20
 """Maximum size in bytes of the frames in memory."""
@@ -88,7 +88,7 @@ class TrafficCopy(Store):
         frames = [frame for frame in news.frames if frame.number >= due]
         missing = frames[0].number - due if frames else 0
         if missing:
-            keep_gap(
+            add_gap(
                 self.gaps, Gap(self.count, missing, news.why or "they were deleted before they could be read")
             )
         for frame in frames:

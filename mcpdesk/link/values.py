@@ -13,10 +13,10 @@ from mcpdesk.client.trust import UntrustedFile as UntrustedFile
 from mcpdesk.hosting.heartbeat import Stuck as Stuck
 from mcpdesk.hosting.held_token import TokenView as TokenView
 from mcpdesk.hosting.holding.held_message import CannedCall as CannedCall
+from mcpdesk.hosting.holding.held_message import HeldDirections as HeldDirections
 from mcpdesk.hosting.holding.held_message import HeldMessage as HeldMessage
 from mcpdesk.hosting.holding.held_message import HoldView as HoldView
 from mcpdesk.hosting.holding.held_message import Verdict as Verdict
-from mcpdesk.hosting.holding.held_message import Ways as Ways
 from mcpdesk.hosting.journal import LogLine as LogLine
 from mcpdesk.hosting.journal import Notice as Notice
 from mcpdesk.hosting.journal import Severity as Severity

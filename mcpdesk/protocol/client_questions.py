@@ -163,7 +163,7 @@ def strict_schema(flat: JSONObject, schema: Mapping[str, Any]) -> JSONObject:
 
 
 def _resolved(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:
-    return _typed(_placed(_present(_placed(wire, definitions)), definitions))
+    return _typed(_field_definition(_present(_field_definition(wire, definitions)), definitions))
 
 
 def _hidden(field: JSONObject) -> JSONObject:
@@ -189,7 +189,7 @@ def _field(name: str, wire: Any, definitions: Mapping[str, Any], revision: Revis
     field = _resolved(wire, definitions)
     kind = field.get("type")
     if kind == "array":
-        field["items"] = _items(name, _placed(field.get("items"), definitions))
+        field["items"] = _items(name, _field_definition(field.get("items"), definitions))
     if not isinstance(kind, str) or kind not in _KEPT:
         raise ValueError(
             f"{name}: a form holds texts, numbers, booleans and choices among texts, nothing nested"
@@ -213,7 +213,7 @@ def _is_secret(called: object) -> bool:
     return _SECRET.search(words) is not None
 
 
-def _placed(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:
+def _field_definition(wire: Any, definitions: Mapping[str, Any]) -> JSONObject:
     """Return a field with its reference replaced by the definition."""
     if not isinstance(wire, Mapping):
         return {}

@@ -26,13 +26,13 @@ PRIMED = "2025-11-25"
 """Revision whose clients understand an event that has only an id."""
 LONGEST_MARK = 200
 """Maximum length of the call's name in an event id; a call with a longer one is not named."""
-HEARD = "h"
+POSITION_MARK = "h"
 """First character of the mark in ids of a standing stream. Marks of calls begin with other characters."""
-_HEARD = re.compile(rf"{HEARD}(\d{{1,15}}-\d{{1,15}})-(\d{{1,15}})-(\w{{1,32}})")
+_POSITION = re.compile(rf"{POSITION_MARK}(\d{{1,15}}-\d{{1,15}})-(\d{{1,15}})-(\w{{1,32}})")
 _ID = re.compile(r"(\d{1,9}):(\d{1,9})(?::([\w=-]{0,200}))?")
 
 
-class EventPlace(NamedTuple):
+class EventPosition(NamedTuple):
     """Parsed event id."""
 
     stream: int
@@ -43,16 +43,16 @@ class EventPlace(NamedTuple):
     @property
     def call(self) -> str | None:
         """Mark of a call, as returned by `call_mark`, or None if the stream answers no call."""
-        return None if self.mark is None or self.mark.startswith(HEARD) else self.mark
+        return None if self.mark is None or self.mark.startswith(POSITION_MARK) else self.mark
 
     @property
-    def heard(self) -> Heard | None:
+    def heard(self) -> BusPosition | None:
         """Position of the client on the event bus, or None if the id has none."""
-        found = _HEARD.fullmatch(self.mark or "")
-        return Heard(found[1], int(found[2]), found[3]) if found else None
+        found = _POSITION.fullmatch(self.mark or "")
+        return BusPosition(found[1], int(found[2]), found[3]) if found else None
 
 
-class Heard(NamedTuple):
+class BusPosition(NamedTuple):
     """Position of one replica on the event bus."""
 
     last: str
@@ -64,18 +64,18 @@ class Heard(NamedTuple):
     @property
     def mark(self) -> str:
         """The position as written in event ids."""
-        return f"{HEARD}{self.last}-{self.told}-{self.machine}"
+        return f"{POSITION_MARK}{self.last}-{self.told}-{self.machine}"
 
 
-def event_place(event_id: str) -> EventPlace | None:
+def parse_event_id(event_id: str) -> EventPosition | None:
     """Parse an event id; None if it does not have our format."""
     found = _ID.fullmatch(event_id)
-    return EventPlace(int(found[1]), int(found[2]), found[3]) if found else None
+    return EventPosition(int(found[1]), int(found[2]), found[3]) if found else None
 
 
-def place_of(piece: bytes) -> EventPlace | None:
+def position_of(piece: bytes) -> EventPosition | None:
     """Parse the id of a kept event."""
-    return event_place(piece.partition(b"\n")[0].removeprefix(b"id: ").decode())
+    return parse_event_id(piece.partition(b"\n")[0].removeprefix(b"id: ").decode())
 
 
 def call_mark(identifier: Id | None) -> str:
@@ -275,7 +275,7 @@ class EventStore(Generic[C]):
         self.archive: Callable[[ResumableStream[C]], object] | None = None
         """Schedules a write of a stream's events for other replicas, or None if no other replica serves
         the session."""
-        self.heard: Callable[[], Heard | None] = lambda: None
+        self.heard: Callable[[], BusPosition | None] = lambda: None
         """Return the client's position on the event bus for streams that answer no call, or None if
         unknown."""
         self.is_leaving = False
@@ -307,13 +307,13 @@ class EventStore(Generic[C]):
 
     def find(self, last_event_id: str) -> tuple[ResumableStream[C], int] | None:
         """Return the stream of an event and the event's number, or None if the stream is unknown."""
-        place = event_place(last_event_id)
+        place = parse_event_id(last_event_id)
         stream = None if place is None else self._streams.get(place.stream)
         return None if place is None or stream is None else (stream, place.number)
 
     def is_earlier(self, last_event_id: str) -> bool:
         """Return True if an event belongs to an ended process, whose events are lost."""
-        place = event_place(last_event_id)
+        place = parse_event_id(last_event_id)
         return place is not None and place.stream < self._first
 
     @property

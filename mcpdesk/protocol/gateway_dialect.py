@@ -150,7 +150,7 @@ def places(identifier: str) -> JSONObject:
     }
 
 
-def kept_output(identifier: str) -> JSONObject:
+def stored_output(identifier: str) -> JSONObject:
     """Return members for a result or error with truncated output, with the URL of the full output."""
     return {"truncated": True, "download": places(identifier)["download"]}
 

@@ -248,7 +248,7 @@ class Archive:
                     elif is_long and size > _LONGEST_OTHER:
                         raise ValueError(f"a line of {size} bytes")
                     else:
-                        line = read_line(_again(file, offset, size) if is_long else raw)
+                        line = read_line(_reread(file, offset, size) if is_long else raw)
                         count, length, is_cut = self._run(line.run, file) if line.run else (1, 0, False)
                         if grows and count < line.run:
                             break
@@ -396,7 +396,7 @@ def _rest_of_line(raw: bytes, file: IO[bytes]) -> tuple[int, bytes]:
     return size, tail[-END_BYTES - 2 :]
 
 
-def _again(file: IO[bytes], offset: int, size: int) -> bytes:
+def _reread(file: IO[bytes], offset: int, size: int) -> bytes:
     """Return a skipped line in full."""
     file.seek(offset)
     return file.read(size)

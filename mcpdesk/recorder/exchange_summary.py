@@ -45,17 +45,17 @@ def summary(index: Index, exchange: Exchange) -> Summary:
     if exchange.kind not in (ExchangeKind.REQUEST, ExchangeKind.NOTIFICATION):
         return Summary()
     changed = changed_request(index, exchange)
-    request = _value(index, exchange, exchange.request) if changed is None else _told(changed)
+    request = _value(index, exchange, exchange.request) if changed is None else _summary_parts(changed)
     if exchange.kind is ExchangeKind.NOTIFICATION:
         return Summary(_notice(exchange.method, request))
     if listed := _counted(index, exchange):
-        return Summary(_asked(exchange, request, changed is not None)[:LONGEST], listed)
+        return Summary(_arguments_text(exchange, request, changed is not None)[:LONGEST], listed)
     answered, has_failed = _answer(exchange, _value(index, exchange, exchange.response))
     has_failed = has_failed and exchange.status is not Status.NEGOTIATION
     if exchange.response is None and exchange.ended is None and exchange.notifications:
         answered = _latest(index, exchange)
-    asked = _asked(exchange, request, changed is not None)
-    values = _asked(exchange, request, changed is not None, only_values=True)
+    asked = _arguments_text(exchange, request, changed is not None)
+    values = _arguments_text(exchange, request, changed is not None, only_values=True)
     return Summary(asked[:LONGEST], answered[:LONGEST], has_failed, values[:LONGEST])
 
 
@@ -68,13 +68,13 @@ def _value(index: Index, exchange: Exchange, number: int | None) -> Any:
         text = _without_head(frame.data[:LONGEST].decode("utf-8", "replace"))
         return text if index.reveals_secrets else mask_text(text)
     try:
-        value = _told(unmasked(index, exchange, number))
+        value = _summary_parts(unmasked(index, exchange, number))
     except ValueError:
         return None
     return value if index.reveals_secrets else mask_message(value)
 
 
-def _told(value: Any) -> Any:
+def _summary_parts(value: Any) -> Any:
     """Return a message without the parts that no summary uses, so that they need not be masked."""
     if not isinstance(value, dict):
         return value
@@ -93,7 +93,9 @@ def _without_head(text: str) -> str:
     return text
 
 
-def _asked(exchange: Exchange, value: Any, is_changed: bool = False, *, only_values: bool = False) -> str:
+def _arguments_text(
+    exchange: Exchange, value: Any, is_changed: bool = False, *, only_values: bool = False
+) -> str:
     """Return the arguments of a call, or other parameters that the line does not show already.
 
     `is_changed` is True if a person changed them at the desk.

@@ -152,7 +152,7 @@ def held_messages(index: Index, exchange: Exchange) -> list[HoldOutcome]:
         side = "request" if mark.direction is exchange.direction else "answer"
         if mark.how.startswith("notifications/") or exchange.kind is ExchangeKind.NOTIFICATION:
             side = "notification"
-        was, now = _kept_json(index, mark.was), _kept_json(index, mark.now)
+        was, now = _stored_json(index, mark.was), _stored_json(index, mark.now)
         found.append(HoldOutcome(side, mark.how, mark.held, was, now))
     return found
 
@@ -175,7 +175,7 @@ def end_at_desk(index: Index, exchange: Exchange) -> str:
     return "a mock answered" if how == BY_MOCK else how
 
 
-def _kept_json(index: Index, text: str) -> Any:
+def _stored_json(index: Index, text: str) -> Any:
     if not text:
         return None
     try:

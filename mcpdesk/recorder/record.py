@@ -253,7 +253,7 @@ MOST_GAPS: Final = 1_000
 """Maximum gaps of a running recording that are listed separately."""
 
 
-def keep_gap(gaps: list[Gap], gap: Gap) -> None:
+def add_gap(gaps: list[Gap], gap: Gap) -> None:
     """Append a gap; if there are too many, merge the oldest two."""
     gaps.append(gap)
     if len(gaps) > MOST_GAPS:

@@ -68,7 +68,7 @@ def case_file(found: Iterable[bytes]) -> Iterator[bytes]:
 
 def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any] | None:
     kind = _KINDS[exchange.method]
-    params = _member(_asked(index, exchange), "params")
+    params = _member(_received_request(index, exchange), "params")
     target = params.get("uri" if kind == "resource" else "name")
     last = last_round(index, exchange)
     given = known_texts([target, params.get("arguments")])
@@ -84,7 +84,7 @@ def _case(index: Index, exchange: Exchange, answered: Answered) -> dict[str, Any
     return case | {"expect": expect}
 
 
-def _asked(index: Index, exchange: Exchange) -> Mapping[str, Any]:
+def _received_request(index: Index, exchange: Exchange) -> Mapping[str, Any]:
     """Return the request as the server received it, including changes made at the desk."""
     return changed_request(index, exchange) or _read(index, exchange, exchange.request)
 

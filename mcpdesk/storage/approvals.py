@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from sqlite3 import Connection
 
-from mcpdesk.storage.facts import fact, keep
+from mcpdesk.storage.facts import fact, set_fact
 
 POLICIES = "policies"
 
@@ -50,10 +50,10 @@ def policies(connection: Connection) -> dict[str, str]:
     return {} if kept is None else dict(json.loads(kept))
 
 
-def keep_policy(connection: Connection, tool: str, policy: str | None) -> None:
+def set_policy(connection: Connection, tool: str, policy: str | None) -> None:
     """Store the policy of a tool; None deletes it. Policies of other tools are not changed."""
     chosen = policies(connection)
     chosen.pop(tool, None)
     if policy is not None:
         chosen[tool] = policy
-    keep(connection, POLICIES, json.dumps(chosen) if chosen else None)
+    set_fact(connection, POLICIES, json.dumps(chosen) if chosen else None)

@@ -15,7 +15,7 @@ KEPT = 200
 """Maximum finished callbacks that are listed."""
 SETTER = ""
 """Key in the map of notified peers that represents the connection that created the callback."""
-MOST_TOLD = 100
+MOST_NOTIFIED = 100
 """Maximum peers remembered for each callback."""
 
 
@@ -71,16 +71,16 @@ def make_free(connection: Connection, number: int) -> bool:
     return one(connection, number) is None
 
 
-def mark_told(connection: Connection, number: int, peers: Iterable[str]) -> None:
+def mark_notified(connection: Connection, number: int, peers: Iterable[str]) -> None:
     """Record that peers were notified of everything a callback has fired so far."""
     row = connection.execute("SELECT told, fired FROM callbacks WHERE id = ?", (number,)).fetchone()
     if row is not None:
         told = json.loads(row[0]) | dict.fromkeys(peers, row[1])
-        newest = dict(list(told.items())[-MOST_TOLD:])
+        newest = dict(list(told.items())[-MOST_NOTIFIED:])
         connection.execute("UPDATE callbacks SET told = ? WHERE id = ?", (json.dumps(newest), number))
 
 
-def take_missed(connection: Connection, peer: str) -> list[Callback]:
+def pop_missed(connection: Connection, peer: str) -> list[Callback]:
     """Return callbacks that fired without notifying their creator or this peer; mark them as notified."""
     found = []
     rows = connection.execute(f"SELECT told, {COLUMNS} FROM callbacks WHERE fired > 0 ORDER BY last_fired")
@@ -88,7 +88,7 @@ def take_missed(connection: Connection, peer: str) -> list[Callback]:
         told, callback = json.loads(told_json), Callback(*row)
         if max(told.get(SETTER, 0), told.get(peer, 0)) < callback.fired:
             found.append(callback)
-            mark_told(connection, callback.id, (peer,))
+            mark_notified(connection, callback.id, (peer,))
     return found
 
 

@@ -74,7 +74,7 @@ MIGRATIONS = (
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 
-PATIENCE_S = 10.0
+BUSY_TIMEOUT_S = 10.0
 """Maximum seconds that another process may lock the file before work fails."""
 BUSY_PAUSE_S = 0.01
 CHECKED_BYTES = 64 << 20
@@ -212,7 +212,7 @@ class Database:
         if not made.st_size and _size(f"{self.path}-wal"):
             # SQLite would delete the journal, and with it the only trace of the lost data.
             raise _Damaged("the file is empty")
-        connection = sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)
+        connection = sqlite3.connect(self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
         with ExitStack() as unless_ready:
             unless_ready.callback(connection.close)
             _log_ahead(connection)
@@ -260,7 +260,7 @@ class Database:
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
     """Switch to WAL mode. SQLite itself does not wait for another process that is doing the same."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")

@@ -34,7 +34,7 @@ def keep_newest(connection: Connection, prefix: str, field: str, most: int) -> N
     connection.execute(sql, (len(prefix), prefix, len(prefix), prefix, f"$.{field}", most))
 
 
-def keep(connection: Connection, key: str, value: str | None) -> None:
+def set_fact(connection: Connection, key: str, value: str | None) -> None:
     """Set the value of a key; None deletes it."""
     if value is None:
         connection.execute("DELETE FROM facts WHERE key = ?", (key,))

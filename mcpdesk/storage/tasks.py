@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mcpdesk.storage.facts import MOST_ID, fact, keep
+from mcpdesk.storage.facts import MOST_ID, fact, set_fact
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -73,7 +73,7 @@ def complete(connection: Connection, task: int, step: int | None = None) -> None
 
 def switch(connection: Connection, task: int) -> None:
     """Make a task current."""
-    keep(connection, CURRENT, str(task))
+    set_fact(connection, CURRENT, str(task))
 
 
 def current(connection: Connection) -> int | None:

@@ -76,7 +76,7 @@ async def opened(target: Any, options: ConnectOptions) -> AsyncIterator[Connecte
         async with _folder(folder, options, reach) as server:
             yield server
         return
-    async with _connected(_found(place, options), reach) as server:
+    async with _connected(_remote_target(place, options), reach) as server:
         yield server
 
 
@@ -137,7 +137,7 @@ async def _object(target: Any, options: ConnectOptions, reach: Reach) -> AsyncIt
             yield server
 
 
-def _found(place: str, options: ConnectOptions) -> RemoteTarget:
+def _remote_target(place: str, options: ConnectOptions) -> RemoteTarget:
     from mcpdesk.client.targets import FolderTarget, find_target
 
     if place.startswith(COMMAND):

@@ -59,7 +59,7 @@ def check_libraries(tool: str) -> None:
         raise HandlerError(message)
 
 
-def given(parameter: str, value: str | None, limit: int) -> str:
+def stripped_text(parameter: str, value: str | None, limit: int) -> str:
     """Return a text argument without surrounding whitespace.
 
     Raises: HandlerError if it is missing or empty, longer than `limit` characters, or contains control

@@ -13,7 +13,7 @@ from mcpdesk.protocol import content
 from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import resource, tool
 from mcpdesk.server.offer.tool import ToolResult
-from mcpdesk.tools import given
+from mcpdesk.tools import stripped_text
 
 if TYPE_CHECKING:
     from mcpdesk.storage.callbacks import Callback as Kept
@@ -102,7 +102,7 @@ async def callback(id: int, ctx: Context) -> Callback | None:
 async def _set(
     ctx: Context, message: str | None, delay_seconds: int | None, repeat_count: int, wanted: int | None
 ) -> tuple[list[Kept], str]:
-    text = given("message", message, MESSAGE_LIMIT)
+    text = stripped_text("message", message, MESSAGE_LIMIT)
     if delay_seconds is None:
         raise HandlerError("delay_seconds: is missing; 1 to 3600 are allowed")
     tell = ctx.log_later("callback")

@@ -20,7 +20,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import Plan, ServerState, forget_unreadable, recall, remember, written
-from mcpdesk.tools import given
+from mcpdesk.tools import stripped_text
 
 GOAL_LIMIT = 2_000
 PATH_LIMIT = 1_000
@@ -105,10 +105,10 @@ async def _enter(ctx: Context, goal: str | None, plan_file: str | None) -> str:
     plan = _plan(ctx)
     if plan is not None and plan.is_active:
         return await _add(ctx, plan, goal, plan_file)
-    wanted = given("goal", goal, GOAL_LIMIT)
+    wanted = stripped_text("goal", goal, GOAL_LIMIT)
     now = datetime.now(UTC)
     if plan_file is None:
-        path = _own(ctx.hosted, wanted, now)
+        path = _new_path(ctx.hosted, wanted, now)
     else:
         path = await asyncio.to_thread(_inside, ctx.hosted.folder, plan_file)
     if not ctx.session:
@@ -140,7 +140,7 @@ async def _add(ctx: Context, plan: Plan, text: str | None, plan_file: str | None
             raise HandlerError(
                 f"plan_file: the plan is in {plan.file} until exit; leave plan_file out, or use exit first"
             )
-    wanted = given("goal", text.replace("\r\n", "\n"), TEXT_LIMIT)
+    wanted = stripped_text("goal", text.replace("\r\n", "\n"), TEXT_LIMIT)
     is_anew = plan.is_own and wanted.startswith("# ")
     await asyncio.to_thread(_write, Path(plan.file), wanted, is_anew)
     there = await _text(plan, ctx) or ""
@@ -179,7 +179,7 @@ def _words(status: PlanStatus) -> str:
 def _inside(folder: Path, wanted: str) -> Path:
     """Return the file that a caller names. With links resolved, it must be in the server folder."""
     # Path.resolve raises an exception for circular links.
-    path = Path(os.path.realpath(folder / given("plan_file", wanted, PATH_LIMIT)))
+    path = Path(os.path.realpath(folder / stripped_text("plan_file", wanted, PATH_LIMIT)))
     if not path.is_relative_to(folder.resolve()):
         raise HandlerError(f"plan_file: {wanted!r} lies outside the server folder {folder}")
     if path.suffix.lower() not in (".md", ".markdown"):
@@ -187,7 +187,7 @@ def _inside(folder: Path, wanted: str) -> Path:
     return path
 
 
-def _own(state: ServerState, goal: str, now: datetime) -> Path:
+def _new_path(state: ServerState, goal: str, now: datetime) -> Path:
     slug = SLUG.sub("-", goal.lower()).strip("-")[:40].rstrip("-") or "plan"
     return state.state / "plans" / f"{now:%Y%m%d-%H%M%S}-{slug}.md"
 

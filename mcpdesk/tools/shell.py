@@ -310,7 +310,7 @@ async def list_bg_tasks(ctx: Context) -> ToolResult[TaskList]:
     except StorageError as error:
         unknown = [f"[tasks of other machines are not available now: {error}]"]
     begun = [(program.started, _task(program)) for program in ctx.hosted.programs.all()]
-    begun += [(record.started, _task_elsewhere(record)) for record in elsewhere]
+    begun += [(record.started, _remote_task(record)) for record in elsewhere]
     tasks = tuple(task for _, task in sorted(begun, key=itemgetter(0)))
     lines = [f"{task.task_id}  {_words(task)}  {_one_line(task.command)}" for task in tasks] + unknown
     return ToolResult((content.text("\n".join(lines) or "No background task."),), TaskList(tasks))
@@ -360,7 +360,7 @@ def _task(program: Program) -> Task:
     )
 
 
-def _task_elsewhere(record: ProgramRecord) -> Task:
+def _remote_task(record: ProgramRecord) -> Task:
     """Return a program of another replica as a task."""
     return Task(
         task_id=record.id,

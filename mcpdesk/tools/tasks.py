@@ -13,7 +13,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.storage import tasks
-from mcpdesk.tools import given
+from mcpdesk.tools import stripped_text
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -113,7 +113,7 @@ _Done = tuple[list[tasks.Task], str, int | None]
 
 
 def _create(connection: Connection, request: _Request) -> _Done:
-    name = given("query", request.query or request.text, NAME_LIMIT)
+    name = stripped_text("query", request.query or request.text, NAME_LIMIT)
     if tasks.count(connection) >= MOST_TASKS:
         raise HandlerError(f"there are {MOST_TASKS} tasks already, which is the limit")
     number = tasks.create(connection, name)
@@ -121,7 +121,7 @@ def _create(connection: Connection, request: _Request) -> _Done:
 
 
 def _add(connection: Connection, request: _Request) -> _Done:
-    text = given("text", request.text or request.query, TEXT_LIMIT)
+    text = stripped_text("text", request.text or request.query, TEXT_LIMIT)
     task = _chosen(connection, request)
     if tasks.count(connection, task.id) >= MOST_STEPS:
         raise HandlerError(f"task {task.id} has {MOST_STEPS} steps already, which is the limit")
@@ -168,7 +168,7 @@ def _chosen(connection: Connection, request: _Request, *, by_name: bool = False)
     if request.task_id is not None:
         return _task(connection, request.task_id)
     if by_name:
-        word = given("task_id or query", request.query, NAME_LIMIT)
+        word = stripped_text("task_id or query", request.query, NAME_LIMIT)
         found = tasks.named(connection, word, 1)
         if tasks.count_named(connection, word) != 1:
             many = "more than one task" if found else "no task"

@@ -81,7 +81,7 @@ class PrintedLines(io.TextIOBase):
         if rest:
             self._started[thread] = rest
         if lines:
-            where = nearest_place(inspect.currentframe(), self._folders())
+            where = nearest_location(inspect.currentframe(), self._folders())
             for line in lines:
                 self._on_line(StrayLine(self._source, line, where))
         return len(text)
@@ -103,7 +103,7 @@ class PrintedLines(io.TextIOBase):
         """Accept the settings of a text stream without applying them."""
 
 
-def nearest_place(frame: FrameType | None, folders: Sequence[str]) -> str:
+def nearest_location(frame: FrameType | None, folders: Sequence[str]) -> str:
     """Return the nearest caller inside a hosted folder, such as `tools/slow.py:14`, or an empty string."""
     for _ in range(FRAMES_SEARCHED):
         if frame is None:

@@ -227,7 +227,7 @@ def listen(point: str) -> MeetingSocket | None:
     not a socket.
     """
     with _Locked(os.path.dirname(point) or "."):
-        return _take(point)
+        return _bind(point)
 
 
 class _Locked:
@@ -272,7 +272,7 @@ def is_stale(point: str) -> bool:
     return False
 
 
-def _take(point: str) -> MeetingSocket | None:
+def _bind(point: str) -> MeetingSocket | None:
     if (living := connect(point)) is not None:
         living.close()
         return None

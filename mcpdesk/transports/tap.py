@@ -39,7 +39,7 @@ NICE = 10
 """Niceness of the capture process, which yields to the server that it records."""
 LINGER_S = 0.5
 """Time for which output is read after the program has ended. Its child processes may hold the output open."""
-PATIENCE_S = 2.0
+EXIT_TIMEOUT_S = 2.0
 """Time a program gets to end after its client has disconnected, and again after SIGTERM."""
 END_S = 2.0
 """Time the tap waits for the capture when it ends."""
@@ -49,7 +49,7 @@ PASSED_ON = (
 """Signals that are forwarded to the program."""
 AWAITED = (*PASSED_ON, signal.SIGCHLD)
 """Signals that the main thread waits for."""
-LOOK_AGAIN = signal.SIGURG
+WAKE_SIGNAL = signal.SIGURG
 """Signal that makes a thread check its source again. Nothing else sends it."""
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """Signals that Python ignores, reset to their defaults for the program."""
@@ -129,15 +129,15 @@ class CaptureProcess:
         """Pipes for held lines: to the process and from it."""
 
 
-TOLD = struct.Struct("<?QQ")
+REPORT_HEADER = struct.Struct("<?QQ")
 """Header of a message from the gate: whether the line is from the client, its number, and the size of what
 follows.
 
 Number 0 means that the gate reports lines from now on.
 """
-WORD = struct.Struct("<BQQ")
+COMMAND_HEADER = struct.Struct("<BQQ")
 """Header of a message to the gate: a command, the number of a line, and the size of what follows."""
-BEGIN, END, PASS, DROP, REPLACE, CUT, SAY, TELL = range(8)
+BEGIN, END, PASS, DROP, REPLACE, CUT, TO_CLIENT, TO_PROGRAM = range(8)
 """Commands: BEGIN and END reporting lines; PASS or DROP a line; REPLACE it with these bytes; CUT replaces
 it and then disconnects; SAY writes these bytes to the client, TELL to the program."""
 LONGEST_SHOWN = 1 << 20
@@ -204,7 +204,7 @@ class OneWay:
         os.dup2(nothing, self.source)
         os.close(nothing)
         if self.thread is not None:
-            signal.pthread_kill(self.thread, LOOK_AGAIN)
+            signal.pthread_kill(self.thread, WAKE_SIGNAL)
 
     def read(self, source: int) -> bytes:
         """Return the next bytes, or none at the end of the file; `is_reading` is true while it waits.
@@ -301,8 +301,8 @@ class Gate:
     def listen(self) -> None:
         """Follow the commands of the recorder process until it ends. Nothing is held after that."""
         with os.fdopen(self._recorder.words, "rb") as words:
-            while len(head := words.read(WORD.size)) == WORD.size:
-                word, number, size = WORD.unpack(head)
+            while len(head := words.read(COMMAND_HEADER.size)) == COMMAND_HEADER.size:
+                word, number, size = COMMAND_HEADER.unpack(head)
                 self._do(word, number, words.read(size))
         self._end()
 
@@ -317,11 +317,11 @@ class Gate:
                 with way.lock:
                     way.asks = True
                 self._enter(way)
-            self._tell(TOLD.pack(False, 0, 0))
+            self._tell(REPORT_HEADER.pack(False, 0, 0))
         elif word == END:
             self._end()
-        elif word in (SAY, TELL):
-            way = self._input if word == TELL else self.output
+        elif word in (TO_CLIENT, TO_PROGRAM):
+            way = self._input if word == TO_PROGRAM else self.output
             self._enter(way)
             with way.lock:
                 if way.is_within_line:
@@ -341,7 +341,7 @@ class Gate:
             if word != DROP:
                 self._put(way, line if word == PASS else data)
         if word == CUT:
-            _let_go(1)
+            _redirect_to_null(1)
             _signal_group(self._program.pid, signal.SIGTERM)
 
     def _end(self) -> None:
@@ -394,7 +394,7 @@ class Gate:
         way.waiting[number] = line
         way.weight += len(line)
         shown = line if len(line) <= LONGEST_SHOWN else b""
-        if not self._tell(TOLD.pack(way.is_from_client, number, len(shown)) + shown):
+        if not self._tell(REPORT_HEADER.pack(way.is_from_client, number, len(shown)) + shown):
             self._put(way, self._forget(way, number))  # The recorder process has ended.
 
     def _tell(self, data: bytes) -> bool:
@@ -475,7 +475,7 @@ def run(argv: Sequence[str], write_capture: Callable[[TapTraffic], None]) -> int
     # Signals stay blocked, and `sigwait` receives them: a handler would not run for one that arrives just
     # before the wait. Threads inherit the mask. macOS discards SIGCHLD unless it has a handler.
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(LOOK_AGAIN, lambda *_: None)
+    signal.signal(WAKE_SIGNAL, lambda *_: None)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     try:
         program = _start(argv, before)
@@ -548,8 +548,8 @@ def _start_recorder(group: int, write_capture: Callable[[TapTraffic], None]) -> 
     try:
         os.setsid()
         os.nice(NICE)
-        _let_go(0)
-        _let_go(1)
+        _redirect_to_null(0)
+        _redirect_to_null(1)
         for before, after in zip((2, *kept), (*kept, os.sysconf("SC_OPEN_MAX")), strict=True):
             os.closerange(before + 1, after)
         traffic = TapTraffic(read_end, tap, client, group, started, told, say)
@@ -564,7 +564,7 @@ def _start_recorder(group: int, write_capture: Callable[[TapTraffic], None]) -> 
 def _end_group(group: int) -> None:
     """End a process group: send SIGTERM, and later SIGKILL."""
     _signal_group(group, signal.SIGTERM)
-    time.sleep(PATIENCE_S)
+    time.sleep(EXIT_TIMEOUT_S)
     _signal_group(group, signal.SIGKILL)
 
 
@@ -603,7 +603,7 @@ class _Carrier:
         try:
             self._gate.carry(True, self._pass_input)
         except OSError:
-            _let_go(0)  # The program no longer reads: the client gets a broken pipe.
+            _redirect_to_null(0)  # The program no longer reads: the client gets a broken pipe.
         self._gate.close_input()
         self._end_when_client_is_gone()
 
@@ -623,7 +623,7 @@ class _Carrier:
             self._gate.output.is_reading = False
         # The other side notices it: a client by the end of our output, a program by a broken pipe.
         os.close(self._program.stdout)
-        _let_go(1)
+        _redirect_to_null(1)
 
     def _pass_output(self, data: bytes) -> bytes:
         add, stdout, way = self._copies.add, self._program.stdout, self._gate.output
@@ -645,7 +645,7 @@ class _Carrier:
         gone = select.poll()
         gone.register(1, 0)
         gone.poll()
-        time.sleep(PATIENCE_S)
+        time.sleep(EXIT_TIMEOUT_S)
         _end_group(self._program.pid)
 
 
@@ -685,7 +685,7 @@ def _wait(descriptor: int, event: int) -> None:
     ready.poll()
 
 
-def _let_go(descriptor: int) -> None:
+def _redirect_to_null(descriptor: int) -> None:
     """Replace a descriptor by /dev/null, so that its number is not reused."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, descriptor)

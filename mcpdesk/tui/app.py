@@ -61,7 +61,7 @@ NEWS_FRAME = 3
 """Cells of the news row that are not text."""
 LONGEST_NEWS = 4_000
 """Maximum characters of a news item; the middle of a longer one is cut out."""
-MOST_TOLD = 100
+MOST_NEWS = 100
 """Number of recent news items that are kept for the news screen."""
 _GRADES: tuple[SeverityLevel, ...] = ("information", "warning", "error")
 """Severities of news, in ascending order."""
@@ -132,7 +132,7 @@ class DeskApp(App[None]):
         self.main = self.main_type(link, functions, panes, place)
         self.themes = ThemeChoice()
         self.themes.apply_first(self, theme)
-        self.told = deque[tuple[float, str, str]](maxlen=MOST_TOLD)
+        self.told = deque[tuple[float, str, str]](maxlen=MOST_NEWS)
         """Unix time in seconds, severity and text of recent news."""
         self._told_count = 0
         """Number of news items so far."""

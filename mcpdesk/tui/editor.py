@@ -46,7 +46,7 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int = 0) -> lis
     return [*words, f"+{line}", str(path)] if line and name in _PLUS else [*words, str(path)]
 
 
-def source_place(folder: str, where: str) -> tuple[Path, int] | None:
+def source_location(folder: str, where: str) -> tuple[Path, int] | None:
     """Parse `tools/prices.py:12` into the file of a server folder and a line.
 
     None if the file does not exist. Without a folder, the path must be absolute.
@@ -57,7 +57,7 @@ def source_place(folder: str, where: str) -> tuple[Path, int] | None:
     return (path, int(number)) if is_known and path.is_file() else None
 
 
-def traceback_place(text: str, folder: str = "") -> str:
+def traceback_location(text: str, folder: str = "") -> str:
     """Return the location of the error in a Python traceback, as `/home/me/server.py:12`.
 
     This is the last location outside of installed packages, if there is one. Empty if no file exists. Rich
@@ -65,7 +65,7 @@ def traceback_place(text: str, folder: str = "") -> str:
     """
     unfolded = _BOX_FOLD.sub("", _BOX_GAP.sub("\n", text))
     named = (f"{found[1] or found[3]}:{found[2] or found[4]}" for found in _FRAME.finditer(unfolded))
-    here = [place for place in dict.fromkeys(named) if source_place(folder, place) is not None]
+    here = [place for place in dict.fromkeys(named) if source_location(folder, place) is not None]
     own = [place for place in here if not any(part in place for part in _INSTALLED)]
     return (own or here or [""])[-1]
 

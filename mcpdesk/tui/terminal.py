@@ -36,7 +36,7 @@ from mcpdesk.plain_text import one_cell_each
 if TYPE_CHECKING:
     from mcpdesk.tui.results.terminal_graphics import Graphics, TerminalAnswers
 
-PATIENCE_S = 0.5
+TIMEOUT_S = 0.5
 """Seconds to wait for an answer; without one, half blocks are drawn. Later pictures use a late answer."""
 _READ_BYTES = 4096
 _drivers: WeakKeyDictionary[App[Any], DeskDriver] = WeakKeyDictionary()
@@ -95,7 +95,7 @@ class DeskDriver(LinuxDriver):
         answers = self._answers = TerminalAnswers(partial(loop.call_soon_threadsafe, is_complete.set))
         self.write(QUESTION)
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(TIMEOUT_S):
                 await is_complete.wait()
         return answers
 
@@ -167,7 +167,7 @@ def _harmless(segment: Segment) -> Segment:
     return Segment(drawn, style.update_link(None) if style is not None and has_link else style)
 
 
-KEY_PATIENCE_S = 1.0
+KEY_TIMEOUT_S = 1.0
 """Maximum seconds that a key waits for the previous one, or for a form or dialog to open."""
 KEY_POLL_S = 0.01
 _PASSES = 2
@@ -268,7 +268,7 @@ class KeyQueue:
         event = self._waiting.popleft()
         self._number += 1
         end = partial(self._end, self._number)
-        self._limit = self._app.set_timer(KEY_PATIENCE_S, end)
+        self._limit = self._app.set_timer(KEY_TIMEOUT_S, end)
         target = self._app.focused or self._app.screen
         await self._deliver(event)
         self._follow(target, target, _PASSES, _TURNS, end)
@@ -280,7 +280,7 @@ class KeyQueue:
         now = time.monotonic()
         if self._held_since is None:
             self._held_since = now
-        return now - self._held_since < KEY_PATIENCE_S
+        return now - self._held_since < KEY_TIMEOUT_S
 
     def _follow(
         self,

@@ -83,7 +83,7 @@ def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str,
     for name, share in (("text-muted", 0.64), ("text-disabled", 0.42)):
         if variables[name].startswith("auto"):
             changed[name] = Color.parse(page).blend(Color.parse(letters), share, alpha=1).hex
-    grounds, ink = [_known(changed[name]) for name in GROUNDS], _known(letters)
+    grounds, ink = [_parse_colour(changed[name]) for name in GROUNDS], _parse_colour(letters)
     if ink is not None and all(grounds):
         _make_readable(changed, [ground for ground in grounds if ground is not None], ink)
     for cursor, style in (("block-cursor", "bold reverse"), ("block-cursor-blurred", "reverse")):
@@ -95,7 +95,7 @@ def readable(variables: dict[str, str], *, has_colour: bool = True) -> dict[str,
     return changed
 
 
-def _known(text: str) -> Color | None:
+def _parse_colour(text: str) -> Color | None:
     """Parse a colour; None if it depends on the terminal or on the background."""
     try:
         colour = Color.parse(text)
@@ -108,12 +108,12 @@ def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Col
     """Change colours with too little contrast. `ink` is the colour of most text."""
     fields = [ground.blend(ink, _FIELD, alpha=1) for ground in grounds[:2]]
     for name in LETTERS:
-        if (colour := _known(variables[name])) is not None:
+        if (colour := _parse_colour(variables[name])) is not None:
             variables[name] = _legible(colour, [*grounds, *fields]).hex
-    dim = _known(variables["text-muted"]) or ink
+    dim = _parse_colour(variables["text-muted"]) or ink
     for name in MARKS:
         mark, _, percent = variables[name].partition(" ")
-        if (colour := _known(mark[:7])) is None:
+        if (colour := _parse_colour(mark[:7])) is None:
             continue
         share = Color.parse(mark).a * float(percent.rstrip("%") or 100) / 100
         steps = [grounds[0].blend(colour, share * (1 - step / _STEPS), alpha=1) for step in range(_STEPS)]
@@ -121,9 +121,9 @@ def _make_readable(variables: dict[str, str], grounds: Sequence[Color], ink: Col
         found = next(read, steps[-1])
         variables[name] = found.hex
         over = name.replace("background", "foreground")
-        variables[over] = _legible(_known(variables.get(over, "")) or ink, [found]).hex
-    if (cursor := _known(variables["block-cursor-background"])) is not None:
-        written = _known(variables["block-cursor-foreground"]) or ink
+        variables[over] = _legible(_parse_colour(variables.get(over, "")) or ink, [found]).hex
+    if (cursor := _parse_colour(variables["block-cursor-background"])) is not None:
+        written = _parse_colour(variables["block-cursor-foreground"]) or ink
         variables["block-cursor-foreground"] = _legible(written, [cursor]).hex
 
 

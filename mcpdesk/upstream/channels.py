@@ -22,7 +22,7 @@ _OF_ONE_REQUEST = frozenset(
 )
 
 
-class Heard(NamedTuple):
+class ChannelCallbacks(NamedTuple):
     """Callbacks for the messages and the end of a channel."""
 
     on_message: OnFrame
@@ -58,7 +58,7 @@ class Channels(Protocol):
         Names are in lower case.
         """
 
-    async def open(self, sender: Mapping[str, str], heard: Heard) -> ServerChannel:
+    async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> ServerChannel:
         """Open a channel for a client. Raises: CallError."""
 
     async def close(self) -> None:
@@ -94,7 +94,7 @@ class ProgramChannels:
         """Return the token only: programs receive no headers, but a process is not shared between tokens."""
         return {name: given[name] for name in (AUTHORIZATION,) if name in given}
 
-    async def open(self, sender: Mapping[str, str], heard: Heard) -> ProgramChannel:
+    async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> ProgramChannel:
         """Start the program. Raises: Unreachable."""
         groups: list[int] = []
 
@@ -129,7 +129,7 @@ class SseChannels:
         """Return the headers meant for the server."""
         return end_to_end(given)
 
-    async def open(self, sender: Mapping[str, str], heard: Heard) -> SseChannel:
+    async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> SseChannel:
         """Open the stream and read the endpoint to post to. Raises: CallError."""
         requests, headers = self._requests.with_theirs, dict(sender)
         if AUTHORIZATION not in sender:
@@ -157,7 +157,7 @@ class SocketChannels:
         """Return the headers meant for the server."""
         return end_to_end(given)
 
-    async def open(self, sender: Mapping[str, str], heard: Heard) -> SocketChannel:
+    async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> SocketChannel:
         """Connect. Raises: HttpError."""
         headers = sender if AUTHORIZATION in sender else {**sender, **self._ours}
         return await SocketChannel.open(self._url, headers, *heard)

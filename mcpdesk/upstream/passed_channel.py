@@ -23,7 +23,7 @@ from mcpdesk.protocol.jsonrpc import ErrorCode, Id, JSONObject, MessageKind, cla
 from mcpdesk.protocol.reading.message import ReadFrame, is_answer, read_frame, same_id, strange_id
 from mcpdesk.protocol.reading.splicing import with_value, with_values
 from mcpdesk.protocol.stateless import SUBSCRIPTION_KEY
-from mcpdesk.upstream.channels import Channels, Heard, ServerChannel
+from mcpdesk.upstream.channels import ChannelCallbacks, Channels, ServerChannel
 
 MOST_HELD_BYTES = 256 << 20
 """Maximum bytes that wait for a client that reads too slowly."""
@@ -230,7 +230,7 @@ class PassedChannel:
 
     async def open(self, channels: Channels, sender: Mapping[str, str]) -> None:
         """Open the channel for a client, identified by its headers. Raises: CallError."""
-        self._channel = await channels.open(sender, Heard(self._received, self._ended))
+        self._channel = await channels.open(sender, ChannelCallbacks(self._received, self._ended))
 
     async def end(self) -> None:
         if self._channel is not None:

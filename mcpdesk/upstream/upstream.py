@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 LOG_LEVEL = "debug"
 """The desk requests all log messages until a person selects a higher level."""
-AGAIN = "F5 tries again."
-LOOK_AGAIN_S = 0.2
+RETRY_HINT = "F5 tries again."
+REFRESH_DELAY_S = 0.2
 """Time for which list changes are collected before the lists are read again."""
 STEPS = frozenset({"server/discover", "initialize", OPENING})
 """Methods with which a client and a server agree on a revision."""
@@ -216,14 +216,14 @@ class Upstream:
         if not isinstance(target, UrlTarget):
             site.notify(f"{self.name} is not a remote server, so it has no login.", True)
             return
-        from mcpdesk.client.oauth.browser_login import PATIENCE_S, log_in
+        from mcpdesk.client.oauth.browser_login import LOGIN_TIMEOUT_S, log_in
 
         questions: list[int] = []
 
         def show(address: str) -> None:
             page = Page(f"Log in to {self.name}", "login", own_words=False, is_required=False, link=address)
             asked, _ = site.inbox.ask(
-                server=self.name, peer="desk", tool="login", pages=(page,), timeout_s=PATIENCE_S
+                server=self.name, peer="desk", tool="login", pages=(page,), timeout_s=LOGIN_TIMEOUT_S
             )
             questions.append(asked)
 
@@ -324,7 +324,7 @@ class Upstream:
             await self._read(agreement)
         except TimeoutError:
             came = f": {self.connection.silence}" if self.connection.silence else ""
-            self._fail(f"it did not answer within {limit_s:g} s (connect_timeout_s){came}", AGAIN)
+            self._fail(f"it did not answer within {limit_s:g} s (connect_timeout_s){came}", RETRY_HINT)
             await self.connection.close()
             return
         except DeskError as error:
@@ -374,7 +374,7 @@ class Upstream:
         self._site.log("debug", "server", text, self.name, None)
 
     async def _read_again(self) -> None:
-        await asyncio.sleep(LOOK_AGAIN_S)
+        await asyncio.sleep(REFRESH_DELAY_S)
         self._reading = None
         try:
             await self._read(await self.connection.introduced())
@@ -442,7 +442,7 @@ class Upstream:
         self._transport.end_questions()
         if self._is_closing or self.status.state is not UpstreamState.READY:
             return
-        self._set(replace(self.status, state=UpstreamState.ENDED, problems=(ended.message,), hint=AGAIN))
+        self._set(replace(self.status, state=UpstreamState.ENDED, problems=(ended.message,), hint=RETRY_HINT))
         self._site.notify(f"{self.name}: {ended.message}; the next call starts it again", True)
 
     def _fail(self, message: str, hint: str = "") -> None:
@@ -486,7 +486,7 @@ def _hint(plan: UpstreamPlan, error: DeskError, is_first: bool) -> str:
         return LOG_IN
     advice = desk_hint(error, is_first=is_first) if isinstance(error, CallError) else ""
     is_about_token = isinstance(error, HttpError) and error.status in REFUSED
-    return advice if is_about_token else f"{advice} {AGAIN}".strip()
+    return advice if is_about_token else f"{advice} {RETRY_HINT}".strip()
 
 
 def login_text(grant: OAuthGrant, where: str) -> str:

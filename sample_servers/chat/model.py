@@ -7,7 +7,7 @@ import aiohttp
 
 Api = Literal["openai", "anthropic"]
 HOMES = {"openai": "https://api.openai.com", "anthropic": "https://api.anthropic.com"}
-PATIENCE_S = 120
+TIMEOUT_S = 120
 
 
 class ModelError(Exception):
@@ -42,7 +42,7 @@ class Model:
         return content or ""
 
     async def _post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> Any:
-        url, patience = self._url + path, aiohttp.ClientTimeout(total=PATIENCE_S)
+        url, patience = self._url + path, aiohttp.ClientTimeout(total=TIMEOUT_S)
         try:
             async with (
                 aiohttp.ClientSession(timeout=patience) as session,
@@ -52,7 +52,7 @@ class Model:
                     raise ModelError(f"HTTP {answer.status}: {(await answer.text())[:500]}")
                 return json.loads(await answer.read())
         except TimeoutError:
-            raise ModelError(f"{url} did not answer within {PATIENCE_S} s") from None
+            raise ModelError(f"{url} did not answer within {TIMEOUT_S} s") from None
         except aiohttp.ClientError as error:
             raise ModelError(f"{url} cannot be reached: {error}") from error
         except ValueError as error:

@@ -259,10 +259,10 @@ async def _state(server: EngineServer, seconds: float) -> Values:
     """Change the state of one server, by one replica and by four at a time."""
     async with _engine(server) as engine:
         states = [EngineDatabase(engine, "calc") for _ in range(4)]
-        await states[0].run(lambda c: facts.keep(c, "plan:", "x" * STATE_BYTES))
+        await states[0].run(lambda c: facts.set_fact(c, "plan:", "x" * STATE_BYTES))
 
         def change(number: int, replicas: int) -> Awaitable[None]:
-            return states[number % replicas].run(lambda c: facts.keep(c, "count", str(number)))
+            return states[number % replicas].run(lambda c: facts.set_fact(c, "count", str(number)))
 
         rates = [await _rate(partial(change, replicas=each), seconds, each) for each in (1, 4)]
         for state in states:

@@ -25,7 +25,7 @@ CPU = Goal(1.5, at_most=True)
 """Ratio for a call while a page follows. The browser uses the same processors, so the rate only informs."""
 FRAMES = 100_000
 OPENINGS = 5
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 LOOK_S = 0.02
 SIGN_IN = """
 async word => {
@@ -133,7 +133,7 @@ def _read_all(browser: Browser, place: Serving) -> float:
 
 def _until(page: Page, holds: str) -> None:
     """Wait until a condition of the page holds. Raises: RuntimeError on timeout."""
-    end = time.monotonic() + PATIENCE_S
+    end = time.monotonic() + TIMEOUT_S
     while not page.evaluate(holds):
         if time.monotonic() > end:
             raise RuntimeError(f"the dashboard never came to {holds}")

@@ -76,7 +76,7 @@ def test_what_others_say_commands_no_terminal_and_makes_no_line_of_its_own(
 
 
 def test_who_does_not_read_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core_process, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(core_process, "JOIN_TIMEOUT_S", 0.01)
     reader, writer = os.pipe()
     with os.fdopen(writer, "w") as unread:
         monkeypatch.setattr(sys, "stderr", unread)

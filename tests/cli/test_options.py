@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mcpdesk.cli.options import given_flags, setting_options, with_web_place
+from mcpdesk.cli.options import given_flags, setting_options, with_web_address
 from mcpdesk.cli.reach import server_folder
 from mcpdesk.errors import DeskUserError
 from mcpdesk.settings import SETTINGS, SettingKind
@@ -87,4 +87,4 @@ def test_folder_is_told_from_what_is_none(tmp_path: Path) -> None:
     ],
 )
 def test_web_needs_no_value(given: list[str], meant: list[str]) -> None:
-    assert with_web_place(given) == meant
+    assert with_web_address(given) == meant

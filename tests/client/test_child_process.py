@@ -205,7 +205,7 @@ async def test_an_answer_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.process
 async def test_nothing_the_program_started_is_left_when_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(child_process, "EXIT_TIMEOUT_S", 1.0)
     heard = Heard()
     stubborn = (
         "import signal, subprocess, sys, time\n"

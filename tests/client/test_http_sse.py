@@ -150,7 +150,7 @@ async def test_closing_ends_what_waits() -> None:
 
 
 async def test_nobody_waits_for_a_server_to_hear_that_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpdesk.client.timing.FAREWELL_S", 0.1)
+    monkeypatch.setattr("mcpdesk.client.timing.CLOSE_TIMEOUT_S", 0.1)
     async with old_server(lambda old, message: None) as old, within():
         async with Client(old.url) as client:
             await client.connect()

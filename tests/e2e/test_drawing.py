@@ -21,7 +21,7 @@ SIXEL = b"\x1b[6;20;10t\x1b[?62;4;22c"
 KITTY = b"\x1b_Gi=31;OK\x1b\\\x1b[?62c"
 NEITHER = b"\x1b[?1;2c"
 PATIENT = (
-    "from mcpdesk.tui import terminal; terminal.PATIENCE_S = 20; from mcpdesk.__main__ import main; main()"
+    "from mcpdesk.tui import terminal; terminal.TIMEOUT_S = 20; from mcpdesk.__main__ import main; main()"
 )
 """The program, for a terminal that answers, but may be slow."""
 

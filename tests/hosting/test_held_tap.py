@@ -28,11 +28,13 @@ async def test_answers_to_the_oldest_of_too_many_requests_pass(monkeypatch: pyte
     listening = asyncio.create_task(held.listen())
 
     def report(is_from_client: bool, number: int, line: bytes) -> None:
-        os.write(gate, tap.TOLD.pack(is_from_client, number, len(line) + 1) + line + b"\n")
+        os.write(gate, tap.REPORT_HEADER.pack(is_from_client, number, len(line) + 1) + line + b"\n")
 
     async def decision() -> tuple[int, int]:
         async with within():
-            word, number, _ = tap.WORD.unpack(await asyncio.to_thread(os.read, decided, tap.WORD.size))
+            word, number, _ = tap.COMMAND_HEADER.unpack(
+                await asyncio.to_thread(os.read, decided, tap.COMMAND_HEADER.size)
+            )
         return word, number
 
     try:

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from mcpdesk.hosting.holding import holds as holds_module
-from mcpdesk.hosting.holding.held_message import HeldMessage, HoldView, Verdict, Ways
+from mcpdesk.hosting.holding.held_message import HeldDirections, HeldMessage, HoldView, Verdict
 from mcpdesk.hosting.holding.holds import Holds
 from mcpdesk.recorder.archive import Archive
 from mcpdesk.recorder.capture.recording import Recording
@@ -51,7 +51,7 @@ class HeardHolds(Holds):
         return self.view.messages
 
 
-def holding(peer: Peer, rule: str, ways: Ways = "requests") -> HeardHolds:
+def holding(peer: Peer, rule: str, ways: HeldDirections = "requests") -> HeardHolds:
     holds = HeardHolds(peer.recording)
     holds.set_rule(rule, ways)
     peer.endpoint.hold(holds)

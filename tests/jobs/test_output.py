@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcpdesk.jobs import output as module
 from mcpdesk.jobs.feed import ProgressReport
-from mcpdesk.jobs.output import END_BYTES, LONGEST, WHOLE_BYTES, Excerpt, Output, Reports, Stream, kept_text
+from mcpdesk.jobs.output import END_BYTES, LONGEST, WHOLE_BYTES, Excerpt, Output, Reports, Stream, stored_text
 from mcpdesk.jobs.output_budget import OutputBudget
 
 
@@ -117,8 +117,8 @@ def test_space_that_another_process_uses_counts(tmp_path: Path) -> None:
 def test_a_text_larger_than_the_space_gets_no_file(tmp_path: Path) -> None:
     budget = OutputBudget(1_000, (tmp_path,))
     with pytest.raises(OSError, match="larger than outputs_keep_bytes"):
-        kept_text(tmp_path, "x" * 1_001, budget)
-    assert kept_text(tmp_path, "x" * 900, budget).read_text() == "x" * 900
+        stored_text(tmp_path, "x" * 1_001, budget)
+    assert stored_text(tmp_path, "x" * 900, budget).read_text() == "x" * 900
     assert len(list(tmp_path.iterdir())) == 1
 
 

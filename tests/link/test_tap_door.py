@@ -17,7 +17,7 @@ from mcpdesk.link.attach_messages import METHODS, Ask, Join, Reply, State, frame
 from mcpdesk.link.core_copy import _of_core
 from mcpdesk.link.values import HoldView
 from mcpdesk.recorder.capture.recording import Recording
-from mcpdesk.transports.tap import TOLD
+from mcpdesk.transports.tap import REPORT_HEADER
 from mcpdesk.version import __version__
 
 Given = TypeVarTuple("Given")
@@ -70,7 +70,7 @@ async def _hold_and_see(place: Path, loop: ObservedLoop) -> None:
     assert not (await held()).rule
     assert tap_door.GATHER_S not in loop.delays, "nothing was changed, and no timer runs"
     ours.sendall(framed(Ask(1, "set_faults", pack(("delay 1s for tool:x",)))))
-    os.write(gate_tells, TOLD.pack(False, 0, 0))  # the gate asks about every line from now on
+    os.write(gate_tells, REPORT_HEADER.pack(False, 0, 0))  # the gate asks about every line from now on
     answers = [await received(), await received()]
     reply = next(each for each in answers if isinstance(each, Reply))
     assert METHODS["set_faults"].result.decode(reply.value) and not reply.error

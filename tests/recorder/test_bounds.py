@@ -15,7 +15,7 @@ from mcpdesk.recorder.index import pairing
 from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 from mcpdesk.recorder.index.query import EVERYTHING
 from mcpdesk.recorder.index.view import View
-from mcpdesk.recorder.record import CallLog, ConnectionInfo, Direction, Gap, keep_gap
+from mcpdesk.recorder.record import CallLog, ConnectionInfo, Direction, Gap, add_gap
 
 CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":"p"}}}'
 PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}'
@@ -25,7 +25,7 @@ def test_of_too_many_gaps_the_oldest_become_one(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(record, "MOST_GAPS", 3)
     gaps: list[Gap] = []
     for number in range(5):
-        keep_gap(gaps, Gap(number * 10, number + 1, "slow"))
+        add_gap(gaps, Gap(number * 10, number + 1, "slow"))
     assert len(gaps) == 3
     assert [(gap.before, gap.frames) for gap in gaps] == [(20, 6), (30, 4), (40, 5)]
     assert sum(gap.frames for gap in gaps) == 15, "no missing frame is forgotten"

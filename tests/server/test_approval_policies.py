@@ -110,7 +110,7 @@ async def test_a_choice_that_could_not_be_kept_is_not_read_over(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(kept, "keep_policy", full)
+        patched.setattr(kept, "set_policy", full)
         with pytest.raises(StorageError, match="No space left"):
             await next_policy(home.approvals, "Bash")
     await home.approvals.recall()

@@ -74,14 +74,14 @@ async def test_a_stop_ends_each_call_once_and_does_not_wait_for_those_that_go_on
             except asyncio.CancelledError:
                 continue
 
-    monkeypatch.setattr("mcpdesk.server.calls.deadlines.HEED_S", 0.01)
+    monkeypatch.setattr("mcpdesk.server.calls.deadlines.CANCEL_WAIT_S", 0.01)
     deadlines, deaf, cancelled = Deadlines(), make_call(), make_call()
     running = [await begun(deadlines, each, 60, go_on()) for each in (deaf, cancelled)]
     cancelled.end("withdrawn")
     async with within():
         await deadlines.stop()
     assert (deaf.stop, cancelled.stop) == (STOPPED, "withdrawn")
-    monkeypatch.setattr("mcpdesk.server.calls.deadlines.HEED_S", 3_600)
+    monkeypatch.setattr("mcpdesk.server.calls.deadlines.CANCEL_WAIT_S", 3_600)
     async with within():
         await deadlines.stop()
     forever.set()

@@ -16,7 +16,7 @@ from mcpdesk.server.offer.tool import Tool
 from mcpdesk.server.state import server_state
 from mcpdesk.server.state.callback_timers import CoreMark
 from mcpdesk.server.state.server_state import PLAN_KEY, Plan, ServerState, end_plan, refused, remember
-from mcpdesk.storage.facts import facts, keep
+from mcpdesk.storage.facts import facts, set_fact
 from tests.support.policies import next_policy
 
 PLAN = Plan("Move house", "/tmp/plan.md", "2026-08-01T10:00:00+00:00", is_active=True)
@@ -93,13 +93,13 @@ async def test_all_active_plans_are_shown_and_without_one_the_last(home: ServerS
 
 async def test_a_plan_of_callers_without_a_session_counts_no_longer(home: ServerState) -> None:
     text = msgspec.json.encode(PLAN).decode()
-    await home.data.run(lambda connection: keep(connection, f"{PLAN_KEY}|claude-code", text))
+    await home.data.run(lambda connection: set_fact(connection, f"{PLAN_KEY}|claude-code", text))
     await home.wake()
     assert not home.plans and home.is_free(tool())
 
 
 async def test_a_plan_nobody_can_read_is_named_with_its_file_and_all_else_counts(home: ServerState) -> None:
-    await home.data.run(lambda connection: keep(connection, PLAN_KEY + SESSION, '{"goal": 5}'))
+    await home.data.run(lambda connection: set_fact(connection, PLAN_KEY + SESSION, '{"goal": 5}'))
     await next_policy(home.approvals, "Bash")
     await home.callbacks.set("later", 3600, 1, "peer", lambda level, data: True)
     again = ServerState(home.folder, home.state)

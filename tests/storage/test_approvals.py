@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlite3 import Connection
 
-from mcpdesk.storage.approvals import Grant, grant, grants, is_granted, keep_policy, policies, revoke
+from mcpdesk.storage.approvals import Grant, grant, grants, is_granted, policies, revoke, set_policy
 
 
 def test_a_grant_is_of_one_tool_and_one_peer(connection: Connection) -> None:
@@ -28,9 +28,9 @@ def test_what_is_revoked_is_gone(connection: Connection) -> None:
 
 def test_policies_are_kept_one_by_one(connection: Connection) -> None:
     assert policies(connection) == {}
-    keep_policy(connection, "Bash", "deny")
-    keep_policy(connection, "ReadImage", "ask")
-    keep_policy(connection, "Bash", None)
+    set_policy(connection, "Bash", "deny")
+    set_policy(connection, "ReadImage", "ask")
+    set_policy(connection, "Bash", None)
     assert policies(connection) == {"ReadImage": "ask"}
-    keep_policy(connection, "ReadImage", None)
+    set_policy(connection, "ReadImage", None)
     assert policies(connection) == {}

@@ -262,7 +262,7 @@ async def test_a_file_that_another_process_is_just_making_is_waited_for(
     monkeypatch.setattr("mcpdesk.storage.database.sqlite3.connect", connect)
     assert await data.run(add) == 1
     never = Database(data.path.with_name("never.sqlite"))
-    monkeypatch.setattr("mcpdesk.storage.database.PATIENCE_S", 0.0)
+    monkeypatch.setattr("mcpdesk.storage.database.BUSY_TIMEOUT_S", 0.0)
     with pytest.raises(StorageError, match="locked"):
         await never.run(add)
     never.close()

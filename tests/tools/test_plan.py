@@ -10,7 +10,7 @@ import pytest
 
 from mcpdesk.errors import HandlerError, StorageError
 from mcpdesk.server.state.server_state import PLAN_KEY, ServerState
-from mcpdesk.storage.facts import keep
+from mcpdesk.storage.facts import set_fact
 from tests.tools.support import ToolContext, fields, use
 
 
@@ -71,7 +71,7 @@ async def test_plan_mode_survives_the_server(home: ServerState, context: ToolCon
 
 
 async def test_a_plan_nobody_can_read_can_be_forgotten(home: ServerState, context: ToolContext) -> None:
-    await home.data.run(lambda connection: keep(connection, f"{PLAN_KEY}session:x", '{"goal": 5}'))
+    await home.data.run(lambda connection: set_fact(connection, f"{PLAN_KEY}session:x", '{"goal": 5}'))
     with pytest.raises(StorageError, match="cannot be read; PlanMode reset discards it"):
         await plan(context, "enter", goal="Move house")
     assert not (await plan(context, "reset"))["active"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpdesk.tui.editor import editor_command, traceback_place
+from mcpdesk.tui.editor import editor_command, traceback_location
 
 FILE = Path("/srv/tools/a b.py")
 
@@ -43,11 +43,11 @@ def test_a_traceback_names_the_last_place_of_the_author_that_is_here(tmp_path: P
         f'  File "{path}", line {line}, in f\n    g()' for path, line in ((own, 3), (own, 7), (installed, 9))
     ]
     text = "\n".join(["Traceback (most recent call last):", *frames, "KeyError: 'tea'"])
-    assert traceback_place(text) == f"{own}:7"
-    assert traceback_place("\n".join(frames[2:])) == f"{installed}:9"
+    assert traceback_location(text) == f"{own}:7"
+    assert traceback_location("\n".join(frames[2:])) == f"{installed}:9"
     own.unlink()
     installed.unlink()
-    assert traceback_place(text) == ""
+    assert traceback_location(text) == ""
 
 
 def test_a_traceback_is_understood_in_a_box_that_folds_its_paths(tmp_path: Path) -> None:
@@ -59,4 +59,4 @@ def test_a_traceback_is_understood_in_a_box_that_folds_its_paths(tmp_path: Path)
         inside = ["❱ 35 │   return table", "", *folded, "", "❱ 36 │   return city"]
         rows = [f"   │ {each:{width + 9}} │   " for each in inside]
         text = "\n".join(["ERROR  Tool raised", "   ╭─ Traceback ─╮", *rows, "   ╰──╯", "KeyError: 'x'"])
-        assert traceback_place(text) == f"{own}:36", width
+        assert traceback_location(text) == f"{own}:36", width

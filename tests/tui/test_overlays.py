@@ -13,7 +13,7 @@ from mcpdesk.tui.actions import SCREENS
 from mcpdesk.tui.screens.logs import LogList
 from mcpdesk.tui.screens.main_screen import PANES
 from mcpdesk.tui.screens.overlays import HelpScreen, JumpScreen, TabTarget
-from mcpdesk.tui.screens.palette import action_choices, elsewhere_choices, item_choices, theme_choices
+from mcpdesk.tui.screens.palette import action_choices, item_choices, other_choices, theme_choices
 from mcpdesk.tui.screens.theme_menu import ThemeMenu
 from mcpdesk.tui.traffic.hold_dialog import HoldDialog
 from mcpdesk.tui.widgets.menu import Menu, search
@@ -189,7 +189,7 @@ async def test_the_palette_finds_what_is_meant_by_other_words() -> None:
         for screen, words, wanted in MEANT:
             await app.main.show_screen(list(SCREENS)[int(screen) - 1])
             await pilot.pause()
-            choices = [*action_choices(app), *elsewhere_choices(app), *item_choices(app)]
+            choices = [*action_choices(app), *other_choices(app), *item_choices(app)]
             found = [one.label for one in search(choices, words)[:3]]
             assert any(label.startswith(wanted) for label in found), (words, found)
 

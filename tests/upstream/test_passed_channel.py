@@ -14,7 +14,7 @@ from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.reading.message import QUICK_BYTES, read_frame
 from mcpdesk.upstream import passed_channel
 from mcpdesk.upstream.channel_pass_through import ChannelPassThrough
-from mcpdesk.upstream.channels import Heard, ProgramChannel
+from mcpdesk.upstream.channels import ChannelCallbacks, ProgramChannel
 from mcpdesk.upstream.passed_channel import ClientStream, PassedChannel, Waiting, in_event
 from tests.support.patience import WITHIN_S, until, within
 
@@ -26,12 +26,12 @@ class Server:
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
-        self.heard: Heard
+        self.heard: ChannelCallbacks
 
     def sender(self, given: Mapping[str, str]) -> dict[str, str]:
         return {}
 
-    async def open(self, sender: Mapping[str, str], heard: Heard) -> Server:
+    async def open(self, sender: Mapping[str, str], heard: ChannelCallbacks) -> Server:
         self.heard = heard
         return self
 

@@ -52,7 +52,7 @@ def _epilog() -> str:
 @source_options
 def new_command(name: str, parts: str, **others: Any) -> int:
     """Make the server folder NAME, which may be a path, and print the next steps."""
-    place = checked_place(name)
+    place = new_folder_path(name)
     for source in folder_sources():
         code = source.make(place, name, parts, others)
         if code is not None:
@@ -68,7 +68,7 @@ def new_command(name: str, parts: str, **others: Any) -> int:
     return OK
 
 
-def checked_place(name: str) -> Path:
+def new_folder_path(name: str) -> Path:
     """Return the path of a new folder. Raises: DeskUserError for an invalid name or an existing path."""
     from mcpdesk.hosting.folder.manifest import NAME, NAME_RULE
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from mcpdesk.cli import completion
-from mcpdesk.cli.checking.lock import contract_of, differences, lock_place
+from mcpdesk.cli.checking.lock import contract_of, differences, lock_file_path
 from mcpdesk.cli.checking.reports import Remark, junit_of, sarif_of
 from mcpdesk.cli.core_process import IS_UNIX, loaded
 from mcpdesk.cli.printing import (
@@ -106,7 +106,7 @@ def check_command(
         raise DeskUserError(
             "--mode, --token-env and flags of remote servers cannot be used with a folder.", "Omit them."
         )
-    place = lock_place(target, is_folder, lock_file or lock, update, reach.packages)
+    place = lock_file_path(target, is_folder, lock_file or lock, update, reach.packages)
     report = _checked(target) if is_folder else _of_offers(target, reach, timeout_s)
     remarks = [_remark(each, strict) for each in report.findings]
     changes = list[Remark]()
@@ -235,7 +235,7 @@ def _checked(folder: str) -> _Report:
 
     place = server_folder(folder)
     if IS_UNIX:
-        _tell_of_cores(place)
+        _print_running_cores(place)
     with loaded(place) as host:
         server = host.endpoints()[0].server
         manifest = read_manifest(place)
@@ -249,7 +249,7 @@ def _checked(folder: str) -> _Report:
     return _Report(findings, items, tools, modes, server.name, server.instructions, asks)
 
 
-def _tell_of_cores(folder: Path) -> None:
+def _print_running_cores(folder: Path) -> None:
     """Print on stderr which processes host the folder now."""
     from mcpdesk.settings import resolve
     from mcpdesk.transports import rendezvous

@@ -53,7 +53,7 @@ def contract_of(server: str, items: Sequence[CatalogueItem]) -> Contract:
     )
 
 
-def lock_place(
+def lock_file_path(
     target: str, is_folder: bool, file: str | None, update: bool, packages: Sequence[str] = ()
 ) -> LockPlace | None:
     """Return the place of the lock, or None if not requested. `file` is the value of --lock, or empty.

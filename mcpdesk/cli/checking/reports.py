@@ -86,7 +86,7 @@ def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: 
     fallback = next((each for each in (*_named_files(target), *_known_files()) if each.is_file()), report)
     results = []
     for remark in remarks:
-        place, line = _placed(remark, folder, lock) if folder.is_dir() else (lock, 1)
+        place, line = _file_and_line(remark, folder, lock) if folder.is_dir() else (lock, 1)
         if place is None or not place.is_file():
             place, line = (_any_file(folder) or fallback) if folder.is_dir() else fallback, 1
         results.append(_sarif_result(remark, place, line))
@@ -95,7 +95,7 @@ def sarif_of(remarks: Sequence[Remark], target: str, lock: Path | None, report: 
     return json.dumps({"$schema": schema, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _placed(remark: Remark, folder: Path, lock: Path | None) -> tuple[Path | None, int]:
+def _file_and_line(remark: Remark, folder: Path, lock: Path | None) -> tuple[Path | None, int]:
     """Return the file and line of a remark about a folder. The file is None if the remark has none."""
     file, _, line = remark.place.rpartition(":")
     if not line.isdecimal():

@@ -88,7 +88,7 @@ def newest_named(said: str, tried: Revision) -> Revision | None:
     return max(known, key=lambda each: each.name, default=None)
 
 
-def mended_error(message: JSONObject) -> tuple[JSONObject, str]:
+def repaired_error(message: JSONObject) -> tuple[JSONObject, str]:
     """Return a response with its malformed error fixed, and the description of the fault, or an empty
     string.
     """

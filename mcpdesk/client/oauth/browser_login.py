@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 PATH = "/callback"
-PATIENCE_S = 300.0
+LOGIN_TIMEOUT_S = 300.0
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 Watch: TypeAlias = "Callable[[Fetch, Fetched], None]"
 """Receives each request of a login, and its answer."""
@@ -40,7 +40,7 @@ class BrowserLogin:
     def __init__(
         self,
         show: Callable[[str], None],
-        patience_s: float = PATIENCE_S,
+        patience_s: float = LOGIN_TIMEOUT_S,
         port: int = 0,
         host: str = "",
         path: str = "",
@@ -159,7 +159,7 @@ async def log_in(
     show: Callable[[str], None],
     *,
     options: LoginOptions | None = None,
-    patience_s: float = PATIENCE_S,
+    patience_s: float = LOGIN_TIMEOUT_S,
     watch: Watch = lambda request, answer: None,
     remark: Callable[[str], None] = lambda text: None,
 ) -> OAuthGrant:

@@ -136,7 +136,7 @@ def _variable(prefix: str, key: str, document: ApiDocument) -> str:
     return "_".join(part for part in (prefix, middle, end) if part)
 
 
-def _spoken_id(operation: Operation) -> str:
+def _readable_id(operation: Operation) -> str:
     """Return the operation id, or method and path in words.
 
     An id that ends with path and method, as FastAPI's do, is returned without them.
@@ -153,7 +153,7 @@ def _spoken_id(operation: Operation) -> str:
 
 def _function_name(operation: Operation, taken: set[str], longest: int) -> str:
     """Return an unused name. `list` becomes `list_`, but the tool is still called `list`."""
-    name = snake(_spoken_id(operation), "call")
+    name = snake(_readable_id(operation), "call")
     if name in RESERVED and f"{name}_" not in taken:
         return f"{name}_"
     return unique(name, taken, longest)
@@ -248,14 +248,14 @@ def _of_request(parameter: ApiParameter, name: str, types: TypeWriter) -> ToolPa
     elif hint.kind == "list" and not (parameter.place == "query" and parameter.explode):
         between = {"spaceDelimited": " ", "pipeDelimited": "|"}.get(parameter.style, ",")
         value = _if_given(name, f'"{between}".join(f"{{each}}" for each in {name})', parameter.is_required)
-    told = parameter.description or _UNTOLD[parameter.place].format(one_line(parameter.name))
+    told = parameter.description or _DEFAULT_DESCRIPTIONS[parameter.place].format(one_line(parameter.name))
     default = "" if parameter.is_required else _default(parameter.schema, hint, types)
     return ToolParameter(
         name, parameter.name, parameter.place, hint, parameter.is_required, told, default, value
     )
 
 
-_UNTOLD = {
+_DEFAULT_DESCRIPTIONS = {
     "path": "`{}` of the path.",
     "query": "`{}` of the query.",
     "header": "The header `{}`.",

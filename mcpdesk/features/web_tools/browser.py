@@ -34,7 +34,7 @@ PLACES = (
     "C:/Program Files/Google/Chrome/Application/chrome.exe",
     "C:/Program Files (x86)/Microsoft/Edge/Application/msedge.exe",
 )
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 """Time limit for starting the browser and loading the page, in addition to the requested wait."""
 LOAD_S = 10.0
 """Maximum time to wait for images and similar content after the page itself."""
@@ -80,12 +80,12 @@ async def draw(
     way = "playwright" if find_spec("playwright") else "chromium"
     try:
         async with (
-            asyncio.timeout(PATIENCE_S + wait_ms / 1000),
+            asyncio.timeout(TIMEOUT_S + wait_ms / 1000),
             guarding_proxy(private=private, local=local) as proxy,
         ):
-            html, is_loading = await WAYS[way](program, url, wait_ms, proxy, environment)
+            html, is_loading = await METHODS[way](program, url, wait_ms, proxy, environment)
     except TimeoutError:
-        raise BrowserError(f"the browser took longer than {PATIENCE_S:g} s") from None
+        raise BrowserError(f"the browser took longer than {TIMEOUT_S:g} s") from None
     if NO_PAGE in html:
         raise BrowserError("the browser was redirected to an address that does not exist or is not allowed")
     return Drawn(html, way, is_loading)
@@ -122,7 +122,7 @@ async def _with_dump(
             program,
             *_switches(proxy.url, profile),
             f"--virtual-time-budget={1000 * IDLE_S + wait_ms:.0f}",  # it pauses during pending requests
-            f"--timeout={1000 * (PATIENCE_S - LOAD_S) + wait_ms:.0f}",  # then it returns what it has
+            f"--timeout={1000 * (TIMEOUT_S - LOAD_S) + wait_ms:.0f}",  # then it returns what it has
             "--dump-dom",
             url,
         ]
@@ -155,7 +155,7 @@ async def _with_playwright(
                     env=dict(environment),
                 )
                 page = await context.new_page()
-                answer = await page.goto(url, wait_until="domcontentloaded", timeout=1000 * PATIENCE_S)
+                answer = await page.goto(url, wait_until="domcontentloaded", timeout=1000 * TIMEOUT_S)
                 if answer is not None and answer.status >= 400:
                     raise BrowserError(f"the browser was answered with HTTP {answer.status}")
                 with contextlib.suppress(TimeoutError):
@@ -169,7 +169,7 @@ async def _with_playwright(
     return html[:MOST_BYTES], is_loading
 
 
-WAYS: dict[str, Callable[[str, str, int, Proxy, dict[str, str]], Awaitable[tuple[str, bool]]]] = {
+METHODS: dict[str, Callable[[str, str, int, Proxy, dict[str, str]], Awaitable[tuple[str, bool]]]] = {
     "playwright": _with_playwright,
     "chromium": _with_dump,
 }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_WAIT_MS = 30_000
 HTML = frozenset({"text/html", "application/xhtml+xml"})
 TEXTS = ("text/", "application/json", "application/xml", "application/javascript", "application/yaml")
-UNSAID = frozenset({"", "application/octet-stream"})
+NO_CONTENT_TYPE = frozenset({"", "application/octet-stream"})
 """Content types that servers send for unknown files, including text files such as Makefile."""
 LOOKED_AT = 4_096
 """Number of first bytes that must be valid text in that case."""
@@ -99,7 +99,7 @@ async def read_docs(
 
 def _is_text(fetched: FetchedPage) -> bool:
     kind, head = fetched.content_type, fetched.body[:LOOKED_AT]
-    if kind not in UNSAID or not head or b"\0" in head:
+    if kind not in NO_CONTENT_TYPE or not head or b"\0" in head:
         return kind.startswith(TEXTS) or kind.endswith(("+json", "+xml"))
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
@@ -190,7 +190,7 @@ async def _other(fetched: FetchedPage, ctx: Context) -> ToolResult[Document]:
 
 async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Document]:
     """Return the text that fits, and write the full text to a file."""
-    from mcpdesk.jobs.output import kept_text
+    from mcpdesk.jobs.output import stored_text
 
     notes = [document.note] if document.note else []
     if document.truncated:
@@ -201,7 +201,7 @@ async def _result(document: Document, text: str, ctx: Context) -> ToolResult[Doc
         left_out = f"{len(text) - room:,} characters more"
         document = replace(document, truncated=True)
         try:
-            path = await asyncio.to_thread(kept_text, ctx.hosted.outputs, text, ctx.hosted.output_budget)
+            path = await asyncio.to_thread(stored_text, ctx.hosted.outputs, text, ctx.hosted.output_budget)
             document = replace(document, output_file=str(path))
             notes.append(f"{left_out}; the full text is in {path}")
         except OSError as error:

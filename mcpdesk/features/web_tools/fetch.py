@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 10 << 20
 MOST_HOPS = 10
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 """Time limit for a whole document, including redirects."""
 AGENT = "Mozilla/5.0 (compatible; mcpdesk)"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -57,10 +57,10 @@ async def fetch(url: str, *, private: bool) -> FetchedPage:
     Raises: HandlerError about the URL, the connection or the response.
     """
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             return await _follow(url, private)
     except TimeoutError:
-        raise HandlerError(f"url: {url} did not answer within {PATIENCE_S:g} s") from None
+        raise HandlerError(f"url: {url} did not answer within {TIMEOUT_S:g} s") from None
 
 
 async def _follow(url: str, private: bool) -> FetchedPage:
@@ -85,7 +85,7 @@ async def _follow(url: str, private: bool) -> FetchedPage:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, asyncio.TimeoutError):
                 raise
-            raise HandlerError(f"url: {here[:500]} cannot be fetched: {_said(error)}") from error
+            raise HandlerError(f"url: {here[:500]} cannot be fetched: {_error_text(error)}") from error
     raise HandlerError(f"url: {url} redirects more than {MOST_HOPS} times")
 
 
@@ -144,7 +144,7 @@ def decoded(body: bytes, charset: str) -> str:
     return body.decode("utf-8", "replace")
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error)[:300] or type(error).__name__
 
 

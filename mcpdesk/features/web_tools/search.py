@@ -25,7 +25,7 @@ from mcpdesk.server.calls.context import Context
 from mcpdesk.server.offer.authoring import tool
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import ToolOptions
-from mcpdesk.tools import given
+from mcpdesk.tools import stripped_text
 from mcpdesk.version import __version__
 
 QUERY_LIMIT = 1_000
@@ -89,7 +89,7 @@ async def web_search(query: str, ctx: Context) -> ToolResult[Results]:
     Args:
         query: The search query
     """
-    wanted = given("query", query, QUERY_LIMIT)
+    wanted = stripped_text("query", query, QUERY_LIMIT)
     options = ctx.hosted.options
     asked = await asyncio.gather(
         *(

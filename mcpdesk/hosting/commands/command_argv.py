@@ -97,7 +97,7 @@ def build(run: Sequence[Template], values: Mapping[str, Any], fixed: Mapping[str
         asked = [name for name in given if name not in fixed]
         if not asked:
             argv += [flag] if flag is not None else []
-            text = "".join(_own(part, fixed) for part in template)
+            text = "".join(_fixed_text(part, fixed) for part in template)
             is_behind_end = is_behind_end or text == END_OF_OPTIONS
             is_flag = is_flag_text(text) and not is_behind_end and not given
             flag = text if is_flag else None
@@ -145,7 +145,7 @@ def _begins_with_text(template: Template, fixed: Mapping[str, str]) -> bool:
     return isinstance(first, str) or bool(fixed.get(first.name))
 
 
-def _own(part: str | Placeholder, fixed: Mapping[str, str]) -> str:
+def _fixed_text(part: str | Placeholder, fixed: Mapping[str, str]) -> str:
     return part if isinstance(part, str) else fixed[part.name]
 
 

@@ -82,7 +82,7 @@ def resolve_path(name: str, value: Any, place: OutputPlace) -> Any:
         return str(_allowed(name, Path(text), place))
     target = Path(os.path.normpath(place.output / text))
     if not (target.is_relative_to(place.output) and _is_below(target, place.output)):
-        raise _elsewhere(name, text, place)
+        raise _outside_error(name, text, place)
     return str(target)
 
 
@@ -109,7 +109,7 @@ def expected_files(
             each = place.folder / text
             if given:
                 _check_length(given[0], each)
-            if not _is_elsewhere(each, place):
+            if not _is_outside(each, place):
                 each.parent.mkdir(parents=True, exist_ok=True)
             folder = glob.escape(str(place.folder))
             argument = chosen.name if isinstance(chosen, Placeholder) else ""
@@ -124,7 +124,7 @@ def claim_files(asked: Sequence[ExpectedFile], place: OutputPlace, made: MadeFil
     """
     found: list[Path] = []
     for each in asked:
-        if not _is_elsewhere(each.path, place):
+        if not _is_outside(each.path, place):
             continue
         try:
             found += made.claim([each.path, *matching_files(each)], place.allowed)
@@ -175,7 +175,7 @@ def _check_length(name: str, path: Path) -> None:
         raise BadArgument(name, f"it makes a path that is too long: {told}")
 
 
-def _is_elsewhere(path: Path, place: OutputPlace) -> bool:
+def _is_outside(path: Path, place: OutputPlace) -> bool:
     return not any(path.is_relative_to(root) for root in (place.output, place.folder))
 
 
@@ -184,20 +184,20 @@ def _allowed(name: str, path: Path, place: OutputPlace) -> Path:
     if _is_below(target, place.output):
         return target
     if place.server is not None and _is_below(target, place.server):
-        raise _elsewhere(name, str(path), place)
+        raise _outside_error(name, str(path), place)
     for root in place.allowed:
         # An allowed folder may itself be a symbolic link, but no path below it may lead out of it.
         is_inside = target != root and target.is_relative_to(root) and _is_below(target, root)
         if is_inside and not target.is_symlink():
             return target
-    raise _elsewhere(name, str(path), place)
+    raise _outside_error(name, str(path), place)
 
 
 def _is_below(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-def _elsewhere(name: str, text: str, place: OutputPlace) -> BadArgument:
+def _outside_error(name: str, text: str, place: OutputPlace) -> BadArgument:
     below = f", or below {', '.join(map(str, place.allowed))} (output_dirs)" if place.allowed else ""
     told = "allowed: a relative path, which is in the folder of this call"
     return BadArgument(name, f"no file may be written at {text!r}; {told}{below}")

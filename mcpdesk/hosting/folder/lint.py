@@ -345,10 +345,14 @@ NAMED = 8
 def parameter_trouble(schema: Mapping[str, Any]) -> Iterator[str]:
     """Yield problems of an input schema: unclear to models, or the reason why clients reject the tool."""
     found = dict(_parameters(schema))
-    yield from _told("without a description", [name for name, part in found.items() if not _described(part)])
-    yield from _told("without a type", [name for name, part in found.items() if not _says_what(part)])
+    yield from _parameter_remarks(
+        "without a description", [name for name, part in found.items() if not _described(part)]
+    )
+    yield from _parameter_remarks(
+        "without a type", [name for name, part in found.items() if not _says_what(part)]
+    )
     odd = [name for name in found if not PROPERTY.fullmatch(name.rpartition(".")[2].removesuffix("[]"))]
-    yield from _told("with a name that model APIs reject", odd)
+    yield from _parameter_remarks("with a name that model APIs reject", odd)
     for key in ALTERNATIVES:
         if key in schema:
             yield f"{key} is at the top of the input schema, where model APIs reject it"
@@ -377,7 +381,7 @@ def _says_what(part: Mapping[str, Any]) -> bool:
     return bool(SAYS_WHAT & part.keys())
 
 
-def _told(what: str, names: list[str]) -> Iterator[str]:
+def _parameter_remarks(what: str, names: list[str]) -> Iterator[str]:
     if names:
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         yield f"parameter{'s' * (len(names) > 1)} {what}: {', '.join(names[:NAMED])}{more}"

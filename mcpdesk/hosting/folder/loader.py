@@ -123,7 +123,7 @@ def load_folder(
         namespace.restore_unchanged()
     used = _helper_files(loaded)
     whole = without_duplicates(found for path, found in loaded.files.items() if path not in used)
-    loaded.helpers = tuple(_helpers_told(loaded, path, user) for path, user in used.items())
+    loaded.helpers = tuple(_helpers_warning(loaded, path, user) for path, user in used.items())
     shelves: dict[type, list[Any]] = {
         Tool: loaded.tools,
         Resource: loaded.resources,
@@ -153,7 +153,7 @@ def _helper_files(loaded: LoadedFolder) -> dict[Path, Path]:
     }
 
 
-def _helpers_told(loaded: LoadedFolder, path: Path, user: Path) -> str:
+def _helpers_warning(loaded: LoadedFolder, path: Path, user: Path) -> str:
     folder, found = loaded.manifest.folder, loaded.files[path]
     names = [name_of(each) for each in found.items] + [each.name for _, each in found.broken]
     place = found.items[0].source if found.items else path.relative_to(folder).as_posix()
@@ -326,7 +326,7 @@ def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
     """Return the source line in the folder where an error was raised, as `file:line`, and the message."""
     if isinstance(error, RegistrationError):
         return error.source, error.message
-    from mcpdesk.server.calls.outcomes import described, said
+    from mcpdesk.server.calls.outcomes import described, error_text
 
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_relative_to(folder):
         file, line, text = error.filename, error.lineno or 1, error.msg
@@ -336,7 +336,7 @@ def blame(error: BaseException, folder: Path, place: str) -> tuple[str, str]:
         ]
         if not frames:
             return place, described(error)
-        file, line, text = frames[-1].filename, frames[-1].lineno or 1, said(error)
+        file, line, text = frames[-1].filename, frames[-1].lineno or 1, error_text(error)
     return f"{Path(file).relative_to(folder).as_posix()}:{line}", f"{type(error).__name__}: {text}"
 
 

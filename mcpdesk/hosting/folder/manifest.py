@@ -250,7 +250,7 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
         found = dict(pairs)
         for key in found if len(found) < len(pairs) else ():
             if sum(each == key for each, _ in pairs) > 1:
-                line, column = _last_place(text, key)
+                line, column = _last_position(text, key)
                 raise ManifestError(f"the key {key!r} is given twice", str(path), key, line, column)
         return found
 
@@ -366,7 +366,7 @@ def _names(part: type[Struct]) -> list[str]:
     return list(part.__struct_encode_fields__)
 
 
-def _last_place(text: str, key: str) -> tuple[int | None, int | None]:
+def _last_position(text: str, key: str) -> tuple[int | None, int | None]:
     """Return line and column (from 1) of the last occurrence of a key in a text that cannot be parsed."""
     import json
 

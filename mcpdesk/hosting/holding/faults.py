@@ -30,7 +30,7 @@ _RULE = re.compile(
 )
 _GIVEN = re.compile(r"\"[^\"]*\"|\S+")
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)%")
-_TOLD = re.compile(r"notifications/|kind:notification|elicitation/|sampling/|roots/list")
+_ONE_WAY = re.compile(r"notifications/|kind:notification|elicitation/|sampling/|roots/list")
 """Pattern for filters that name notifications, or questions of a server to its client."""
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s)(?:\.\.(\d+(?:\.\d+)?)(ms|s))?")
 
@@ -185,7 +185,7 @@ def _rule(number: int, words: str) -> FaultRule:
             raise ValueError(f"{given!r} is invalid; {kind} takes {_ALLOWED[kind]}, then `for FILTER`")
     if (kind is FaultKind.DELAY and not 0 < span[1] <= LONGEST_S) or span[0] > span[1]:
         raise ValueError(f"delay needs a time above 0s, of {LONGEST_S:.0f}s at most, like 2s or 1s..5s")
-    is_about_told = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_TOLD.search(match["filter"] or ""))
+    is_about_told = kind in (FaultKind.DELAY, FaultKind.LOSE) and bool(_ONE_WAY.search(match["filter"] or ""))
     moments = [reachable_rules.ANSWER if kind is FaultKind.CUT else reachable_rules.REQUEST]
     if is_about_told:
         moments += [reachable_rules.NOTIFICATION, reachable_rules.QUESTION]

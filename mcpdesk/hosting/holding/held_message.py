@@ -11,7 +11,7 @@ from msgspec import Struct
 from mcpdesk.protocol.jsonrpc import Id, JSONObject
 from mcpdesk.recorder.record import BY_HAND, BY_MOCK
 
-Ways = Literal["requests", "answers", "both"]
+HeldDirections = Literal["requests", "answers", "both"]
 
 
 class Verdict(StrEnum):
@@ -64,7 +64,7 @@ class HoldView(Struct, frozen=True):
 
     rule: str = ""
     """Filter for the messages to hold. Empty to hold none."""
-    ways: Ways = "requests"
+    ways: HeldDirections = "requests"
     messages: tuple[HeldMessage, ...] = ()
     canned: tuple[CannedCall, ...] = ()
     """Requests that get a recorded answer."""

@@ -74,7 +74,9 @@ class HeldTap:
         reader = self._reader
         try:
             while True:
-                is_from_client, number, size = tap.TOLD.unpack(await reader.readexactly(tap.TOLD.size))
+                is_from_client, number, size = tap.REPORT_HEADER.unpack(
+                    await reader.readexactly(tap.REPORT_HEADER.size)
+                )
                 if not number:
                     self._asks.set()
                     continue
@@ -106,7 +108,7 @@ class HeldTap:
 
     def _say(self, word: int, number: int = 0, data: bytes = b"") -> None:
         if self._words is not None:
-            self._words.write(tap.WORD.pack(word, number, len(data)) + data)
+            self._words.write(tap.COMMAND_HEADER.pack(word, number, len(data)) + data)
 
     def _take(self, is_from_client: bool, number: int, line: bytes) -> None:
         """Add one line, and decide about the messages that it completes."""
@@ -198,7 +200,7 @@ class HeldTap:
             self._await_answer(identifier, request, came)
         self._let(numbers, message, request)
         if given is not None:
-            self._say(tap.SAY, 0, codec.encode(given) + b"\n")
+            self._say(tap.TO_CLIENT, 0, codec.encode(given) + b"\n")
 
     def _await_answer(self, identifier: Id, request: JSONObject, came: float) -> None:
         if len(self._asked) >= MOST_ASKED:
@@ -232,7 +234,7 @@ class HeldTap:
             self._say_of(numbers, tap.REPLACE, kept + b"\n")
 
     async def _answer_for_client(self, answer: JSONObject) -> None:
-        self._say(tap.TELL, 0, codec.encode(answer) + b"\n")
+        self._say(tap.TO_PROGRAM, 0, codec.encode(answer) + b"\n")
 
     async def _answered(self, numbers: Numbers, message: JSONObject, data: bytes) -> None:
         """Hold an answer of the server until the notifications about its request are decided."""

@@ -23,10 +23,10 @@ from mcpdesk.errors import AnswerCut, RemoteProtocolError, SessionLost
 from mcpdesk.hosting.holding.faults import Fault, FaultKind, FaultRules
 from mcpdesk.hosting.holding.held_message import (
     CannedCall,
+    HeldDirections,
     HeldMessage,
     HoldView,
     Verdict,
-    Ways,
     changed_message,
     name_of,
     response_of,
@@ -144,7 +144,7 @@ class Holds:
         self._show()
         self._on_rules(self)
 
-    def set_rule(self, rule: str, ways: Ways) -> None:
+    def set_rule(self, rule: str, ways: HeldDirections) -> None:
         """Hold messages that match a filter from now on. An empty filter releases all held messages.
 
         Raises: ValueError for an invalid filter, or one that can never match.
@@ -672,14 +672,15 @@ class Holds:
         from mcpdesk.recorder.index.one_exchange import is_let_pass
 
         connections = self._recording.index.connections
-        direction = Direction.OUT if is_sent else Direction.IN
+        direction, back = (Direction.OUT, Direction.IN) if is_sent else (Direction.IN, Direction.OUT)
         frames = [Frame(0, came, connection, direction, request, len(request))]
         if answer is not None:
-            back = Direction.IN if is_sent else Direction.OUT
             frames.append(Frame(1, time(), connection, back, answer, len(answer)))
         return is_let_pass(node, frames, connections)
 
-    def _show(self, rule: str | None = None, ways: Ways | None = None, struck: int | None = None) -> None:
+    def _show(
+        self, rule: str | None = None, ways: HeldDirections | None = None, struck: int | None = None
+    ) -> None:
         self.view = HoldView(
             self.view.rule if rule is None else rule,
             self.view.ways if ways is None else ways,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from mcpdesk.hosting.holding.held_message import Ways
+from mcpdesk.hosting.holding.held_message import HeldDirections
 from mcpdesk.recorder.index.exchange import ExchangeKind, Status
 from mcpdesk.recorder.index.query import All, Either, Field, Limit, Node, Not
 
@@ -40,7 +40,7 @@ NOTIFICATION = Moment(frozenset({Status.SENT}), frozenset({"in", "out"}), Exchan
 QUESTION = Moment(frozenset({Status.PENDING}), frozenset({"out"}))
 REPLY = Moment(_ANSWERED, frozenset({"out"}))
 """Reply of a client to a question of a server."""
-HELD: dict[Ways, tuple[Moment, ...]] = {
+HELD: dict[HeldDirections, tuple[Moment, ...]] = {
     "requests": (REQUEST, NOTIFICATION, REPLY),
     "answers": (ANSWER, NOTIFICATION, QUESTION),
     "both": (REQUEST, ANSWER, NOTIFICATION, QUESTION, REPLY),

@@ -16,13 +16,13 @@ from mcpdesk.storage.shared.engine import Engine
 from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
 
 ASKED, ENDED = "asked", "ended"
-TOLD = "question"
+QUESTION_EVENT = "question"
 """Kind of event that reports a question or its end."""
 MOST_BYTES = 256 << 10
 """Maximum size of a question in bytes. A larger question can be answered only at its own replica."""
 SPARE_S = 60
 """Seconds that a replica's questions are kept in the engine after the last deadline."""
-END_KEPT_S = 600
+OUTCOME_TTL_S = 600
 """Seconds that an answer is kept for the replica that asked."""
 
 WRITE = f"""
@@ -73,7 +73,7 @@ class EngineQuestions:
 
     async def write(self, question: Question, replica: str, number: int, life_s: float) -> None:
         """Publish a question to all replicas."""
-        told = self._bus.arguments(TOLD, what=ASKED, replica=replica, number=number)
+        told = self._bus.arguments(QUESTION_EVENT, what=ASKED, replica=replica, number=number)
         keys = [self._waiting(replica), self._bus.key]
         packed = msgspec.msgpack.encode(question)
         if len(packed) <= MOST_BYTES:
@@ -100,10 +100,10 @@ class EngineQuestions:
         if the lease of the asking replica has expired, or if the engine has lost the question.
         """
         said = msgspec.msgpack.encode(shown)
-        told = self._bus.arguments(TOLD, what=ENDED, replica=replica, number=number, question=said)
+        told = self._bus.arguments(QUESTION_EVENT, what=ENDED, replica=replica, number=number, question=said)
         keys = [self._end(replica, number), self._bus.key, self._waiting(replica), self._engine.key("leases")]
         kept = msgspec.msgpack.encode(ended) if who is Ending.ANOTHER else b""
-        arguments = [number, token, who, replica, kept, END_KEPT_S, *told]
+        arguments = [number, token, who, replica, kept, OUTCOME_TTL_S, *told]
         found = await self._engine.script(END, keys, arguments)
         if found < 0:
             raise StorageError(f"{ended.replica}, which asks, does not respond at this moment")

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from mcpdesk.protocol.event_store import Heard
+from mcpdesk.protocol.event_store import BusPosition
 from mcpdesk.protocol.handshake import SessionState, joined
 from mcpdesk.storage.shared.engine import Engine, EngineAway
 from mcpdesk.storage.shared.event_bus import ANNOUNCE, EventBus
 from mcpdesk.transports.base import SharedSession
 
 ATTEMPTS = 20
-TOLD = "session"
+SESSION_EVENT = "session"
 """Kind of event that reports a change of a session."""
 
 WRITE = f"""
@@ -107,7 +107,7 @@ class EngineSessions:
 
     async def end(self, identifier: str) -> None:
         """End a session on all replicas. Raises: EngineAway."""
-        told = self._bus.arguments(TOLD, what="ended", session=identifier)
+        told = self._bus.arguments(SESSION_EVENT, what="ended", session=identifier)
         await self._engine.script(END, [self._key(identifier), self._bus.key], [self._ttl_s, *told])
 
     async def holder(self, identifier: str, block: int) -> str:
@@ -115,16 +115,16 @@ class EngineSessions:
         return await self._field(identifier, f"block:{block}")
 
     @property
-    def heard(self) -> Heard:
+    def heard(self) -> BusPosition:
         """Position of this replica on the event bus."""
-        return Heard(self._bus.last, self._bus.told, self._replica)
+        return BusPosition(self._bus.last, self._bus.told, self._replica)
 
     async def missed(
-        self, identifier: str, since: Heard | None, until: Heard
+        self, identifier: str, since: BusPosition | None, until: BusPosition
     ) -> list[tuple[str, Mapping[str, Any]]]:
         """Implement `SharedSessions.missed`. Raises: EngineAway."""
         if since is None:
-            since = Heard(await self._field(identifier, "heard") or "0-0", 0, "")
+            since = BusPosition(await self._field(identifier, "heard") or "0-0", 0, "")
         newest, found = _number(until.last), []
         for event in await self._bus.since(since.last):
             is_own = event.replica == until.machine
@@ -141,11 +141,11 @@ class EngineSessions:
 
     def tell(self, kind: str, identifier: str, **facts: Any) -> None:
         """Send an event of a session to the other replicas."""
-        self._bus.tell(TOLD, what=kind, session=identifier, **facts)
+        self._bus.tell(SESSION_EVENT, what=kind, session=identifier, **facts)
 
     def listen(self, listener: Callable[[str, str, Mapping[str, Any]], object]) -> None:
         """Call `listener(kind, identifier, facts)` for each session event of another replica."""
-        self._bus.listen(TOLD, lambda facts: listener(facts["what"], facts["session"], facts))
+        self._bus.listen(SESSION_EVENT, lambda facts: listener(facts["what"], facts["session"], facts))
 
     async def _read(self, identifier: str, replica: str) -> SharedSession | None:
         found = await self._engine.script(JOIN, [self._key(identifier)], [replica])
@@ -171,7 +171,7 @@ class EngineSessions:
     def _row(self, session: SharedSession, writer: str) -> list[Any]:
         state = msgspec.json.encode(session.state)
         head = [session.version, session.server, session.owner, session.used, state]
-        told = self._bus.arguments(TOLD, what="changed", session=session.id)
+        told = self._bus.arguments(SESSION_EVENT, what="changed", session=session.id)
         return [*head, self._ttl_s, writer, session.block, self._replica, self._bus.last, *told]
 
     def _key(self, identifier: str) -> str:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcpdesk.hosting.journal import Journal, Severity
-from mcpdesk.hosting.replicas.living import SAID, folder_digest
+from mcpdesk.hosting.replicas.living import REPLICA_CHANGED, folder_digest
 from mcpdesk.hosting.replicas.replica_group import ReplicaGroup
 from mcpdesk.hosting.replicas.shared_inbox import SharedInbox
 from mcpdesk.server.calls.services import Services
@@ -70,7 +70,7 @@ class HostSharing:
         subscriptions.relay = lambda kind, facts: bus.tell(kind, **facts)
         for kind in RELAYED:
             bus.listen(kind, partial(subscriptions.hear, kind))
-        bus.listen(SAID, lambda _: self._start_chore(self.group.living.renew()))
+        bus.listen(REPLICA_CHANGED, lambda _: self._start_chore(self.group.living.renew()))
         bus.listen(CHANGED, lambda facts: self._hear_state(facts["server"]))
         self.group.engine.on_back.append(self._hear_all)
         self.group.living.on_change.append(self._compare_folders_soon)
@@ -105,7 +105,7 @@ class HostSharing:
         name = f"{socket.gethostname()}:{address.rpartition(':')[2]}"
         url = self._url or await asyncio.to_thread(reachable, address)
         await self.group.living.say(name=name, url=url)
-        self.group.bus.tell(SAID)
+        self.group.bus.tell(REPLICA_CHANGED)
         await self.describe_folders()
 
     async def describe_folders(self) -> None:

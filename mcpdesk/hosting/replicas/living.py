@@ -31,7 +31,7 @@ LENIENT_S = 3.0
 """Seconds after an outage of the engine in which no replica counts as dead, because renewals may be late."""
 FORGOTTEN_S = 3600.0
 """Seconds for which the registry keeps data of a replica that has ended."""
-SAID = "said"
+REPLICA_CHANGED = "said"
 """Kind of event that reports new data of a replica."""
 MOST_KNOWN = 1_000
 """Maximum number of replicas that are remembered."""

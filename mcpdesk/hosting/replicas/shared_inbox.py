@@ -19,8 +19,14 @@ import msgspec
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from mcpdesk.hosting.replicas.engine_questions import ASKED, TOLD, Ending, EngineQuestions, question_of
-from mcpdesk.hosting.replicas.living import SAID, LivingReplicas
+from mcpdesk.hosting.replicas.engine_questions import (
+    ASKED,
+    QUESTION_EVENT,
+    Ending,
+    EngineQuestions,
+    question_of,
+)
+from mcpdesk.hosting.replicas.living import REPLICA_CHANGED, LivingReplicas
 from mcpdesk.inbox.inbox import Inbox
 from mcpdesk.inbox.question import Answer, Page, Question, QuestionState, as_masked
 from mcpdesk.recorder.masking import mask_text
@@ -75,7 +81,7 @@ class SharedInbox:
         inbox.answering = self
         inbox.subscribe(self._note)
         inbox.on_audience = lambda: self._do(self._tell_of_people())
-        bus.listen(TOLD, self._hear)
+        bus.listen(QUESTION_EVENT, self._hear)
         engine.on_back.append(self._begin_again)
         living.on_change.append(self._follow_replicas)
 
@@ -230,7 +236,7 @@ class SharedInbox:
 
     async def _tell_of_people(self) -> None:
         await self._living.say(people=self._inbox.audience)
-        self._bus.tell(SAID)
+        self._bus.tell(REPLICA_CHANGED)
 
     # Questions of others
 

@@ -44,6 +44,7 @@ from mcpdesk.link.values import (
     ClientDetail,
     CoreView,
     GrantView,
+    HeldDirections,
     HoldView,
     JobOutput,
     JobUse,
@@ -59,7 +60,6 @@ from mcpdesk.link.values import (
     TodoView,
     UntrustedFile,
     Verdict,
-    Ways,
 )
 from mcpdesk.link.waiting import WAIT_S, refuse_on_event_loop
 from mcpdesk.version import __version__
@@ -509,7 +509,7 @@ class CombinedLink(Link):
         """Return the held messages of all replicas."""
         return merged_holds([copy.held() for copy in self._living()])
 
-    def hold(self, rule: str, ways: Ways) -> Future[bool]:
+    def hold(self, rule: str, ways: HeldDirections) -> Future[bool]:
         """Set the hold rule on every replica, now and later."""
         return self._want("hold", "hold", rule, ways)
 

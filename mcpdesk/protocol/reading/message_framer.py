@@ -16,7 +16,7 @@ from mcpdesk.protocol.reading.text_encoding import utf16_encoding
 
 MOST_LINES = 100_000
 """Maximum number of lines of one message."""
-_TOLD_BY = 4
+_DETECTION_BYTES = 4
 """Number of bytes that determine the encoding."""
 _BEGINS = re.compile(rb"""\s*(?:\xef\xbb\xbf)?\s*(?:\{\s*(?:$|["'}/])|\[\s*(?:$|["'{\[\]/]))""")
 _HEADER = re.compile(rb"\s*content-(?:length|type)\s*:", re.IGNORECASE)
@@ -123,7 +123,7 @@ class MessageFramer:
         """
         if self._is_first:
             self._beginning += data
-            if len(self._beginning) < _TOLD_BY and b"\n" not in self._beginning:
+            if len(self._beginning) < _DETECTION_BYTES and b"\n" not in self._beginning:
                 return []
             data, self._beginning, self._is_first = self._beginning, b"", False
             self._encoding = utf16_encoding(data)

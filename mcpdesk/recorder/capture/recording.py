@@ -58,7 +58,7 @@ process.
 While the disk refuses them, later frames stay unencoded, so that they can be dropped and counted.
 """
 _PAUSE_S = 0.0025
-_PATIENCE_S = 0.05
+_PACED_S = 0.05
 """Seconds of a turn during which the writer pauses between segments."""
 _END_S = 5.0
 """Maximum seconds that `close` waits for the disk."""
@@ -451,7 +451,7 @@ class Recording:
         self._disk_error = ""
 
     def _write_all(self) -> None:
-        hurry = monotonic() + _PATIENCE_S
+        hurry = monotonic() + _PACED_S
         while not self._write_some(in_a_hurry=(is_late := self._closing or monotonic() > hurry)):
             if not is_late:
                 sleep(_PAUSE_S)

@@ -251,14 +251,14 @@ def loose_head(message: Any) -> Head:
     if isinstance(identifier, bool) or not isinstance(identifier, int | str | float | None):
         return MALFORMED
     if isinstance(method, str):
-        return _calling(method, _taken(message.get("params"), _Params), identifier, "id" in message)
+        return _calling(method, _typed_members(message.get("params"), _Params), identifier, "id" in message)
     if method is not None or not ("result" in message or "error" in message):
         return MALFORMED
-    head = _answering(_taken(message.get("result"), _Result), identifier, failed="error" in message)
+    head = _answering(_typed_members(message.get("result"), _Result), identifier, failed="error" in message)
     return replace(head, code=_code(_encode(message["error"]))) if head.failed else head
 
 
-def _taken(value: Any, kind: type[_Part]) -> _Part:
+def _typed_members(value: Any, kind: type[_Part]) -> _Part:
     """Return a `kind` with those members of `value` that have the right type."""
     taken = kind()
     for field in msgspec.structs.fields(kind):

@@ -18,14 +18,14 @@ from mcpdesk.recorder.index.exchange import KINDS, STATUSES, Exchange, ExchangeK
 from mcpdesk.recorder.index.pairing import Pairing
 from mcpdesk.recorder.index.statistics import CallStatistics
 from mcpdesk.recorder.index.table import NO_FRAME, NO_ROW
-from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, RecordedRemark, Source, keep_gap
+from mcpdesk.recorder.record import FAULT, Direction, Gap, HeldMark, RecordedRemark, Source, add_gap
 
 STEPS = ("GET http", "POST http", "HTTP ")
 """Prefixes of HTTP start lines in a login: a request has an absolute URL, a response its status."""
 _SLICE = 64
 """Frames between two checks of the clock; the segment size of a ring is a multiple of it."""
 _RATE_S = 600
-_TOLD = "notifications/"
+_NOTIFICATIONS = "notifications/"
 """Prefix of `HeldMark.how` for a notification that was held."""
 _REMARK_S = 60.0
 """Seconds after its end during which an exchange may get remarks."""
@@ -448,7 +448,9 @@ class Index:
         rounds = [row, *(each for each in parts if (table.label[each], table.direction[each]) == asks)]
         marked = [each for each in rounds if self._marks_under(table.connection[each], table.id[each])]
         marks = chain.from_iterable(self.marks_of(self._exchange(each)) for each in marked)
-        return sum(mark.held for mark in marks if FAULT not in mark.how and not mark.how.startswith(_TOLD))
+        return sum(
+            mark.held for mark in marks if FAULT not in mark.how and not mark.how.startswith(_NOTIFICATIONS)
+        )
 
     def _marks_under(self, connection: int, key: int | str | float | None) -> Sequence[HeldMark]:
         """Return the marks of one id, or of one notification method."""
@@ -491,7 +493,7 @@ class Index:
         if gaps and gaps[-1].before == start:
             gaps[-1] = Gap(stop, gaps[-1].frames + count)
             return
-        keep_gap(gaps, Gap(stop, count))
+        add_gap(gaps, Gap(stop, count))
 
     def _pair_slice(self, stop: int) -> None:
         """Pair the frames up to `stop` (excluded)."""

@@ -109,7 +109,7 @@ class Approvals:
         others = {name: policy for name, policy in self._chosen.items() if name != tool}
         self._take(others if chosen is None else others | {tool: chosen})
         try:
-            await self._data().run(lambda connection: kept.keep_policy(connection, tool, chosen))
+            await self._data().run(lambda connection: kept.set_policy(connection, tool, chosen))
         except StorageError:
             self._is_kept = False
             raise

@@ -73,7 +73,7 @@ async def unasked(
         return ""
     if refusal := approvals.refusal(tool.name):
         return refusal
-    return None if services.inbox.people else _nobody(server, tool, approvals)
+    return None if services.inbox.people else _no_person_message(server, tool, approvals)
 
 
 def _complain(server: Server, services: Services, call: Call, tool: Tool, error: StorageError) -> None:
@@ -132,7 +132,7 @@ def _reason(tool: Tool, question: Question) -> str:
             return f"The person at the desk denied this call of {tool.name}{because}."
 
 
-def _nobody(server: Server, tool: Tool, approvals: Approvals) -> str:
+def _no_person_message(server: Server, tool: Tool, approvals: Approvals) -> str:
     origin = approvals.ruling(tool.name).origin
     return (
         f"{tool.name} needs the approval of a person (policy ask, {origin}), and no desk is open. Run "

@@ -123,7 +123,7 @@ def form(message: str, schema: Mapping[str, Any] | type[T], terms: Terms) -> Cli
     def read(result: Any) -> Elicited[Any]:
         action, filled = read_answer(result, unfit, frozenset(fields))
         if filled is not None and as_type is not None:
-            whole = {name: _whole(value, fields[name]) for name, value in filled.items()}
+            whole = {name: _as_integer(value, fields[name]) for name, value in filled.items()}
             filled = msgspec.convert(whole, as_type, dec_hook=from_json)
         return _answered(action, filled)
 
@@ -198,7 +198,7 @@ def _validator(wire: JSONObject, schema: Mapping[str, Any]) -> Validator:
         return compile_schema(wire)
 
 
-def _whole(value: Any, field: JSONObject) -> Any:
+def _as_integer(value: Any, field: JSONObject) -> Any:
     """Return the value of an integer field as an int, because JSON Schema also accepts 3.0."""
     return int(value) if field["type"] == "integer" and isinstance(value, float) else value
 

@@ -91,7 +91,7 @@ class JobReader:
         state, news = state_of(self._job), self._look()
         events: list[JSONObject] = []
         if news.progress:
-            events.append(name | {"progress": news.progress.share} | _said(news))
+            events.append(name | {"progress": news.progress.share} | _progress_message(news))
         events += [name | {kind: text} for kind, text in self._texts(news)]
         if state != self._told:
             # Only the end is last: the start is reported before any output.
@@ -107,7 +107,7 @@ class JobReader:
         state, news = state_of(self._job), self._look()
         body: JSONObject = {"job_id": self._job.id, "status": state}
         if "progress" in self._kinds:
-            body |= {"progress": _share(self._job)} | _said(news)
+            body |= {"progress": _share(self._job)} | _progress_message(news)
         body |= dict(self._texts(news))
         self._told = state
         return body | self._end() if self._job.is_over else body
@@ -127,7 +127,9 @@ class JobReader:
 
     def _texts(self, news: FeedUpdate) -> list[tuple[str, str]]:
         both = zip(("stdout", "stderr"), (news.stdout, news.stderr), news.missed, strict=True)
-        return [(kind, _noted(text, missed)) for kind, text, missed in both if text and kind in self._kinds]
+        return [
+            (kind, _with_gap(text, missed)) for kind, text, missed in both if text and kind in self._kinds
+        ]
 
     def _begun(self, name: JSONObject, state: str) -> JSONObject:
         body = name | {"status": state}
@@ -171,11 +173,11 @@ async def _happens(event: asyncio.Event, within_s: float | None) -> bool:
     return True
 
 
-def _noted(text: str, missed: int) -> str:
+def _with_gap(text: str, missed: int) -> str:
     return f"[... {missed:,} characters left out ...]\n{text}" if missed else text
 
 
-def _said(news: FeedUpdate) -> JSONObject:
+def _progress_message(news: FeedUpdate) -> JSONObject:
     return {"message": news.progress.message} if news.progress and news.progress.message else {}
 
 

@@ -78,7 +78,7 @@ async def recorded_output(server: Server, body: JSONObject) -> tuple[ProducedFil
     return tuple(replace(file, is_output=True) for file in found)
 
 
-async def keep_output(
+async def store_output(
     server: Server, store: JobStore, call: Call, tool: Tool, body: JSONObject
 ) -> Job | None:
     """Store the full output of a call that was answered at once, as a finished job.

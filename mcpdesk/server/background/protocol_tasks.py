@@ -174,7 +174,7 @@ class ProtocolTasks:
 
     async def listed(self, call: Call) -> JSONObject:
         """Return a page of the caller's tasks, oldest first. Anonymous callers have no tasks."""
-        after = _place(call.params.get("cursor"))
+        after = _parse_cursor(call.params.get("cursor"))
         owner, name = call.owner, self._server.name
         jobs = {job.id: job for job in self._jobs.owned(name, owner)} if owner else {}
         if owner and self._records is not None:
@@ -296,13 +296,13 @@ def _cursor(job: Job) -> str:
     return base64.urlsafe_b64encode(f"{job.created!r} {job.id}".encode()).decode()
 
 
-def _place(cursor: Any) -> tuple[float, str]:
+def _parse_cursor(cursor: Any) -> tuple[float, str]:
     if cursor is None:
         return 0.0, ""
     try:
         created, space, identifier = (
             base64.b64decode(cursor, altchars=b"-_", validate=True).decode().partition(" ")
         )
-        return (float(created), identifier) if space else _place("")
+        return (float(created), identifier) if space else _parse_cursor("")
     except (ValueError, TypeError, binascii.Error):
         raise invalid_params("Unknown cursor: start again without one") from None

@@ -20,7 +20,7 @@ from mcpdesk.server.dialects.gateway_translation import GatewayDialect
 
 MOST_BYTES = 256 << 10
 """Maximum bytes of a stored call; a larger one is not repeated."""
-BEGUN_AGAIN = "started again: the machine that ran it stopped"
+RESTARTED = "started again: the machine that ran it stopped"
 
 
 class RepeatableCall(Struct, frozen=True, omit_defaults=True):

@@ -154,7 +154,7 @@ class TaskWork:
             )
             return
         try:
-            self._store.finish(self.job, status, JobEnding(encoded), _said(body) if is_error else "")
+            self._store.finish(self.job, status, JobEnding(encoded), _first_text(body) if is_error else "")
         except NoRoom as error:
             self.fail(ProtocolError(ErrorCode.INTERNAL_ERROR, str(error)))
 
@@ -176,7 +176,7 @@ class TaskWork:
         self._push(codec.notification(task_shapes.CORE_STATUS, task_shapes.core(self.job)))
 
 
-def _said(body: JSONObject) -> str:
+def _first_text(body: JSONObject) -> str:
     texts = (block["text"] for block in body["content"] if block.get("type") == "text")
     return str(next(texts, ""))
 

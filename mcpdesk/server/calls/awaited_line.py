@@ -36,7 +36,7 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
     """
     if task is None or folder is None:
         return ""
-    own = _own_places(task, folder, {task})
+    own = _author_positions(task, folder, {task})
     if not own:
         return ""
     file, line = own[-1]
@@ -45,7 +45,7 @@ def awaited_line(task: Task[Any] | None, folder: Path | None) -> str:
     return f"{Path(file).relative_to(folder)}:{line}{f' · {code}' if code else ''}"
 
 
-def _own_places(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Place]:
+def _author_positions(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Place]:
     """Return the positions of a task in the folder, innermost last. `seen` holds tasks already examined."""
     frames, waiting = _awaited(task.get_coro())
     places = [(frame.f_code.co_filename, frame.f_lineno or 0) for frame in frames]
@@ -58,7 +58,7 @@ def _own_places(task: Task[Any], folder: Path, seen: set[Task[Any]]) -> list[Pla
         for other in behind if handler is None else (handler, *behind):
             if other not in seen and not other.done():
                 seen.add(other)
-                if inner := _own_places(other, folder, seen):
+                if inner := _author_positions(other, folder, seen):
                     return own + inner
     return own
 

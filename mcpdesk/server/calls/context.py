@@ -416,9 +416,9 @@ async def make_context(server: Server, services: Services, call: Call, name: str
         except HandlerError:
             raise
         except Exception as error:  # `context.py` is hosted code
-            from mcpdesk.server.calls.outcomes import author_place, described
+            from mcpdesk.server.calls.outcomes import author_location, described
 
-            place = author_place(error, server.folder) or "context.py"
+            place = author_location(error, server.folder) or "context.py"
             failure = ServerFailure(f"{name} got no context: {place}: {described(error)}")
             raise failure.with_traceback(error.__traceback__) from None
     return context

@@ -23,7 +23,7 @@ TIMED_OUT = "timed out"
 STOPPED = "the server is stopping"
 ANSWERED = (TIMED_OUT, STOPPED)
 """Reasons for ending a call whose caller still waits for a response."""
-HEED_S = 0.5
+CANCEL_WAIT_S = 0.5
 """Maximum time that a stop waits for calls that continue although they were ended."""
 TURNS = 10
 """Loop iterations that a response needs from the end of a handler to its connection."""
@@ -117,7 +117,7 @@ class Deadlines:
         for call in waiting:
             call.end(STOPPED)
         with suppress(TimeoutError):
-            async with asyncio.timeout(HEED_S):
+            async with asyncio.timeout(CANCEL_WAIT_S):
                 while self._calls or self._reports:
                     self._emptied.clear()
                     await self._emptied.wait()

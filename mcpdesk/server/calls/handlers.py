@@ -79,7 +79,7 @@ class Handlers:
             raise invalid_params("argument needs a name and a value, both strings")
         if name not in target.arguments:
             raise invalid_params(f"{target.name[:120]} has no argument {name[:80]!r}")
-        given = _given(call) if call.terms.revision.has_completion_context else {}
+        given = _context_arguments(call) if call.terms.revision.has_completion_context else {}
         completer = target.completers.get(name)
         if completer is None:
             return {"completion": {"values": [], "total": 0, "hasMore": False}}
@@ -252,7 +252,7 @@ def _text(ref: JSONObject, key: str) -> str:
     return value
 
 
-def _given(call: Call) -> dict[str, str]:
+def _context_arguments(call: Call) -> dict[str, str]:
     """Return the arguments that the caller has already filled in."""
     context: Any = call.params.get("context") or {}
     arguments = (context.get("arguments") or {}) if isinstance(context, dict) else None

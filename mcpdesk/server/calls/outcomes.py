@@ -74,11 +74,11 @@ def raised(tool_name: str, error: Exception) -> JSONObject:
 
 def described(error: BaseException) -> str:
     """Return an exception in one line: its type, and its text if it is not empty."""
-    detail = said(error)
+    detail = error_text(error)
     return f"{type(error).__name__}: {detail}" if detail else type(error).__name__
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return the text of an exception of hosted code, whose `__str__` may fail."""
     try:
         return str(error)
@@ -88,12 +88,12 @@ def said(error: BaseException) -> str:
 
 def unfit_arguments(tool: Tool, failures: Sequence[SchemaFailure]) -> ToolOutcome:
     """Return the outcome of a call with invalid arguments. Its body names the path of each error."""
-    lines = [f"- {place(failure.path)}: {failure.message}" for failure in failures]
+    lines = [f"- {argument_path(failure.path)}: {failure.message}" for failure in failures]
     body = failed(f"Invalid arguments for {tool.name}:\n" + "\n".join(lines))
     return ToolOutcome(body, OutcomeKind.INVALID_ARGUMENTS, tuple(failures))
 
 
-def author_place(error: BaseException, folder: Path | None) -> str:
+def author_location(error: BaseException, folder: Path | None) -> str:
     """Return `file:line` of the innermost line in the author's own files; empty if none is in `folder`."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(name, line) for name, line in frames if folder is not None and _inside(name, folder)]
@@ -116,7 +116,7 @@ async def log_entry(error: BaseException, folder: Path | None) -> LogEntry:
     the traceback that `read_author_lines` gives, which is read on a thread.
     """
     if isinstance(error, HandlerError) and error.is_expected:
-        return LogEntry("info", error.message, author_place(error, folder))
+        return LogEntry("info", error.message, author_location(error, folder))
     return LogEntry("error", *await asyncio.to_thread(read_author_lines, error, folder))
 
 
@@ -136,7 +136,7 @@ def read_author_lines(error: BaseException, folder: Path | None) -> tuple[str, s
     if not own:
         return text, ""
     text = text.replace(f'File "{folder}{os.sep}', 'File "')  # short lines are readable and do not wrap
-    return text, author_place(error, folder)
+    return text, author_location(error, folder)
 
 
 def _explicit(tool: Tool, output: ToolResult[Any], check: Validator | None) -> JSONObject:
@@ -193,13 +193,15 @@ def _declared(tool: Tool, body: JSONObject, check: Validator | None) -> JSONObje
         return failed(f"{tool.name} returned no structured content, but declares an output schema")
     if check.accepts(body["structuredContent"]):
         return body
-    lines = [f"- {place(each.path)}: {each.message}" for each in check.failures(body["structuredContent"])]
+    lines = [
+        f"- {argument_path(each.path)}: {each.message}" for each in check.failures(body["structuredContent"])
+    ]
     return failed(f"{tool.name} returned output that violates its schema:\n" + "\n".join(lines))
 
 
 def _plain(value: Any) -> Any:
     return (
-        value if isinstance(value, _PLAIN) else msgspec.to_builtins(value, str_keys=True, enc_hook=_foreign)
+        value if isinstance(value, _PLAIN) else msgspec.to_builtins(value, str_keys=True, enc_hook=_as_plain)
     )
 
 
@@ -207,7 +209,7 @@ def _as_text(plain: Any) -> str:
     return plain if isinstance(plain, str) else codec.encode(plain).decode()
 
 
-def place(path: tuple[str | int, ...]) -> str:
+def argument_path(path: tuple[str | int, ...]) -> str:
     """Return the path of a value in the arguments: `user.tags[2]`."""
     if not path:
         return "arguments"
@@ -222,7 +224,7 @@ def _inside(filename: str, folder: Path) -> bool:
     return Path(filename).is_relative_to(folder)
 
 
-def _foreign(value: Any) -> Any:
+def _as_plain(value: Any) -> Any:
     """Convert paths to text, and dump models that support it."""
     if isinstance(value, Path):
         return str(value)

@@ -24,7 +24,7 @@ MOST = 8
 """Maximum number of loops per folder; all but one of them are blocked."""
 TURN_S = 0.5
 """A loop that does not respond within this time is considered blocked."""
-HEED_S = 0.05
+CANCEL_WAIT_S = 0.05
 """Maximum time that a cancelled call waits for the end of its handler."""
 CLOSE_S = 2.0
 
@@ -156,7 +156,7 @@ class LoopThread:
             is_abandoned = True
             self._loop.call_soon_threadsafe(cancel)
             if has_begun:
-                await asyncio.wait({result}, timeout=HEED_S)
+                await asyncio.wait({result}, timeout=CANCEL_WAIT_S)
             if has_begun and place is not None and not result.done():
                 LEFT.add(place)
                 result.add_done_callback(lambda _: LEFT.remove(place))

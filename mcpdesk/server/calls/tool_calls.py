@@ -134,9 +134,9 @@ class ToolCalls:
             return shaped
         kept = None
         if ended.body.get("structuredContent"):
-            from mcpdesk.server.background.job_work import keep_output
+            from mcpdesk.server.background.job_work import store_output
 
-            kept = await keep_output(self._server, self._services.jobs, call, plan.tool, ended.body)
+            kept = await store_output(self._server, self._services.jobs, call, plan.tool, ended.body)
         return call.dialect.result(plan.tool, ended, shaped, kept)
 
     def failure(self, call: Call, message: str) -> JSONObject:
@@ -211,7 +211,7 @@ class ToolCalls:
                     call.began = began
                 ended = await self._handled(call, plan, arguments, began)
         except BaseException as error:
-            call.outcome = _how(error)
+            call.outcome = _outcome_kind(error)
             plan.figure.count(call.outcome, began)
             self._services.note_left(call, plan.tool.name, self._server.name)
             raise
@@ -327,7 +327,7 @@ class ToolCalls:
         from mcpdesk.jobs.feed import CallFeed
         from mcpdesk.jobs.job import NOT_ENDED
         from mcpdesk.protocol.outlet import NULL_OUTLET
-        from mcpdesk.server.background.repeatable_calls import BEGUN_AGAIN, unpacked
+        from mcpdesk.server.background.repeatable_calls import RESTARTED, unpacked
 
         kept = unpacked(job.request)
         plan = None if kept is None else self._plans.find(job.tool)
@@ -335,7 +335,7 @@ class ToolCalls:
             return False
         job.started, job.ending = None, NOT_ENDED
         job.feed = None if job.feed is None else CallFeed()
-        job.message = BEGUN_AGAIN
+        job.message = RESTARTED
         if not self._services.jobs.restore(job):
             return False
         call = kept.call(NULL_OUTLET)
@@ -358,7 +358,7 @@ class ToolCalls:
         return JobWork(self._server, call, plan.tool, arguments, run, self._refuse)
 
 
-def _how(error: BaseException) -> OutcomeKind:
+def _outcome_kind(error: BaseException) -> OutcomeKind:
     """Return the outcome of a call that ended with a protocol error or without a response."""
     if isinstance(error, Refusal):
         return OutcomeKind.REFUSED

@@ -81,7 +81,7 @@ class GatewayDialect:
         if ended.failures:
             raise unfit_error(tool, ended)
         structured = ended.body.get("structuredContent")
-        more = {} if kept is None else gateway_dialect.kept_output(kept.id)
+        more = {} if kept is None else gateway_dialect.stored_output(kept.id)
         error = gateway_dialect.execution_error(tool.name, ended.body, structured)
         if error is not None:
             error.data = error.data | more
@@ -117,5 +117,5 @@ class GatewayDialect:
 
 def unfit_error(tool: Tool, ended: ToolOutcome) -> RemoteProtocolError:
     """Return the error (-32602) that lists each schema violation of the arguments."""
-    where = [{"path": outcomes.place(each.path), "message": each.message} for each in ended.failures]
+    where = [{"path": outcomes.argument_path(each.path), "message": each.message} for each in ended.failures]
     return invalid_params(ended.body["content"][0]["text"], {"tool": tool.name, "failures": where})

@@ -145,7 +145,7 @@ class CallbackTimers:
         """Return callbacks that fired while neither their setter nor this peer was connected, once each."""
         if not any(callback.fired for callback in self.snapshot):
             return []
-        return await self._data.run(partial(kept.take_missed, peer=peer))
+        return await self._data.run(partial(kept.pop_missed, peer=peer))
 
     async def hear(self) -> None:
         """Load the changes of another process or replica. Raises: StorageError."""
@@ -197,24 +197,24 @@ class CallbackTimers:
         self._has_looked = True
         for number, peers in notified.items():
             if peers:
-                await self._data.run(partial(kept.mark_told, number=number, peers=peers))
+                await self._data.run(partial(kept.mark_notified, number=number, peers=peers))
 
     def _announce(self, callback: Callback) -> list[str]:
         """Notify the client that set a callback, or else every client. Return the names of those notified."""
         log_to_setter = self._setters.get(callback.id)
         if log_to_setter is not None:
-            if log_to_setter("notice", said(callback)):
+            if log_to_setter("notice", fired_data(callback)):
                 return [kept.SETTER]
         elif callback.core != self._core.mark and self._core.is_running(callback.core):
             if self._core.doubt_s:
                 asyncio.get_running_loop().call_later(self._core.doubt_s, self._announce_late, callback)
             return []  # it was set in another process, which notifies its setter
-        return list(self.log_to_clients("notice", said(callback)))
+        return list(self.log_to_clients("notice", fired_data(callback)))
 
     def _announce_late(self, callback: Callback) -> None:
         """Notify every client if the process that should have notified the setter has ended."""
         if not self._core.is_running(callback.core):
-            self.log_to_clients("notice", said(callback))
+            self.log_to_clients("notice", fired_data(callback))
 
     def _changed(self, callback: Callback, *, has_fired: bool) -> None:
         if callback.due is None:
@@ -228,7 +228,7 @@ def uri_of(number: int) -> str:
     return f"{SCHEME}{number}"
 
 
-def said(callback: Callback) -> dict[str, Any]:
+def fired_data(callback: Callback) -> dict[str, Any]:
     """Return the data sent to the client that set a callback when it fires."""
     return {
         "callback_id": callback.id,

@@ -84,11 +84,11 @@ class Lifespan:
         await running.aclose()
 
     def _failure(self, error: BaseException) -> HandlerError:
-        from mcpdesk.server.calls.outcomes import author_place, described
+        from mcpdesk.server.calls.outcomes import author_location, described
 
         if isinstance(error, StopAsyncIteration):
             return ServerFailure(f"{self._place}: lifespan ends without a yield")
         if isinstance(error, asyncio.CancelledError):
             return HandlerError("the server ends")
-        place = author_place(error, self._folder) or self._place
+        place = author_location(error, self._folder) or self._place
         return ServerFailure(f"the server did not start: {place}: {described(error)}")

@@ -508,10 +508,10 @@ async def remember_programs(state: ServerState, core: CoreMark) -> None:
     text = msgspec.json.encode(records).decode() if records else None
 
     def work(connection: Connection) -> None:
-        facts.keep(connection, f"{PROGRAMS_KEY}{core.mark}", text)
+        facts.set_fact(connection, f"{PROGRAMS_KEY}{core.mark}", text)
         for mark in facts.facts(connection, PROGRAMS_KEY):
             if mark != core.mark and not core.is_running(mark):
-                facts.keep(connection, f"{PROGRAMS_KEY}{mark}", None)
+                facts.set_fact(connection, f"{PROGRAMS_KEY}{mark}", None)
 
     await state.data.run(work)
 
@@ -538,7 +538,7 @@ async def forget_unreadable(state: ServerState) -> None:
             try:
                 msgspec.json.decode(text, type=Plan)
             except msgspec.DecodeError:
-                facts.keep(connection, f"{PLAN_KEY}{session}", None)
+                facts.set_fact(connection, f"{PLAN_KEY}{session}", None)
 
     await state.data.run(work)
 
@@ -550,7 +550,7 @@ async def remember(state: ServerState, plan: Plan | None, session: str) -> None:
     text = None if plan is None else msgspec.json.encode(plan).decode()
 
     def work(connection: Connection) -> None:
-        facts.keep(connection, f"{PLAN_KEY}{session}", text)
+        facts.set_fact(connection, f"{PLAN_KEY}{session}", text)
         if plan is not None:
             facts.keep_newest(connection, PLAN_KEY, "since", MOST_PLANS)
 

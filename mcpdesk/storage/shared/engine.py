@@ -27,9 +27,9 @@ T = TypeVar("T")
 Client: TypeAlias = Any
 """A `redis.asyncio.Redis`, or the client of a cluster, which has the same commands."""
 
-PATIENCE_S = 1.0
+COMMAND_TIMEOUT_S = 1.0
 """Time limit of one command, and of one attempt to connect, in seconds."""
-PATIENT_S = 2.0
+OUTAGE_WAIT_S = 2.0
 """Seconds for which scripts wait for an unreachable engine, counted from the start of the outage."""
 WATCH_S = 0.5
 """Seconds between two checks whether the engine answers."""
@@ -150,8 +150,8 @@ class Engine:
         """Whether scripts wait for an engine that is away for a moment."""
         self._probes = probes
         self._tell = tell
-        self._commands = connect(url, PATIENCE_S)
-        self._readers = connect(url, READ_BLOCK_MS / 1000 + 4 * PATIENCE_S)
+        self._commands = connect(url, COMMAND_TIMEOUT_S)
+        self._readers = connect(url, READ_BLOCK_MS / 1000 + 4 * COMMAND_TIMEOUT_S)
         self._scripts: dict[str, Any] = {}
         self._status = EngineStatus(None, "", time.time())
         self._is_back = asyncio.Event()
@@ -192,7 +192,7 @@ class Engine:
             await asyncio.gather(self._watch_aio, return_exceptions=True)
         if self._running:
             # A command whose connection is closed would open another one, which would never be closed.
-            await asyncio.wait(self._running, timeout=2 * PATIENCE_S)
+            await asyncio.wait(self._running, timeout=2 * COMMAND_TIMEOUT_S)
         await close(self._commands)
         await close(self._readers)
 
@@ -212,7 +212,7 @@ class Engine:
             self.figures.add(time.perf_counter() - began)
 
     async def script(self, source: str, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
-        """Run a Lua script, which must be idempotent. Wait for the end of a short outage, see `PATIENT_S`.
+        """Run a Lua script, which must be idempotent. Wait for the end of an outage, see `OUTAGE_WAIT_S`.
 
         Raises: EngineAway.
         """
@@ -229,9 +229,9 @@ class Engine:
         return await self.run(call)
 
     async def _is_back_soon(self) -> bool:
-        """Wait until the engine answers again, at most until it has been unreachable for `PATIENT_S`."""
+        """Wait until the engine answers again, at most until it has been unreachable for `OUTAGE_WAIT_S`."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._status.since + PATIENT_S - time.time()):
+            async with asyncio.timeout(self._status.since + OUTAGE_WAIT_S - time.time()):
                 await self._is_back.wait()
         return self._is_back.is_set()
 
@@ -381,7 +381,7 @@ def connect(url: str, timeout_s: float) -> Client:
     # One retry: the first command on an idle connection fails if the engine was restarted in the meantime.
     options: dict[str, Any] = {
         "socket_timeout": timeout_s,
-        "socket_connect_timeout": min(timeout_s, PATIENCE_S),
+        "socket_connect_timeout": min(timeout_s, COMMAND_TIMEOUT_S),
         "retry": Retry(NoBackoff(), 1, (ConnectionLost,)),
         "protocol": 2,
     }
@@ -517,7 +517,7 @@ def _reason(error: BaseException) -> str:
     from redis import exceptions
 
     if isinstance(error, TimeoutError | exceptions.TimeoutError):
-        return f"it did not answer within {PATIENCE_S:g} s"
+        return f"it did not answer within {COMMAND_TIMEOUT_S:g} s"
     text = str(error).replace("\n", " ").partition(" script: ")[0]
     if FULL.search(text):
         return "its memory is full (OOM command not allowed)"

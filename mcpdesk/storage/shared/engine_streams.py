@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any
 
-from mcpdesk.protocol.event_store import Carrier, EventPlace, ResumableStream, numbered
+from mcpdesk.protocol.event_store import Carrier, EventPosition, ResumableStream, numbered
 from mcpdesk.storage.shared.engine import ABSENCES, Engine, EngineAway
 
 BLOCK_MS = 100
@@ -25,7 +25,7 @@ READ = 100
 """Maximum events of one stream per read."""
 PAUSE_S = 0.5
 """Seconds between two attempts to write while the engine accepts no writes."""
-ASK_AGAIN_S, MOST_WAIT_S = 2.0, 60.0
+RETRY_S, MOST_WAIT_S = 2.0, 60.0
 """Seconds without events after which a stream is requested again: doubled each time, up to the second
 value."""
 LAST_ATTEMPT_S = 2.0
@@ -95,7 +95,7 @@ class EngineStreams:
         if self._gone:
             self._write_soon()
 
-    async def kept(self, session: str, place: EventPlace) -> list[bytes]:
+    async def kept(self, session: str, place: EventPosition) -> list[bytes]:
         """Return the stored events of a stream after one. Raises: EngineAway."""
         entries = await self._engine.entries(self._key(session, place.stream), f"{place.number}-0")
         return [fields[EVENT] for _, fields in entries if EVENT in fields]
@@ -103,7 +103,7 @@ class EngineStreams:
     def open(
         self,
         session: str,
-        place: EventPlace,
+        place: EventPosition,
         is_held: Callable[[], bool],
         lost: bytes,
         ask: Callable[[], object],
@@ -248,14 +248,14 @@ class _Follower:
         self.is_held = stream.is_held
         self._stream = stream
         self._last = after
-        self._wait_s = ASK_AGAIN_S
+        self._wait_s = RETRY_S
         self._asked = time.monotonic()
 
     def ask_again(self, has_come: bool) -> None:
         """Request the stream again if no events arrived for long, because the request may be lost."""
         now = time.monotonic()
         if has_come:
-            self._asked, self._wait_s = now, ASK_AGAIN_S
+            self._asked, self._wait_s = now, RETRY_S
         elif now - self._asked >= self._wait_s:
             self._asked, self._wait_s = now, min(2 * self._wait_s, MOST_WAIT_S)
             self._stream.ask()
@@ -285,7 +285,7 @@ class EngineStream:
         followed: dict[str, _Follower],
         read_soon: Callable[[], None],
         key: str,
-        place: EventPlace,
+        place: EventPosition,
         is_held: Callable[[], bool],
         lost: bytes,
         ask: Callable[[], object],

@@ -228,13 +228,13 @@ async def _show(tab: TabProcess, socket: web.WebSocketResponse, width: int, heig
     try:
         async for message in socket:
             if message.type is WSMsgType.TEXT:
-                await _take(tab, socket, message.data)
+                await _handle_page_message(tab, socket, message.data)
     finally:
         tab.leave()
         await asyncio.gather(screen, return_exceptions=True)
 
 
-async def _take(tab: TabProcess, socket: web.WebSocketResponse, text: str) -> None:
+async def _handle_page_message(tab: TabProcess, socket: web.WebSocketResponse, text: str) -> None:
     """Handle a message of the page. Unknown messages are ignored."""
     try:
         message = json.loads(text)

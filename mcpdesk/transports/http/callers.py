@@ -42,7 +42,7 @@ _TOKEN = re.compile(rb"eyJ[A-Za-z0-9_-]++(\.[A-Za-z0-9_-]++(?:\.[A-Za-z0-9_-]*+)
 log = logging.getLogger("mcpdesk.auth")
 
 
-def anybody(rules: Rules) -> Principal:
+def anonymous(rules: Rules) -> Principal:
     """Return the caller of a request without a token that passed the guard."""
     return KEY if rules.api_key else OPEN
 
@@ -136,7 +136,7 @@ class CallerCheck:
                         raise
         if is_needed:
             raise self._refusal(401, MISSING)
-        return anybody(self._rules)
+        return anonymous(self._rules)
 
     def _refusal(self, status: int, told: str, error: str = "", description: str = "") -> RequestRefused:
         return RequestRefused(plain_error(status, told, self.challenge(error, (), description)))
@@ -190,19 +190,19 @@ async def callers_of_site(
         except RequestRefused as refused:
             refusals.append(refused)
         else:
-            found.append(caller or anybody(rules))
+            found.append(caller or anonymous(rules))
     if refusals and (must_suit_all or not found):
         raise refusals[0]
-    return found or [anybody(rules)]
+    return found or [anonymous(rules)]
 
 
-def take_token(message: Any) -> tuple[Any, Any]:
+def pop_token(message: Any) -> tuple[Any, Any]:
     """Return the token in a message (`jwt`, else `data.jwt`, else None), and the message without it.
 
     In a batch the first message with a token decides.
     """
     if isinstance(message, list):
-        taken = [take_token(each) if holds_token(each) else (None, each) for each in message]
+        taken = [pop_token(each) if holds_token(each) else (None, each) for each in message]
         return next((token for token, _ in taken if token is not None), None), [each for _, each in taken]
     rest = dict(message)
     token, data = rest.pop(IN_BODY, None), rest.get("data")

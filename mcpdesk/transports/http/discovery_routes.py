@@ -50,7 +50,7 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
     if head.path in CATALOGS:
         version, kind = CATALOGS[head.path]
         entries = list(_entries(site, request))
-        return _told({"specVersion": version, "entries": entries}, kind)
+        return _cached_answer({"specVersion": version, "entries": entries}, kind)
     name = head.server if head.way == CARD else ""
     if not name and (first := leading(site.passed)) is not None:
         return plain_error(
@@ -68,7 +68,7 @@ def discover(site: Site, request: web.BaseRequest, head: RequestHead) -> web.Res
     if head.mode:
         url = f"{url}?mode={quote(head.mode)}"
     headers = _headers(endpoint, site.rules)
-    return _told(server_card(endpoint.publication, _host(request), url, headers), CARD_TYPE)
+    return _cached_answer(server_card(endpoint.publication, _host(request), url, headers), CARD_TYPE)
 
 
 def _entries(site: Site, request: web.BaseRequest) -> Iterator[JSONObject]:
@@ -92,5 +92,5 @@ def _host(request: web.BaseRequest) -> str:
     return urlsplit(origin_of(request)).hostname or ""
 
 
-def _told(body: JSONObject, kind: str) -> web.Response:
+def _cached_answer(body: JSONObject, kind: str) -> web.Response:
     return json_answer(200, codec.encode(body), {"Content-Type": kind, **KEPT})

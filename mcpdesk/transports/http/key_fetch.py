@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 
 
 async def fetch_document(url: str, most: int) -> bytes:
@@ -12,7 +12,7 @@ async def fetch_document(url: str, most: int) -> bytes:
 
     Raises: OSError if the request fails; ValueError for another status or a body larger than `most` bytes.
     """
-    patience = aiohttp.ClientTimeout(total=PATIENCE_S)
+    patience = aiohttp.ClientTimeout(total=TIMEOUT_S)
     headers = {"Accept": "application/json"}
     try:
         async with (
@@ -27,7 +27,7 @@ async def fetch_document(url: str, most: int) -> bytes:
                 if len(body) > most:
                     raise ValueError(f"it is larger than {most} bytes")
     except TimeoutError:
-        raise OSError(f"it did not answer within {PATIENCE_S:g} s") from None
+        raise OSError(f"it did not answer within {TIMEOUT_S:g} s") from None
     except aiohttp.ClientError as error:
         raise OSError(f"it cannot be reached ({type(error).__name__})") from None
     return bytes(body)

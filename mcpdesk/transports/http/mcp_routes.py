@@ -17,20 +17,20 @@ from mcpdesk.errors import AnswerRefused, ProtocolError, ReplicaSilent, StorageE
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.answer_size import LARGE
 from mcpdesk.protocol.event_store import (
-    EventPlace,
-    Heard,
+    BusPosition,
+    EventPosition,
     Resumable,
     call_mark,
-    event_place,
     marked_call,
-    place_of,
+    parse_event_id,
+    position_of,
 )
 from mcpdesk.protocol.headers import mismatch
 from mcpdesk.protocol.jsonrpc import ErrorCode, invalid, readable_id
 from mcpdesk.protocol.revisions import BY_NAME
 from mcpdesk.protocol.stateless import is_stateless, unsupported
 from mcpdesk.recorder.record import Direction
-from mcpdesk.transports.http.callers import CallerCheck, holds_token, recorded, take_token, unreadable
+from mcpdesk.transports.http.callers import CallerCheck, holds_token, pop_token, recorded, unreadable
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import (
     KEEP_ALIVE,
@@ -49,11 +49,11 @@ from mcpdesk.transports.http.responses import (
     JSON_HEADERS,
     STREAM,
     RequestRefused,
-    answer_said,
     json_answer,
     large_answer,
     no_json,
     plain_error,
+    response_note,
     rpc_error,
 )
 from mcpdesk.transports.http.sending_on import (
@@ -118,7 +118,7 @@ class McpRoutes:
             message, shown, token = codec.decode(body), body, None
             if holds_token(message):
                 shown = recorded(message)
-                token, message = take_token(message)
+                token, message = pop_token(message)
             if caller is None:
                 caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)
             dialogue, session = await self._dialogue(request, head, endpoint, message, caller)
@@ -168,11 +168,11 @@ class McpRoutes:
         if not last or session.events.is_earlier(last):
             if session.standing.is_carried:
                 return plain_error(409, "This session already has a GET stream")
-            return await _carry(request, session, caller or OPEN, session.standing, None)
+            return await _stream_events(request, session, caller or OPEN, session.standing, None)
         found = session.events.find(last)
         if found is None:
             return plain_error(400, NOTHING_KEPT)
-        return await _carry(request, session, caller or OPEN, *found)
+        return await _stream_events(request, session, caller or OPEN, *found)
 
     async def discover_or_get(
         self, request: web.BaseRequest, endpoint: Endpoint, caller: Principal | None
@@ -322,20 +322,25 @@ class McpRoutes:
         """
         found = session.events.find(last) if last else None
         if found is not None and found[0] is not session.standing:
-            return await _carry(request, session, caller, *found)
-        place = event_place(last) if found is None and last else None
+            return await _stream_events(request, session, caller, *found)
+        place = parse_event_id(last) if found is None and last else None
         if place is None:
             after = None if found is None else found[1]
             kept = [piece for number, piece in session.standing.kept if after is not None and number > after]
-            since = place_of(kept[-1]) if kept else event_place(last or "")
+            since = position_of(kept[-1]) if kept else parse_event_id(last or "")
             going_on = GoingOn(copies, None if since is None else since.heard)
-            return await _carry(request, session, caller, session.standing, after, going_on)
+            return await _stream_events(request, session, caller, session.standing, after, going_on)
         if place.call is not None:
             return await self._call_elsewhere(request, session, caller, place, place.call)
         return await self._standing_elsewhere(request, session, caller, copies, place)
 
     async def _call_elsewhere(
-        self, request: web.BaseRequest, session: HttpSession, caller: Principal, place: EventPlace, mark: str
+        self,
+        request: web.BaseRequest,
+        session: HttpSession,
+        caller: Principal,
+        place: EventPosition,
+        mark: str,
     ) -> web.StreamResponse:
         """Carry the stream of a call that another replica runs or has run.
 
@@ -358,7 +363,7 @@ class McpRoutes:
         wanted = {"holder": holder, "stream": place.stream, "after": place.number}
         ask = partial(replicas.sessions.tell, "wanted", identifier, **wanted)
         stream = replicas.streams.open(identifier, place, is_held, lost, ask, primes=session.events.primes)
-        return await _carry(request, session, caller, stream, place.number)
+        return await _stream_events(request, session, caller, stream, place.number)
 
     async def _standing_elsewhere(
         self,
@@ -366,7 +371,7 @@ class McpRoutes:
         session: HttpSession,
         caller: Principal,
         copies: SharedCopies,
-        place: EventPlace,
+        place: EventPosition,
     ) -> web.StreamResponse:
         """Carry a standing stream of another replica: through that one, else here with the events it wrote.
 
@@ -383,9 +388,9 @@ class McpRoutes:
             except TransportError:
                 pass  # it has ended
         left = await replicas.streams.kept(identifier, place)
-        since = place_of(left[-1]) if left else place
+        since = position_of(left[-1]) if left else place
         going_on = GoingOn(copies, None if since is None else since.heard, left)
-        return await _carry(request, session, caller, session.standing, None, going_on)
+        return await _stream_events(request, session, caller, session.standing, None, going_on)
 
     def _sessionless(
         self, request: web.BaseRequest, endpoint: Endpoint, revision: str, caller: Principal
@@ -465,7 +470,7 @@ class McpRoutes:
         prefers_json = wanted.json and not head.wants_stream
         if outlet.stream is None and (prefers_json or status != 200):
             headers = outlet.headers or None
-            said = None if status == 200 and headers is None else answer_said(status, headers=headers)
+            said = None if status == 200 and headers is None else response_note(status, headers=headers)
             recorder.frame(connection, Direction.OUT, body, True, said, phases=phases)
             if len(body) >= LARGE:
                 told = JSON_HEADERS | outlet.headers | head.page_headers
@@ -475,7 +480,7 @@ class McpRoutes:
                 reply[IS_RECORDED] = True
             return reply
         outlet.flush()
-        said = answer_said(200, STREAM, outlet.headers)
+        said = response_note(200, STREAM, outlet.headers)
         recorder.frame(connection, Direction.OUT, body, True, said, phases=phases)
         return await outlet.conclude(body)
 
@@ -519,7 +524,7 @@ class McpRoutes:
         record = self._site.recorder.frame
         record(dialogue.connection, Direction.IN, unreadable(body), False, head_of(request).said)
         refusal = codec.error_response(None, error)
-        record(dialogue.connection, Direction.OUT, refusal, True, answer_said(400))
+        record(dialogue.connection, Direction.OUT, refusal, True, response_note(400))
         return json_answer(400, refusal)
 
 
@@ -548,7 +553,7 @@ class GoingOn(NamedTuple):
     """Continuation of the standing stream of a shared session on this replica."""
 
     copies: SharedCopies
-    since: Heard | None
+    since: BusPosition | None
     """Position of the client after the events that are sent again first, or None if unknown."""
     left: Collection[bytes] = ()
     """Events written by another replica, which are sent first."""
@@ -561,7 +566,7 @@ class GoingOn(NamedTuple):
         return not session.events.is_leaving and await self.copies.catch_up_on_stream(session, self.since)
 
 
-async def _carry(
+async def _stream_events(
     request: web.BaseRequest,
     session: HttpSession,
     caller: Principal,

@@ -19,7 +19,7 @@ from mcpdesk.auth.principal import matches
 from mcpdesk.protocol import codec
 from mcpdesk.protocol.codec import sendable
 from mcpdesk.transports.base import Rules
-from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_of, place_of
+from mcpdesk.transports.http.request_head import SESSION_HEADER, head_of, peer_of, split_path
 from mcpdesk.transports.http.responses import IS_RECORDED, WHY, plain_error
 
 FOREIGN = frozenset({"cross-site", "same-site"})
@@ -31,7 +31,7 @@ FOR_SCRIPTS = frozenset({"empty", "websocket"})
 """Values of `Sec-Fetch-Dest` for fetch, EventSource and WebSocket, whose responses a browser never
 renders."""
 PROTOCOL = ("/mcp/", "/v1/", "/jobs", "/ws/")
-"""Paths for clients only, besides the endpoints that `place_of` knows."""
+"""Paths for clients only, besides the endpoints that `split_path` knows."""
 SAVED = re.compile(r"(?:/v1)?/jobs/[^/]+/download/?")
 """Paths whose response a browser saves, because it is an attachment."""
 INTERPRETED = frozenset(
@@ -189,7 +189,7 @@ def page_headers(
 ) -> dict[str, str]:
     """Return the CORS headers for a page of a listed origin; empty for all others."""
     origin, path = request.headers.get("Origin"), request.path
-    is_shared = path.startswith((*SHARED, *fact_paths)) or place_of(path)[1] is not None
+    is_shared = path.startswith((*SHARED, *fact_paths)) or split_path(path)[1] is not None
     if origin is None or not is_shared or not is_listed(origin, origins):
         return {}
     return {

@@ -25,7 +25,7 @@ MAX_HEADS = 512
 """Maximum number of cached heads of one listener."""
 GATEWAY, GATEWAY_SOCKET = "?v1", "?v1/ws"
 """Values of `way` for the paths of the gateway dialect. No real path can have them."""
-GATEWAY_WAYS = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
+GATEWAY_ROUTES = {"/v1/mcp": GATEWAY, "/v1/ws/mcp": GATEWAY_SOCKET}
 IN_QUERY = "access_token"
 SWITCHED_ON = frozenset({"1", "true", "yes", "on"})
 _ABSOLUTE = re.compile(r"https?://([^/?#]+)(.*)", re.IGNORECASE | re.DOTALL)
@@ -42,7 +42,7 @@ class RequestHead:
             self.line = mask_text(self.line)
         self.also_secret = ""
         """Another header whose value is not recorded."""
-        self.noted = _noted(headers)
+        self.noted = _masked_headers(headers)
         """Headers for the record, without keys and tokens."""
         self.said = HttpNote(self.line, self.noted)
         self.carried = headers
@@ -50,7 +50,7 @@ class RequestHead:
         self.authority, target = _target(self.asked)
         """Host and port of a target in absolute form; empty for the usual form."""
         self.path, _, query = target.partition("?")
-        self.server, self.way = place_of(self.path)
+        self.server, self.way = split_path(self.path)
         """Name of the server in the path and the rest after it; `way` is None if the path is not an
         endpoint's."""
         self.content_type = headers.get("Content-Type", "")
@@ -93,7 +93,7 @@ class RequestHead:
         """Hide the value of this header in the record from now on."""
         if name != self.also_secret and name in self.carried:
             self.also_secret = name
-            self.noted = _noted(self.carried, name)
+            self.noted = _masked_headers(self.carried, name)
             self.said = HttpNote(self.line, self.noted)
 
 
@@ -133,7 +133,7 @@ def peer_of(request: web.BaseRequest) -> str:
     return agent[:60] or (request.remote or "unix")
 
 
-def _noted(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple[str, str], ...]:
+def _masked_headers(headers: CIMultiDictProxy[str], also_secret: str = "") -> tuple[tuple[str, str], ...]:
     """Return the headers for the record, with secrets, tokens and keys in URLs masked."""
     more = also_secret.lower()
     return tuple(
@@ -179,7 +179,7 @@ def _target(asked: str) -> tuple[str, str]:
     return found[1], found[2] if found[2].startswith("/") else f"/{found[2]}"
 
 
-def place_of(path: str) -> tuple[str, str | None]:
+def split_path(path: str) -> tuple[str, str | None]:
     """Return the server in a path and the rest after its name, which is None if it is not an endpoint's path.
 
     `/<name>/mcp` is the same as `/mcp/<name>`, because some clients recognize an endpoint by the end of its
@@ -191,7 +191,7 @@ def place_of(path: str) -> tuple[str, str | None]:
         name, _, way = path[5:].rstrip("/").partition("/")
         return name, way
     bare = path.rstrip("/")
-    if bare in GATEWAY_WAYS:
-        return "", GATEWAY_WAYS[bare]
+    if bare in GATEWAY_ROUTES:
+        return "", GATEWAY_ROUTES[bare]
     name, slash, end = bare[1:].partition("/")
     return (name, "") if slash and end == "mcp" else ("", None)

@@ -51,7 +51,7 @@ def accepted(header: str) -> AcceptedTypes:
     )
 
 
-def answer_said(status: int, kind: str = JSON, headers: dict[str, str] | None = None) -> HttpNote:
+def response_note(status: int, kind: str = JSON, headers: dict[str, str] | None = None) -> HttpNote:
     """Return the status line and headers of an answer for the record.
 
     Only headers with a meaning in MCP are recorded.

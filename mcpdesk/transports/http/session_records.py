@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 FOLDER = "sessions"
 """Folder of the files, in the state folder."""
 FILE = "sessions.sqlite"
-WRITE_PATIENCE_S = 5.0
+WRITE_TIMEOUT_S = 5.0
 """Time another process may hold the file before a write fails."""
-READ_PATIENCE_S = 1.0
+READ_TIMEOUT_S = 1.0
 """Time another process may keep the file from being read."""
 MAX_STATE_BYTES = 64 * 1024
 """Maximum size of a session's state; larger ones are not stored."""
@@ -124,7 +124,7 @@ class SessionRecords:
         try:
             # Opened each time, because another process may have replaced a damaged file.
             with closing(
-                sqlite3.connect(f"{path.as_uri()}?mode=ro", timeout=READ_PATIENCE_S, uri=True)
+                sqlite3.connect(f"{path.as_uri()}?mode=ro", timeout=READ_TIMEOUT_S, uri=True)
             ) as connection:
                 query = "SELECT server, owner FROM sessions WHERE id = ?"
                 found = connection.execute(query, (identifier,)).fetchone()
@@ -218,7 +218,7 @@ class SessionRecords:
             lock(self._held)
         os.close(os.open(self._folder / FILE, os.O_CREAT | os.O_RDWR | PLAIN, 0o600))
         connection = sqlite3.connect(
-            self._folder / FILE, timeout=WRITE_PATIENCE_S, isolation_level=None, check_same_thread=False
+            self._folder / FILE, timeout=WRITE_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
         try:
             connection.execute("PRAGMA journal_mode = WAL")

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from mcpdesk.auth.principal import Principal
 from mcpdesk.errors import ProtocolError, StorageError
 from mcpdesk.protocol import codec
-from mcpdesk.protocol.event_store import Heard
+from mcpdesk.protocol.event_store import BusPosition
 from mcpdesk.protocol.handshake import SessionState
 from mcpdesk.protocol.outlet import NULL_OUTLET
 from mcpdesk.transports.base import SharedSession
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CHANGING = frozenset({"logging/setLevel", "resources/subscribe", "resources/unsubscribe"})
 """Requests after which a session is written before they are answered."""
 RELAYED = frozenset({"list-changed", "resource-updated", "log"})
-READ_AGAIN_S = 0.5
+REREAD_DELAY_S = 0.5
 """Time between two attempts to read a session that another replica wrote."""
 BLOCKS = 1000
 """Number of blocks in a session. Replicas that join later start again with the first block."""
@@ -161,7 +161,7 @@ class SharedCopies:
         if session.shared is not None:
             self._replicas.sessions.tell("said", session.shared.id, message=codec.encode(message))
 
-    async def catch_up_on_stream(self, session: HttpSession, since: Heard | None) -> bool:
+    async def catch_up_on_stream(self, session: HttpSession, since: BusPosition | None) -> bool:
         """Send the missed events on a session's stream, which this replica carries from now on.
 
         `since` is the client's position, or None if unknown. Return False if the missed events cannot be
@@ -255,7 +255,7 @@ class SharedCopies:
             try:
                 return await self._refresh(session)
             except StorageError:
-                await asyncio.sleep(READ_AGAIN_S)
+                await asyncio.sleep(REREAD_DELAY_S)
 
     async def _refresh(self, session: HttpSession) -> None:
         """Read the stored state of a session. Raises: StorageError."""

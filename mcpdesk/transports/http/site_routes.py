@@ -18,7 +18,7 @@ from mcpdesk.transports.base import leading
 from mcpdesk.transports.figure import Figure, Sample
 from mcpdesk.transports.http.callers import origin_of
 from mcpdesk.transports.http.dashboard.dashboard_data import PATH
-from mcpdesk.transports.http.request_head import place_of
+from mcpdesk.transports.http.request_head import split_path
 from mcpdesk.transports.http.responses import json_answer, no_method, plain_error
 from mcpdesk.transports.unread_answers import UNREAD
 from mcpdesk.version import __version__
@@ -298,5 +298,5 @@ def _endpoint(site: Site, resource: str) -> Endpoint | None:
         return None
     if resource in ("", "/mcp", "/v1/mcp"):
         return site.endpoint("")
-    name, way = place_of(resource)
+    name, way = split_path(resource)
     return site.endpoint(name) if way == "" else None

@@ -20,7 +20,7 @@ from mcpdesk.protocol.framing import event
 from mcpdesk.protocol.jsonrpc import classify
 from mcpdesk.protocol.marked_ids import mark_of, marked
 from mcpdesk.recorder.record import HttpNote
-from mcpdesk.transports.http.callers import CallerCheck, holds_token, take_token
+from mcpdesk.transports.http.callers import CallerCheck, holds_token, pop_token
 from mcpdesk.transports.http.connections import connection_of
 from mcpdesk.transports.http.event_stream import (
     HIGH_WATER,
@@ -100,7 +100,7 @@ class SseRoutes:
                 classify(message)
             token = None
             if holds_token(message):
-                token, message = take_token(message)
+                token, message = pop_token(message)
                 body = codec.encode(message)
             if caller is None:
                 caller = await CallerCheck(request, endpoint.access, self._site.rules).in_body(token)

@@ -17,10 +17,10 @@ from aiohttp.client_exceptions import ClientConnectionError
 from mcpdesk.auth.principal import OPEN, Principal, until_expired
 from mcpdesk.errors import ProtocolError
 from mcpdesk.protocol import codec
-from mcpdesk.transports.http.callers import caller_on_socket, holds_token, take_token, unreadable
+from mcpdesk.transports.http.callers import caller_on_socket, holds_token, pop_token, unreadable
 from mcpdesk.transports.http.connections import HttpConnection, connection_of
 from mcpdesk.transports.http.request_head import head_of, peer_of
-from mcpdesk.transports.http.socket_upgrade import FAREWELL_S, HEARTBEAT_S, dismiss, upgraded
+from mcpdesk.transports.http.socket_upgrade import CLOSE_TIMEOUT_S, HEARTBEAT_S, dismiss, upgraded
 from mcpdesk.transports.pipe import HIGH_WATER
 from mcpdesk.transports.unread_answers import UNREAD, WRITE_LIMIT
 
@@ -57,7 +57,7 @@ class SocketRoutes:
         limit = self._site.rules.max_body_bytes + 1
         socket: Socket = web.WebSocketResponse(
             heartbeat=HEARTBEAT_S,
-            timeout=FAREWELL_S,
+            timeout=CLOSE_TIMEOUT_S,
             protocols=(SUBPROTOCOL,),
             compress=False,
             max_msg_size=limit,
@@ -160,7 +160,7 @@ class _Names:
             return unreadable(frame), None
         if not holds_token(message):
             return frame, None
-        token, message = take_token(message)
+        token, message = pop_token(message)
         access = self._endpoint.access
         sender = await caller_on_socket(access, token, self._opener) if access.is_asked else None
         return codec.encode(message), sender

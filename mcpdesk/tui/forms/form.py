@@ -368,7 +368,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
                 at.setdefault(path, parts[id(node)])
         messages: dict[FormPart, str] = {}
         for failure in failures:
-            path, message = _place(failure, at)
+            path, message = _failure_position(failure, at)
             if path in at:
                 messages.setdefault(at[path], message)
         for part in parts.values():
@@ -435,7 +435,7 @@ class Form(VerticalScroll, KnowsFirstSize, can_focus=False):
             self.post_message(self.Placed(text))
 
 
-def _place(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
+def _failure_position(failure: SchemaFailure, at: dict[Path, FormPart]) -> tuple[Path, str]:
     """Return path and message of the field that shows a failure.
 
     This is the field of the missing member, else the nearest parent.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcpdesk.link.link import Link
     from mcpdesk.tui.screens.main_screen import MainScreen
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 """Timeout in seconds for a core in another process to list an added server."""
 EXAMPLES = """\
 ~/servers/profiles               a folder
@@ -197,7 +197,7 @@ async def add_server(main: MainScreen) -> None:
     if not names:
         return
     with suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while all(one.name != names[0] for one in main.link.view().servers):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
     main.server = names[0]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OLDER = LATEST_HANDSHAKE.name
 """Newest revision that lets servers send requests."""
 _HINT = "V speaks an older revision with this server, in which it may ask while a call runs."
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 """Timeout in seconds for a server to be ready in another revision."""
 _LOOK_S = 0.05
 
@@ -67,7 +67,7 @@ async def speak_older(link: Link, server: str) -> bool:
         return True
     link.speak(server, OLDER)
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while (known := _upstream(link, server)) is not None and known.state != "failed":
                 if known.state == "ready" and known.revision != LATEST.name:
                     return True

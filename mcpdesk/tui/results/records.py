@@ -33,13 +33,13 @@ def records_of(structured: Any, values: Sequence[Any]) -> Records | None:
     `values` are those of its JSON texts; of several texts, each may be one object.
     """
     if structured is not None:
-        return _found(structured, is_structured=True)
+        return _find_records(structured, is_structured=True)
     if len(values) == 1:
-        return _found(values[0], is_structured=False)
+        return _find_records(values[0], is_structured=False)
     return _records(values, (), is_structured=False) if _is_list_of_objects(list(values)) else None
 
 
-def _found(value: Any, *, is_structured: bool) -> Records | None:
+def _find_records(value: Any, *, is_structured: bool) -> Records | None:
     if _is_list_of_objects(value):
         return _records(value, (), is_structured=is_structured)
     lists = (

@@ -82,7 +82,7 @@ class DeskHeader(PartLine):
         if seen != self._seen:
             self._seen = seen
             shown = next((one for one in view.servers if one.name == server), None)
-            state = [*_places(view, shown), *_traffic(peers, rates), *_holding(held)]
+            state = [*_status_parts(view, shown), *_traffic(peers, rates), *_holding(held)]
             state += _work(view.work, left, waiting)
             self.show([BRAND, *_server(shown, view), *state])
 
@@ -113,7 +113,7 @@ def _server(server: ServerView | None, view: CoreView) -> Iterator[LinePart]:
         yield LinePart(Content.styled(" no server ", "$text-warning"), "screen.add_server", add, rank=90)
 
 
-def _places(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
+def _status_parts(view: CoreView, server: ServerView | None) -> Iterator[LinePart]:
     """Yield the current failure; otherwise the URL of the server and who may call it."""
     if view.gone:
         tip = "Its traffic is kept here; the desk tries to reconnect"

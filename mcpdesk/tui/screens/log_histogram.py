@@ -110,6 +110,6 @@ class LogHistogram(Widget):
             self.post_message(self.Picked(first + (last - first) * at / cells))
 
 
-def place_of(rows: Sequence[LogLine], moment: float) -> int:
+def row_at(rows: Sequence[LogLine], moment: float) -> int:
     """Return the row of the first entry at or after a time; the last row if all entries are earlier."""
     return min(bisect_left(rows, moment, key=lambda row: row.time), max(0, len(rows) - 1))

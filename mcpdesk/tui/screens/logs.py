@@ -29,7 +29,7 @@ from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.render.amounts import clock, counted
 from mcpdesk.tui.render.safe_text import REASON_TAIL, clean, ending, one_line, shortened
-from mcpdesk.tui.screens.log_histogram import LogHistogram, place_of
+from mcpdesk.tui.screens.log_histogram import LogHistogram, row_at
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Choice, Menu, ask_moment
 from mcpdesk.tui.widgets.pane import Pane
@@ -437,7 +437,7 @@ class LogsPane(FilterPane, Pane):
 
     def _go(self, moment: float) -> None:
         if self.listing.rows:
-            self.listing.cursor = place_of(self.listing.rows, moment)
+            self.listing.cursor = row_at(self.listing.rows, moment)
             self.listing.cursor_was_moved()
 
     def action_next_bad(self, by: int) -> None:
@@ -538,7 +538,7 @@ class LogsPane(FilterPane, Pane):
         line = self.listing.selected
         if line is None:
             return
-        text, whole = _shown(line.text), _whole(line)
+        text, whole = _shown(line.text), _full_text(line)
         choices = [Choice("text", text, text, "t"), Choice("line", whole, whole, "l")]
         if line.where:
             choices.append(Choice("place", line.where, line.where, "p"))
@@ -604,7 +604,7 @@ def _detail(line: LogLine | None) -> Content:
     return Content("\n").join([head, Content(clean(_shown(line.text)))])
 
 
-def _whole(line: LogLine) -> str:
+def _full_text(line: LogLine) -> str:
     parts = (
         clock(line.time),
         line.level,

@@ -331,7 +331,7 @@ class MainScreen(Screen[None]):
         if part and part == f"save/{self.server}":
             hint = " · R compares"
         else:
-            hint = _way_to(screen) if screen != self.shown else ""
+            hint = _screen_hint(screen) if screen != self.shown else ""
         if screen == "activity":
             self.lead_to(part)
         return notice.text, notice.severity.value, hint
@@ -593,7 +593,7 @@ def _takes_letters(widget: Widget) -> bool:
     return widget.check_consume_key("a", "a")
 
 
-def _way_to(screen: str) -> str:
+def _screen_hint(screen: str) -> str:
     """Return the end of a news line that names the key of a screen."""
     action = SCREENS.get(screen)
     return f" · press {action.keys}: {action.title.lower()}" if action is not None else ""

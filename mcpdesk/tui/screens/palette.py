@@ -265,7 +265,7 @@ async def open_palette(app: DeskApp) -> None:
     """Let the person choose a command and run it."""
     choices = [
         *action_choices(app),
-        *elsewhere_choices(app),
+        *other_choices(app),
         *item_choices(app),
         *theme_choices(app),
     ]
@@ -285,7 +285,7 @@ def action_choices(app: DeskApp) -> Iterator[Choice]:
             yield Choice(name_of(action), partial(_run, app, found), hint, keys, told, words)
 
 
-def elsewhere_choices(app: DeskApp) -> Iterator[Choice]:
+def other_choices(app: DeskApp) -> Iterator[Choice]:
     """Yield actions of other screens that need no selected row."""
     view = app.link.view()
     if not (view.servers or view.can_hold):

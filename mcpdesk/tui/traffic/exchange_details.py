@@ -26,7 +26,7 @@ from mcpdesk.recorder.readable_message import (
 from mcpdesk.tui.render.amounts import duration
 from mcpdesk.tui.render.safe_text import clean, one_line
 
-_TELLING = ("params", "result", "error", "arguments", "content", "structuredContent", "isError")
+_MESSAGE_KEYS = ("params", "result", "error", "arguments", "content", "structuredContent", "isError")
 """Most informative members; they are shown before the other members of their object."""
 _ENVELOPE = ("jsonrpc", "id", "method")
 ENVELOPE = "envelope"
@@ -49,7 +49,7 @@ def telling_first(value: Any) -> Any:
 def _ordered(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    first = {key: value[key] for key in _TELLING if key in value}
+    first = {key: value[key] for key in _MESSAGE_KEYS if key in value}
     return first | {key: each for key, each in value.items() if key not in first}
 
 
@@ -215,7 +215,7 @@ def _step(index: Index, one: Exchange, whole: Exchange, schema: Any) -> dict[str
     request = _message(index, one, one.request, schema if repeats else None)
     response = _message(index, one, one.response)
     if repeats:
-        parts = _answers(request) | _asked(response)
+        parts = _answers(request) | _input_requests(response)
     elif one.direction is not whole.direction:
         parts = {"question": _member(request, "params"), "answer": _member(response, "result", "error")}
     else:
@@ -229,7 +229,7 @@ def _answers(request: Any) -> dict[str, Any]:
     return {} if answers is None else {"answers": answers}
 
 
-def _asked(response: Any) -> dict[str, Any]:
+def _input_requests(response: Any) -> dict[str, Any]:
     result = _member(response, "result", "error")
     asked = result.get("inputRequests") if isinstance(result, Mapping) else None
     if not isinstance(asked, Mapping):

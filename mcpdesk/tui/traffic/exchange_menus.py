@@ -28,7 +28,7 @@ from mcpdesk.recorder.readable_message import message, unmasked
 from mcpdesk.recorder.record import CallLog, Direction
 from mcpdesk.recorder.recorded_cases import case_file, cases, recordable
 from mcpdesk.recorder.redaction import Redactor, redacted, secrets_here
-from mcpdesk.tui.editor import traceback_place
+from mcpdesk.tui.editor import traceback_location
 from mcpdesk.tui.render.amounts import counted
 from mcpdesk.tui.screens.compare import CompareScreen
 from mcpdesk.tui.traffic.exchange_details import frame_text
@@ -175,7 +175,7 @@ def logged_by(link: Link, exchange: Exchange) -> Sequence[LogLine]:
     """Return the log of one call; if it is empty, the stderr of its server's program during the call."""
     key, lines = (exchange.connection, exchange.id), link.logs()
     own = logs_by_call(line for line in lines if line.call == key)(exchange)
-    return own or [_placed(line) for line in lines if _is_meanwhile(line, exchange)]
+    return own or [_with_location(line) for line in lines if _is_meanwhile(line, exchange)]
 
 
 def _is_meanwhile(line: LogLine, exchange: Exchange) -> bool:
@@ -184,9 +184,9 @@ def _is_meanwhile(line: LogLine, exchange: Exchange) -> bool:
     return is_of_server and exchange.started <= line.time <= ended
 
 
-def _placed(line: LogLine) -> LogLine:
+def _with_location(line: LogLine) -> LogLine:
     """Set the location of a line from the traceback in it."""
-    place = "" if line.where or "\n" not in line.text else traceback_place(line.text)
+    place = "" if line.where or "\n" not in line.text else traceback_location(line.text)
     return structs.replace(line, where=place) if place else line
 
 

@@ -19,7 +19,7 @@ from textual.getters import query_one
 from textual.widgets import Input, Static, TextArea
 
 from mcpdesk.link.link import Link
-from mcpdesk.link.values import HeldMessage, HoldView, ItemKind, Verdict, Ways
+from mcpdesk.link.values import HeldDirections, HeldMessage, HoldView, ItemKind, Verdict
 from mcpdesk.protocol.catalogue.example_value import example_value
 from mcpdesk.recorder.index.exchange import Exchange, ExchangeKind
 from mcpdesk.recorder.index.traffic_index import Index, last_round
@@ -34,7 +34,7 @@ from mcpdesk.tui.widgets.fields import SearchField
 from mcpdesk.tui.widgets.line_list import RowList, Span, column
 from mcpdesk.tui.widgets.menu import Dialog
 
-WAYS: Final[tuple[Ways, ...]] = ("requests", "answers", "both")
+DIRECTIONS: Final[tuple[HeldDirections, ...]] = ("requests", "answers", "both")
 DELAY_S = 5.0
 _LOOK_S = 0.1
 _WIDE = 90
@@ -151,7 +151,7 @@ class HoldDialog(Dialog[bool]):
         with Vertical(classes="box") as box:
             box.border_title = "Held messages"
             yield SearchField(self._suggested, placeholder="a filter, like tool:Bash", compact=True)
-            yield WayStrip(WAYS)
+            yield WayStrip(DIRECTIONS)
             yield Static(_LESSON, classes="lesson", markup=False)
             yield HeldList()
             yield JsonEditor()
@@ -160,7 +160,7 @@ class HoldDialog(Dialog[bool]):
     def on_mount(self) -> None:
         """Show the held messages, and follow changes."""
         view = self._link.held()
-        self.query_one(WayStrip).current = WAYS.index(view.ways)
+        self.query_one(WayStrip).current = DIRECTIONS.index(view.ways)
         self._show()
         follow_core(self, self._link, self._look, poll_s=_LOOK_S)
         (self.listing if view.messages or view.rule else self.query_one(SearchField)).focus()
@@ -268,7 +268,7 @@ class HoldDialog(Dialog[bool]):
         self._loaded = self.editor.area.true_text
         if one is not None and (draft := self._drafts.get((one.number, one.since, answers))) is not None:
             self.editor.load(draft)
-        self.editor.area.move_cursor(_place_to_edit(self.editor.area.true_text))
+        self.editor.area.move_cursor(_edit_position(self.editor.area.true_text))
         self._show_keys()
 
     def _answer_to(self, one: HeldMessage) -> str:
@@ -299,7 +299,7 @@ class HoldDialog(Dialog[bool]):
             self._show_keys()
 
     def _hold(self, then: Callable[[], object] | None = None) -> None:
-        rule, ways = self.query_one(SearchField).true_text, WAYS[self.query_one(WayStrip).current]
+        rule, ways = self.query_one(SearchField).true_text, DIRECTIONS[self.query_one(WayStrip).current]
 
         def tell() -> None:
             if not rule.strip():
@@ -423,7 +423,7 @@ def _can_be_answered(one: HeldMessage) -> bool:
     return not one.is_answer and one.what != "tells"
 
 
-def _place_to_edit(text: str) -> tuple[int, int]:
+def _edit_position(text: str) -> tuple[int, int]:
     """Return line and column of the text most likely to be edited.
 
     This is the first argument or text, else the top.

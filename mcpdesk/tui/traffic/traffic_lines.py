@@ -34,7 +34,7 @@ Cell = tuple[str, str]
 OVERSIZED = 1 << 20
 """Minimum bytes of a size that is marked."""
 _PREVIEW = 400
-NOTHING_SAID = Summary()
+EMPTY_SUMMARY = Summary()
 _MOST_SUMMARIES = 1_000
 """Maximum exchanges whose summaries are cached: about some screens."""
 
@@ -61,7 +61,7 @@ def exchange_cells(
     now: float,
     *,
     marked: bool = False,
-    said: Summary = NOTHING_SAID,
+    said: Summary = EMPTY_SUMMARY,
     fold: Fold = Fold.CLOSED,
     zero: float | None = None,
     former: Collection[str] = (),
@@ -148,7 +148,7 @@ def _cells(
             return [(exchange.server, "traffic--muted")]
         case "way":
             arrows = "⇢⇠" if exchange.kind is ExchangeKind.NOTIFICATION else "→←"
-            return [(arrows[exchange.direction], _WAY_STYLES[exchange.direction])]
+            return [(arrows[exchange.direction], _DIRECTION_STYLES[exchange.direction])]
         case "what":
             return _message(exchange, now, column.width, said, fold)
         case "id":
@@ -188,7 +188,7 @@ def frame_cells(
         "time": _time(frame.time, zero),
         "peer": (connection.peer if connection else "", "traffic--peer"),
         "server": (connection.server if connection else "", "traffic--muted"),
-        "way": ("→←"[frame.direction], _WAY_STYLES[frame.direction]),
+        "way": ("→←"[frame.direction], _DIRECTION_STYLES[frame.direction]),
         "bytes": (mask_text(preview(frame.data)), ""),
         "frame": (str(frame.number), "traffic--muted"),
         "size": _size_cell(frame.size),
@@ -268,7 +268,7 @@ _SHORTENED: dict[str, Callable[[str, int], str]] = {
 """Column -> function that shortens its text before it is cut."""
 
 
-_WAY_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
+_DIRECTION_STYLES = {Direction.IN: "traffic--in", Direction.OUT: "traffic--out"}
 
 
 def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fold) -> list[Cell]:
@@ -276,7 +276,7 @@ def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fo
 
     The name is cut for the operation, down to a few cells.
     """
-    cells = _what(exchange)
+    cells = _method_cells(exchange)
     if fold is Fold.BELOW:
         cells.insert(0, ("└ ", "traffic--muted"))
     elif folded := len(exchange.notifications) + (len(exchange.parts) if fold is Fold.OPEN else 0):
@@ -292,7 +292,7 @@ def _message(exchange: Exchange, now: float, width: int, said: Summary, fold: Fo
         cells = [*cells, (f" {words}", "traffic--clock")]
         left -= cell_len(words) + 1
     fits = not said.answered and cell_len(said.values) < left
-    return [*cells, *_said(said, left - 1)] if left > _LEAST_SAID or fits else cells
+    return [*cells, *_summary_cells(said, left - 1)] if left > _LEAST_SAID or fits else cells
 
 
 _LEAST_SAID = 8
@@ -302,7 +302,7 @@ _ROOM_FOR_BOTH = 20
 """Minimum cells for showing the arguments with the result."""
 
 
-def _said(said: Summary, width: int) -> list[Cell]:
+def _summary_cells(said: Summary, width: int) -> list[Cell]:
     """Return `arguments → result`; the arguments get at most half of the space if both are long.
 
     In little space the arguments lose their names, and long texts are cut. A failure begins with its reason,
@@ -344,7 +344,7 @@ def _operation_glyphs(exchange: Exchange) -> str:
     return "".join(f"{glyph}{count}" for glyph, count in counts if count) + asking
 
 
-def _what(exchange: Exchange) -> list[Cell]:
+def _method_cells(exchange: Exchange) -> list[Cell]:
     if exchange.kind is ExchangeKind.MALFORMED and exchange.name:
         return [(mask_text(exchange.name), "traffic--method")]
     if exchange.kind is ExchangeKind.MALFORMED:

@@ -28,7 +28,7 @@ from mcpdesk.recorder.index.traffic_index import last_round
 from mcpdesk.recorder.masking import mask_text
 from mcpdesk.tui.actions import bindings_for
 from mcpdesk.tui.core_answers import ClientConfigs, fetch_exchanges
-from mcpdesk.tui.editor import edit, source_place
+from mcpdesk.tui.editor import edit, source_location
 from mcpdesk.tui.following import TICK_S
 from mcpdesk.tui.pager import page
 from mcpdesk.tui.render.amounts import counted
@@ -520,7 +520,7 @@ class TrafficPane(FilterPane, Pane):
         event.stop()
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == event.exchange.server), "")
-        place = source_place(folder, event.wheres[-1]) if event.wheres else None
+        place = source_location(folder, event.wheres[-1]) if event.wheres else None
         if event.exchange.status not in FAILED:
             self.notify("This call did not fail: no line to open.", markup=False)
         elif place is None:

@@ -151,14 +151,14 @@ async def compare_result(app: App[None], draft: Draft) -> None:
     if now is None or not others:
         app.notify("Comparing needs two answered calls of this item.", markup=False)
         return
-    choices = [Choice(_told(traffic, one), one.number) for one in others[:MOST_OFFERED]]
+    choices = [Choice(_call_line(traffic, one), one.number) for one in others[:MOST_OFFERED]]
     chosen = await app.push_screen_wait(Menu("Compare the last result with", choices, filtered=True))
     if chosen is not None:
         await fetch_exchanges(app, traffic, (chosen, now.number))
         await app.push_screen(comparison(traffic, chosen, now.number))
 
 
-def _told(traffic: Index, call: Exchange) -> str:
+def _call_line(traffic: Index, call: Exchange) -> str:
     """Format a call: `16:18:07  cursor 1.9.2  article="lamp" → 19.90 EUR`, without the desk's own name."""
     from mcpdesk.recorder.exchange_summary import summary
 

@@ -15,7 +15,7 @@ from mcpdesk.link.values import CallOutcome, CatalogueItem, ItemKind, LogLine, S
 from mcpdesk.protocol.catalogue.schema_shapes import Schema
 from mcpdesk.recorder.index.exchange import Status
 from mcpdesk.recorder.readable_message import end_at_desk
-from mcpdesk.tui.editor import source_place
+from mcpdesk.tui.editor import source_location
 from mcpdesk.tui.forms.form_model import Node, ObjectNode, clear_secrets, form_node
 from mcpdesk.tui.forms.schema_fields import UNSET, FieldKind
 from mcpdesk.tui.render.json_text import keeps, pretty, same
@@ -99,10 +99,10 @@ class Draft:
         if _is_same(entered, before):
             entered = {}
         else:
-            self.node.put(carried(before, entered, self.node.value()))
+            self.node.put(merged_values(before, entered, self.node.value()))
         if self.text is not None and _is_same(_read(self.text), before):
             self.text = pretty(self.node.value())
-        self.kept = _told(before, entered, schema)
+        self.kept = _kept_values_message(before, entered, schema)
 
     def fill_form(self, arguments: Any) -> bool:
         """Put arguments into the form; return False if the form cannot show all of them."""
@@ -173,7 +173,7 @@ class Draft:
         servers = self.link.view().servers
         folder = next((one.folder for one in servers if one.name == self.server), "")
         wheres = [line.where for line in self.logged if line.where] or [self.item.source]
-        return source_place(folder, wheres[-1])
+        return source_location(folder, wheres[-1])
 
     def without_secrets(self, arguments: Any) -> Any:
         """Return the arguments without secrets.
@@ -246,7 +246,7 @@ class Draft:
         self.changes, self.is_watched_by_server = None, False
 
 
-def carried(before: Any, entered: Any, fresh: Any) -> Any:
+def merged_values(before: Any, entered: Any, fresh: Any) -> Any:
     """Return the form values after a schema change: entered values, and new defaults for unchanged ones.
 
     `before` are the old defaults, `entered` the current values, `fresh` the new defaults; each may be
@@ -258,7 +258,7 @@ def carried(before: Any, entered: Any, fresh: Any) -> Any:
         return entered
     parts = (before, entered, fresh)
     names = dict.fromkeys(name for part in (fresh, entered) for name in part)
-    found = {name: carried(*(part.get(name, UNSET) for part in parts)) for name in names}
+    found = {name: merged_values(*(part.get(name, UNSET) for part in parts)) for name in names}
     return {name: value for name, value in found.items() if value is not UNSET}
 
 
@@ -273,7 +273,7 @@ def _read(text: str) -> Any:
         return UNSET
 
 
-def _told(before: Any, entered: Any, schema: Schema) -> str:
+def _kept_values_message(before: Any, entered: Any, schema: Schema) -> str:
     """Return a message about the entered values that are kept, and those without a field in the schema."""
     given, untouched = (
         entered if isinstance(entered, dict) else {},

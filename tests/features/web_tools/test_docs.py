@@ -13,7 +13,7 @@ import pytest
 
 from mcpdesk.errors import HandlerError
 from mcpdesk.features.web_tools import browser, fetch, page_text
-from mcpdesk.features.web_tools.browser import WAYS, find_browser
+from mcpdesk.features.web_tools.browser import METHODS, find_browser
 from mcpdesk.server.offer.tool import ToolResult
 from mcpdesk.server.state.server_state import BROWSERS, ServerState, ToolOptions
 from mcpdesk.tools import conversion
@@ -22,7 +22,7 @@ from tests.tools.support import ToolContext, fields, use
 
 BROWSER = find_browser()
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no browser was found on this machine")
-PATIENT_S = 90.0
+LONG_TIMEOUT_S = 90.0
 """For a browser on a busy machine."""
 
 
@@ -37,12 +37,12 @@ def no_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browser, "find_browser", lambda: None)
 
 
-@pytest.fixture(params=sorted(WAYS))
+@pytest.fixture(params=sorted(METHODS))
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Pages are drawn this way."""
     wanted = str(request.param)
     monkeypatch.setattr(browser, "find_spec", lambda name: wanted == "playwright" or None)
-    monkeypatch.setattr(browser, "PATIENCE_S", PATIENT_S)
+    monkeypatch.setattr(browser, "TIMEOUT_S", LONG_TIMEOUT_S)
     return wanted
 
 
@@ -192,7 +192,7 @@ async def test_what_a_browser_shows_instead_of_a_page_is_none(served: Site, way:
 async def test_a_browser_that_is_refused_leaves_what_was_fetched(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browser, "PATIENCE_S", PATIENT_S)
+    monkeypatch.setattr(browser, "TIMEOUT_S", LONG_TIMEOUT_S)
     result = await read(f"{served.base}/once")
     assert text(result).startswith("Status 200\n") and "answered with HTTP 429" in text(result)
 
@@ -225,7 +225,7 @@ async def test_no_more_than_a_few_browsers_draw_at_one_time(
 
     monkeypatch.setattr(browser, "find_browser", lambda: "/bin/true")
     monkeypatch.setattr(browser, "find_spec", lambda name: None)
-    monkeypatch.setitem(WAYS, "chromium", draws)
+    monkeypatch.setitem(METHODS, "chromium", draws)
     context = ToolContext(home=ServerState(Path("/nowhere"), Path("/nowhere")))
     pages = await asyncio.gather(*(use("ReadDocs", context, url=served.base) for _ in range(2 * BROWSERS)))
     assert [text(page) for page in pages] == ["Drawn"] * 2 * BROWSERS and max(most) <= BROWSERS
@@ -299,7 +299,7 @@ async def test_a_page_with_too_much_markup_is_cut_and_said(
 
 
 async def test_a_server_that_never_answers_is_left(served: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(fetch, "TIMEOUT_S", 0.2)
     with pytest.raises(HandlerError, match=r"did not answer within 0\.2 s"):
         await read(f"{served.base}/slow")
 

@@ -15,4 +15,4 @@ IMPATIENT = frozenset({"test_engine", "test_failover"})
 def patient_engines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up no command early."""
     if request.module.__name__.rpartition(".")[2] not in IMPATIENT:
-        monkeypatch.setattr(engines, "PATIENCE_S", WITHIN_S)
+        monkeypatch.setattr(engines, "COMMAND_TIMEOUT_S", WITHIN_S)

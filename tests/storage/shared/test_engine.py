@@ -22,7 +22,7 @@ from mcpdesk.storage import facts
 from mcpdesk.storage.job_table import JobRecord, JobRow
 from mcpdesk.storage.shared import engine as engines
 from mcpdesk.storage.shared.engine import (
-    PATIENCE_S,
+    COMMAND_TIMEOUT_S,
     WATCH_S,
     Engine,
     EngineAway,
@@ -77,12 +77,12 @@ async def test_an_engine_that_ended_is_an_error_at_once_and_used_again_when_it_i
 async def test_an_engine_that_hangs_is_waited_for_once_only(server: EngineServer, engine: Engine) -> None:
     server.send(signal.SIGSTOP)
     try:
-        with pytest.raises(EngineAway, match=f"did not answer within {PATIENCE_S:g} s"):
+        with pytest.raises(EngineAway, match=f"did not answer within {COMMAND_TIMEOUT_S:g} s"):
             await engine.run(lambda client: client.get("a"))
         began = time.monotonic()
         with pytest.raises(EngineAway):
             await engine.run(lambda client: client.get("a"))
-        assert time.monotonic() - began < PATIENCE_S / 2
+        assert time.monotonic() - began < COMMAND_TIMEOUT_S / 2
     finally:
         server.send(signal.SIGCONT)
     await until(lambda: engine.status.is_up)
@@ -92,7 +92,7 @@ async def test_an_engine_that_hangs_is_waited_for_once_only(server: EngineServer
 async def test_a_script_waits_for_an_engine_that_is_away_for_a_moment(
     server: EngineServer, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "PATIENT_S", WITHIN_S)
+    monkeypatch.setattr(engines, "OUTAGE_WAIT_S", WITHIN_S)
     server.kill()
     asked = [
         asyncio.create_task(engine.script("return redis.call('INCR', KEYS[1])", ["n"])) for _ in range(3)
@@ -210,7 +210,7 @@ async def test_an_engine_that_holds_back_writes_is_away_until_it_takes_them(
     server.ask("CLIENT", "UNPAUSE")
     await until(lambda: probed.engine.status.is_writable)
     assert [each.rpartition("/0 ")[2] for each in probed.told] == [
-        f"is away: it did not answer within {PATIENCE_S:g} s",
+        f"is away: it did not answer within {COMMAND_TIMEOUT_S:g} s",
         "answers again",
     ]
     assert probed.engine.figures.refused[EngineRefusal.TIMEOUT] == 3
@@ -370,7 +370,7 @@ async def test_a_cluster_keeps_what_one_server_keeps(tmp_path: Path) -> None:
         engine = Engine(server.url.replace("redis://", "redis+cluster://").removesuffix("/0"), "clustered")
         await engine.start()
         state = EngineDatabase(engine, "mine")
-        await state.run(lambda c: facts.keep(c, "plan:", "tea"))
+        await state.run(lambda c: facts.set_fact(c, "plan:", "tea"))
         assert await state.run(lambda c: facts.fact(c, "plan:")) == "tea"
         state.close()
         one, two = EventBus(engine, "one"), EventBus(engine, "two")

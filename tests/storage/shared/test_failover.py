@@ -35,7 +35,7 @@ async def test_what_was_confirmed_before_and_after_a_failover_is_there_once(tmp_
             while not is_over.is_set():
                 number += 1
                 try:
-                    await state.run(lambda c, key=f"key-{number}": facts.keep(c, key, "kept"))  # type: ignore[misc]
+                    await state.run(lambda c, key=f"key-{number}": facts.set_fact(c, key, "kept"))  # type: ignore[misc]
                     confirmed.append(f"key-{number}")
                 except EngineAway:
                     await asyncio.sleep(0.05)

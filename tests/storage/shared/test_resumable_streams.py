@@ -10,16 +10,16 @@ from typing import Any, Protocol, cast
 import pytest
 
 from mcpdesk.protocol.event_store import (
+    BusPosition,
     EventStore,
-    Heard,
     Resumable,
     ResumableStream,
     SharedEventBudget,
     call_mark,
-    event_place,
     marked_call,
     numbered,
-    place_of,
+    parse_event_id,
+    position_of,
 )
 from mcpdesk.storage.shared import engine as engines
 from mcpdesk.storage.shared import engine_streams
@@ -81,7 +81,7 @@ class InEngine:
         store.archive = partial(owner.write_soon, SESSION)
 
     def reach(self, event_id: str) -> Resumable[Connection]:
-        place = event_place(event_id)
+        place = parse_event_id(event_id)
         assert place is not None
         primes = self.store.primes
         return self.other.open(SESSION, place, lambda: self.is_held, LOST, self._ask, primes=primes)
@@ -202,7 +202,7 @@ async def test_a_client_that_knows_ids_without_messages_gets_its_place_first(pla
 def test_event_ids_name_the_call_whatever_its_id_is(identifier: int | str) -> None:
     piece = numbered(3, 4, call_mark(identifier), b"{}")
     head = piece.split(b"\n")[0]
-    place = event_place(head.removeprefix(b"id: ").decode())
+    place = parse_event_id(head.removeprefix(b"id: ").decode())
     assert place is not None and place[:2] == (3, 4)
     assert place.mark is not None and marked_call(place.mark) == identifier
 
@@ -210,25 +210,25 @@ def test_event_ids_name_the_call_whatever_its_id_is(identifier: int | str) -> No
 def test_a_call_with_an_endless_id_is_not_named() -> None:
     assert call_mark("x" * 1000) == call_mark(None) == ""
     assert marked_call("") is None is marked_call("x")
-    assert event_place("3:4") == (3, 4, None)
-    assert event_place("3:4:") == (3, 4, "")
-    assert event_place("3:4:" + "x" * 201) is None
+    assert parse_event_id("3:4") == (3, 4, None)
+    assert parse_event_id("3:4:") == (3, 4, "")
+    assert parse_event_id("3:4:" + "x" * 201) is None
 
 
 def test_event_ids_of_a_standing_stream_say_what_its_client_has_heard() -> None:
     store, connection = new_store(), Connection()
-    heard = Heard("1764166000000-3", 17, "ab12cd34")
+    heard = BusPosition("1764166000000-3", 17, "ab12cd34")
     store.heard = lambda: heard
     standing, answering = store.open(), store.open(MARK)
     standing.attach(connection)
     standing.put(b"{}")
     answering.put(b"1")
-    place = place_of(connection.pieces[0])
+    place = position_of(connection.pieces[0])
     assert place is not None and (place.stream, place.number) == (0, 1)
     assert (place.heard, place.call) == (heard, None)
     assert answering.kept == [(1, numbered(1, 1, MARK, b"1"))]
     for other in (f"1:1:{MARK}", "1:1", "1:1:h", "1:1:h1-2-3", "1:1:hab-2-3-x"):
-        found = event_place(other)
+        found = parse_event_id(other)
         assert found is not None and found.heard is None
 
 
@@ -259,7 +259,7 @@ async def test_when_its_replica_is_gone_a_stream_ends_with_an_error(pair: InEngi
 async def test_a_client_is_let_go_soon_while_the_line_to_the_engine_is_silent(
     tmp_path: Path, shared_engine: EngineServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engines, "PATIENCE_S", 10 * WITHIN_S)  # of all other commands
+    monkeypatch.setattr(engines, "COMMAND_TIMEOUT_S", 10 * WITHIN_S)  # of all other commands
     line = EngineLine(shared_engine.port)
     engine = Engine(f"redis://127.0.0.1:{await line.start()}/0", deployment(tmp_path))
     streams = EngineStreams(engine, 60)
@@ -282,7 +282,7 @@ async def test_a_stream_is_asked_for_again_while_nothing_comes(
     pair: InEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first request is lost if a replica misses an event of the others."""
-    monkeypatch.setattr(engine_streams, "ASK_AGAIN_S", 0.01)
+    monkeypatch.setattr(engine_streams, "RETRY_S", 0.01)
     stream, connection = begun(pair, b"1"), Connection()
     pair.reach(f"0:1:{MARK}").attach(connection, connection.let_go, 1)
     assert pair.asked == 1

@@ -103,9 +103,9 @@ async def test_a_callback_fires_in_one_place_only(opened: Opener) -> None:
 @pytest.mark.process
 async def test_policies_grants_tasks_and_facts_are_seen_by_the_other(opened: Opener) -> None:
     one, two = opened(), opened()
-    await one.run(lambda c: approvals.keep_policy(c, "Bash", "deny"))
+    await one.run(lambda c: approvals.set_policy(c, "Bash", "deny"))
     await one.run(lambda c: approvals.grant(c, "Edit", "ada", 1.0))
-    await one.run(lambda c: facts.keep(c, "plan:", "{}"))
+    await one.run(lambda c: facts.set_fact(c, "plan:", "{}"))
     await one.run(add)
     assert await two.run(approvals.policies) == {"Bash": "deny"}
     grants = await two.run(approvals.grants)
@@ -134,7 +134,7 @@ async def test_a_state_that_is_too_large_is_refused_and_stays_as_it_was(
     state = EngineDatabase(engine, "mine")
     await state.run(add)
     with pytest.raises(StorageError, match="at most 60000"):
-        await state.run(lambda c: facts.keep(c, "x", "y" * 70_000))
+        await state.run(lambda c: facts.set_fact(c, "x", "y" * 70_000))
     assert await state.run(count) == 1
     assert await state.run(lambda c: facts.fact(c, "x")) is None
     state.close()

@@ -234,7 +234,7 @@ async def test_a_locked_file_holds_up_nobody(tmp_path: Path) -> None:
 async def test_a_session_behind_a_locked_file_is_asked_for_again_and_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_records, "WRITE_PATIENCE_S", 0.05)
+    monkeypatch.setattr(session_records, "WRITE_TIMEOUT_S", 0.05)
     folder, identifier = tmp_path / session_records.FOLDER, "ab" * 24
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     async with serving(state_dir=tmp_path) as first, within():

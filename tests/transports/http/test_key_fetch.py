@@ -39,7 +39,7 @@ async def test_a_document_that_is_too_large_is_left() -> None:
 async def test_a_place_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted(lambda seen: None) as place:
         for patience_s in (0.05, 0.5, 5.0):  # on a busy machine the first may end before the request is there
-            monkeypatch.setattr(key_fetch, "PATIENCE_S", patience_s)
+            monkeypatch.setattr(key_fetch, "TIMEOUT_S", patience_s)
             with pytest.raises(OSError, match=f"did not answer within {patience_s:g} s"):
                 await fetch_document(place.url, 100)
             if place.seen:

@@ -46,10 +46,10 @@ from mcpdesk.transports.http.responses import (
     JSON,
     STREAM,
     RequestRefused,
-    answer_said,
     json_answer,
     no_json,
     no_method,
+    response_note,
     rpc_error,
     write_pieces,
 )
@@ -335,12 +335,12 @@ class PassThroughRoutes:
         except AnswerRefused as refused:
             frame = codec.error_response(readable_id(_decoded(body)), refused)
             if response is None or not response.prepared:
-                self._record(talk, frame, answer_said(503))
+                self._record(talk, frame, response_note(503))
                 return json_answer(503, frame, RETRY_AFTER)
             if _kind(response.headers) != STREAM:
                 connection_of(request).abort()
                 return response
-            self._record(talk, frame, answer_said(200, STREAM))
+            self._record(talk, frame, response_note(200, STREAM))
             await response.write(framed(frame))
             await response.write_eof()
             return response
@@ -352,7 +352,7 @@ class PassThroughRoutes:
             internal = ProtocolError(ErrorCode.INTERNAL_ERROR, told)
             refusal = rpc_error(502, internal, readable_id(_decoded(body)))
             assert isinstance(refusal.body, bytes)
-            self._record(talk, refusal.body, answer_said(502))
+            self._record(talk, refusal.body, response_note(502))
             return refusal
 
     async def _held_message(
@@ -368,7 +368,7 @@ class PassThroughRoutes:
         except SessionLost as lost:
             gone = rpc_error(404, ProtocolError(ErrorCode.INVALID_REQUEST, str(lost)), message["id"])
             assert isinstance(gone.body, bytes)
-            self._record(talk, gone.body, answer_said(404))
+            self._record(talk, gone.body, response_note(404))
             return gone
         if given is not None:
             self._record(talk, codec.encode(given), None)
@@ -396,7 +396,7 @@ class PassThroughRoutes:
                 await holds.lose(client.info.number)
                 return web.Response(status=202)
             body = body if kept is message else codec.encode(kept)
-        said = None if answer.status == 200 else answer_said(answer.status, JSON)
+        said = None if answer.status == 200 else response_note(answer.status, JSON)
         await self._record_relayed(talk, body, said)
         headers.popall("Content-Length", None)
         return web.Response(status=answer.status, body=body, headers=headers)
@@ -411,13 +411,13 @@ class PassThroughRoutes:
         is_due = status >= 400 or not (method == "DELETE" or talk.is_one_way)
         if is_answer and not (body and is_due):
             if status >= 400:
-                self._record(talk, b"", answer_said(status))
+                self._record(talk, b"", response_note(status))
             return web.Response(status=status, headers=headers)
         location = next((value for name, value in answer.headers if name.lower() == "location"), "")
         error = not_relayed(talk.client.key.server, status, kind, body, location)
         refusal = codec.error_response(None if talk.request is None else talk.request["id"], error)
         shown = status if 400 <= status < 600 else 502
-        self._record(talk, refusal, answer_said(shown))
+        self._record(talk, refusal, response_note(shown))
         headers.update(FIXED[JSON])
         return web.Response(status=shown, body=refusal, headers=headers)
 
@@ -433,7 +433,7 @@ class PassThroughRoutes:
 
         Return False if the answer was dropped; nothing follows it.
         """
-        rest, holds, said = piece, self._site.holds, answer_said(response.status, STREAM)
+        rest, holds, said = piece, self._site.holds, response_note(response.status, STREAM)
         while True:
             *whole, rest = _EVENT.split(rest)
             for block in map(b"".join, zip(whole[::2], whole[1::2], strict=True)):
@@ -488,7 +488,7 @@ class PassThroughRoutes:
         """Relay a body in pieces, and record the messages in it."""
         most, client, holds = self._site.rules.max_body_bytes, talk.client, self._site.holds
         kind = _kind(response.headers)
-        said = answer_said(status, kind)
+        said = response_note(status, kind)
         is_stream = kind == STREAM
         framer = EventFramer(most) if is_stream else None
         seen = Seen(KEPT_BYTES) if is_stream else Seen(most, may_keep)
